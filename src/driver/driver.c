@@ -92,8 +92,7 @@ static bool operand_layout(void *user, const tn__operand_use *operand, tn__layou
 
 static int winograd_tile(void *user, const tn__winograd_sizes *s) {
   const tn__driver *driver = user;
-  return tn__schedule_winograd_tile(&driver->target, driver->schedule.threads, s->batch, s->height, s->width, s->in,
-                                    s->out);
+  return tn__schedule_winograd_tile(&driver->target, s->batch, s->height, s->width, s->in, s->out);
 }
 
 static void optimize(tn__compilation *c, tn__graph *graph) {

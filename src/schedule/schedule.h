@@ -170,7 +170,7 @@ int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t co
 bool tn__schedule_operand_layout(const tn__target *target, const tn__operand_use *operand, tn__layout *out);
 /* The side of the tiles, 2 or 4, in which Winograd's algorithm is the faster way to a 3x3 convolution of stride 1 in
  * f32 with so many images, pixels of the result and channels; 0: the sums of products are (cost.h). */
-int tn__schedule_winograd_tile(const tn__target *target, int threads, int64_t batch, int64_t height, int64_t width,
-                               int64_t in, int64_t out);
+int tn__schedule_winograd_tile(const tn__target *target, int64_t batch, int64_t height, int64_t width, int64_t in,
+                               int64_t out);
 
 #endif

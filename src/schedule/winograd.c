@@ -1,7 +1,9 @@
 /* Whether a 3x3 convolution of stride 1 should be declared by Winograd's algorithm. Closed expressions over the sizes
  * and the target, as everywhere in the cost function: what the products cost, and what the transforms carry between
  * caches. Weights count as coming from memory, since a network is larger than a cache; that decides against tiles where
- * few of them meet large weights, which the transform makes (tile + 2)^2 / 9 times as large. */
+ * few of them meet large weights, which the transform makes (tile + 2)^2 / 9 times as large. The tile decides what is
+ * added to what, so the number of threads has no say in it: the estimate is for as many as memory serves as fast as
+ * each of them can ask. */
 #include <math.h>
 
 #include "schedule/heuristics.h"
@@ -23,8 +25,7 @@ static double rate_of(const machine *m, double bytes) {
 static double product_cycles(const machine *m, double rows, double in, double out, double weight_bytes) {
   double columns = ceil(out / m->lanes) * m->lanes;
   double work = rows * in * columns / (m->target->cpu.machine.core.fma_bytes / 4.0) / m->threads;
-  double fetch = weight_bytes / m->target->cpu.machine.core.memory_bytes /
-                 fmin(m->threads, m->target->cpu.machine.costs.memory_cores);
+  double fetch = weight_bytes / m->target->cpu.machine.core.memory_bytes / m->threads;
   return fmax(work, fetch) + TN__RULE_WEIGHTS_UNHIDDEN * fmin(work, fetch);
 }
 
@@ -43,10 +44,10 @@ static double tiled_cycles(const machine *m, double tile, double batch, double h
   return cycles + fmax(arithmetic, moved) / m->threads + kernels;
 }
 
-int tn__schedule_winograd_tile(const tn__target *target, int threads, int64_t batch, int64_t height, int64_t width,
-                               int64_t in, int64_t out) {
-  const tn__target table = tn__target_of_table(target); /* the tile decides what is added to what */
-  const machine m = {&table, threads > 0 ? threads : 1, target->cpu.vector_bytes / 4.0};
+int tn__schedule_winograd_tile(const tn__target *target, int64_t batch, int64_t height, int64_t width, int64_t in,
+                               int64_t out) {
+  const tn__target table = tn__target_of_table(target);
+  const machine m = {&table, table.cpu.machine.costs.memory_cores, target->cpu.vector_bytes / 4.0};
   double n = (double)batch, h = (double)height, w = (double)width, i = (double)in, o = (double)out;
   double best = TN__RULE_WORTH_A_TILE * product_cycles(&m, 9 * n * h * w, i, o, 36 * i * o);
   int tile = 0;

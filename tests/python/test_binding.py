@@ -524,6 +524,20 @@ class Compiling(unittest.TestCase):
         self.assertLess(np.abs(tiled - exact).max(), 2e-5 * np.abs(exact).max())
         self.assertGreater(np.abs(tiled - exact).max(), np.abs(direct - exact).max())
 
+    def test_threads_to_compile_for_have_no_say_in_answers(self):
+        random = np.random.default_rng(8)
+        for channels, side in ((16, 30), (32, 14), (16, 14)):  # by Winograd's algorithm for one thread, not for sixteen
+            model = model_of([helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])],
+                             [("x", TensorProto.FLOAT, [1, channels, side, side])],
+                             [("y", TensorProto.FLOAT, [1, channels, side, side])])
+            weights = random.standard_normal((channels, channels, 3, 3)).astype(np.float32)
+            model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+            x = random.standard_normal((1, channels, side, side)).astype(np.float32)
+            one, several, many = (compiled(model, threads=threads, target="x86-64-v2")(x) for threads in (1, 4, 16))
+            with self.subTest(channels=channels, side=side):
+                self.assertEqual(one.tobytes(), several.tobytes())
+                self.assertEqual(one.tobytes(), many.tobytes())
+
 
 class Mistakes(unittest.TestCase):
     @classmethod

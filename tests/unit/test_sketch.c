@@ -393,6 +393,44 @@ static void places(tn__ir *ir, const void *arg) {
 
 static void operands_are_placed_anywhere(void **state) { check_ok(in_context(places, NULL)); }
 
+/* ---- orders ------------------------------------------------------------------------------------------------------ */
+
+typedef struct counted {
+  int64_t rows, depth, columns;
+  int threads, search_space;
+  int64_t values[TN__MAX_DECISIONS]; /* out: of decisions that order terms; 0 of others */
+} counted;
+
+static void choose_for(tn__ir *ir, const void *arg) {
+  counted *c = (counted *)(uintptr_t)arg;
+  tn__target target = test_target("x86-64-v3");
+  tn__schedule_options options = {.threads = c->threads, .search_space = c->search_space};
+  const tn__sketch *k = tn__rule_create_sketch(product_of(ir, c->rows, c->depth, c->columns), &target, &options);
+  tn__sketch_choose(k, c->values, NULL);
+  for (int i = 0; i < TN__MAX_DECISIONS; i++)
+    if (i >= k->decision_count || !k->decisions[i].orders) c->values[i] = 0;
+}
+
+/* Answers are the same for any number of threads that a declaration is scheduled for, also where so few candidates are
+ * weighed that other decisions would lead to others. */
+static void threads_have_no_say_in_orders(void **state) {
+  static const int64_t sizes[][3] = {{4, 20000, 16}, {16, 8192, 32}, {64, 3000, 64}, {52, 4096, 40}, {130, 2048, 100}};
+  static const int threads[] = {2, 100}, spaces[] = {0, 20, 100};
+  for (int i = 0; i < 5; i++)
+    for (int space = 0; space < 3; space++) {
+      counted one = {sizes[i][0], sizes[i][1], sizes[i][2], 1, spaces[space], {0}};
+      check_ok(in_context(choose_for, &one));
+      for (int t = 0; t < 2; t++) {
+        counted many = {sizes[i][0], sizes[i][1], sizes[i][2], threads[t], spaces[space], {0}};
+        check_ok(in_context(choose_for, &many));
+        for (int d = 0; d < TN__MAX_DECISIONS; d++)
+          if (one.values[d] != many.values[d])
+            fail_msg("product %d, space %d, %d threads: decision %d is %lld, not %lld", i, spaces[space], threads[t], d,
+                     (long long)many.values[d], (long long)one.values[d]);
+      }
+    }
+}
+
 /* ---- the cost function ------------------------------------------------------------------------------------------- */
 
 static tn__sketch *sketch_of(tn__ir *ir, tn__te *te, int threads) {
@@ -634,6 +672,7 @@ int main(void) {
       cmocka_unit_test(options_change_choices),
       cmocka_unit_test(empty_vectors_are_dropped),
       cmocka_unit_test(every_point_computes_the_same),
+      cmocka_unit_test(threads_have_no_say_in_orders),
       cmocka_unit_test(choices_are_deterministic),
       cmocka_unit_test(options_have_ranges),
       cmocka_unit_test(registers_limit_tiles),

@@ -290,27 +290,25 @@ static void operators_say_what_is_wrong(void **state) {
 
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
-static int chosen(const char *name, int threads, int64_t batch, int64_t side, int64_t in, int64_t out) {
+static int chosen(const char *name, int64_t batch, int64_t side, int64_t in, int64_t out) {
   tn__target target;
   check_ok(tn__target_parse(name, &target));
-  return tn__schedule_winograd_tile(&target, threads, batch, side, side, in, out);
+  return tn__schedule_winograd_tile(&target, batch, side, side, in, out);
 }
 
 static void it_is_chosen_where_it_pays(void **state) {
   (void)state;
   static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "aarch64"};
   for (int t = 0; t < 3; t++) {
-    assert_int_equal(chosen(targets[t], 1, 1, 56, 64, 64), 4);
-    assert_int_equal(chosen(targets[t], 2, 1, 28, 128, 128), 4);
+    assert_int_equal(chosen(targets[t], 1, 56, 64, 64), 4);
+    assert_int_equal(chosen(targets[t], 1, 28, 128, 128), 4);
     /* Few channels: the transforms cost more than the products save. One pixel: most of each tile is waste. */
-    assert_int_equal(chosen(targets[t], 1, 1, 224, 3, 3), 0);
-    assert_int_equal(chosen(targets[t], 1, 1, 1, 256, 256), 0);
+    assert_int_equal(chosen(targets[t], 1, 224, 3, 3), 0);
+    assert_int_equal(chosen(targets[t], 1, 1, 256, 256), 0);
     /* The last stage of a network: 4 tiles don't pay for weights that are 4 times as large; with many images they
      * do. */
-    assert_int_not_equal(chosen(targets[t], 1, 1, 7, 512, 512), 4);
-    assert_int_equal(chosen(targets[t], 1, 64, 7, 512, 512), 4);
-    /* Each thread reads its part of the weights: a second one does not make them dearer. */
-    assert_int_equal(chosen(targets[t], 2, 1, 7, 512, 512), chosen(targets[t], 1, 1, 7, 512, 512));
+    assert_int_not_equal(chosen(targets[t], 1, 7, 512, 512), 4);
+    assert_int_equal(chosen(targets[t], 64, 7, 512, 512), 4);
   }
 }
 
