@@ -32,7 +32,9 @@ tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_fu
     tn__sha256_update_string(&h, functions[i].name);
     tn__sha256_update(&h, model_digest.bytes, sizeof model_digest.bytes);
   }
+  tn__target constants = tn__driver_constants_target(driver);
   tn__target_hash(&driver->target, &h);
+  tn__target_hash(&constants, &h);
   tn__chooser_hash(driver->chooser, NULL, &h);
   resolved.target = driver->target.name;
   resolved.machine = NULL; /* whose numbers the target has: a file may move */

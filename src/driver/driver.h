@@ -69,6 +69,9 @@ TN_MUST_USE tn_status *tn__driver_read_options(const tn_compile_options *options
 TN_MUST_USE tn_status *tn__driver_compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,
                                              const tn_compile_options *options, tn_module **out);
 
+/* What constants are computed for: the target itself where this machine can run its code, so that every such machine
+ * gives the same bytes; else the least of this machine's architecture, so that all machines of the architecture do. */
+tn__target tn__driver_constants_target(const tn__driver *driver);
 /* Computes the groups that depend on constants only, on this machine, and makes their outputs constants
  * (precompute.c). */
 void tn__driver_precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups);

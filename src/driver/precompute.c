@@ -191,6 +191,13 @@ static tn__groups order_groups(tn__driver *driver, tn__graph *graph, const tn__g
   return ordered;
 }
 
+tn__target tn__driver_constants_target(const tn__driver *driver) {
+  tn__target target = driver->target;
+  if (target.kind != TN__TARGET_CPU || !tn__target_runs_here(&target))
+    tn__check(driver->arena->escape, tn__target_parse(tn__arch_name(tn__host_arch()), &target));
+  return target;
+}
+
 void tn__driver_precompute_constants(tn__driver *driver, tn__graph *graph, const tn__groups *groups) {
   tn__arena *arena = driver->arena;
   int outputs = 0, kernels = 0;
@@ -204,11 +211,11 @@ void tn__driver_precompute_constants(tn__driver *driver, tn__graph *graph, const
   tn__arena_init(scratch, arena->allocator, arena->escape);
   scratch->work = driver->work;
   tn__arena_defer(arena, release_scratch, scratch);
-  tn__driver host = *driver; /* constants are computed here, whatever the model is compiled for */
+  tn__driver host = *driver;
   host.arena = scratch;
   host.runs_once = true;
   host.texts = 0;
-  tn__check(arena->escape, tn__target_parse("native", &host.target));
+  host.target = tn__driver_constants_target(driver);
   host.backend = tn__backend_of(arena->escape, &host.target);
   tn__groups ordered = order_groups(driver, graph, groups);
   const tn__group **groups_to_run = TN__NEW_ARRAY(arena, ordered.count, const tn__group *);
