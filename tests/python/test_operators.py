@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from onnx import helper
+from onnx import TensorProto, helper
 
 import tenon
 
@@ -93,6 +93,26 @@ class Operators(unittest.TestCase):
                         got = run(operator, x, axis=axis, keepdims=0, select_last_index=last)
                         self.assertEqual(got.dtype, np.int64)
                         np.testing.assert_array_equal(got, expected)
+
+    def test_places_of_the_greatest_of_windows(self):
+        for shape in ((2, 3, 9, 7), (1, 2, 5, 6, 4)):
+            spatial = len(shape) - 2
+            x = self.random.integers(-2, 3, shape).astype(np.float32)  # with equals: the first in the order of rows counts
+            views = sliding_window_view(x, [2] * spatial, axis=tuple(range(2, 2 + spatial)))
+            first = np.unravel_index(views.reshape(*views.shape[:-spatial], -1).argmax(-1), [2] * spatial)
+            places = [np.arange(size).reshape([-1 if i == d else 1 for i in range(len(shape))])
+                      for d, size in enumerate(views.shape[:len(shape)])]
+            inside = [places[d + 2] + first[d] for d in range(spatial)]
+            images = (places[0] * shape[1] + places[1]) * int(np.prod(shape[2:]))
+            for storage, order in ((0, "C"), (1, "F")):
+                with self.subTest(shape=shape, storage_order=storage):
+                    graph = helper.make_graph(
+                        [helper.make_node("MaxPool", ["x"], ["y", "at"], kernel_shape=[2] * spatial, storage_order=storage)],
+                        "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                        [helper.make_empty_tensor_value_info("y"), helper.make_empty_tensor_value_info("at")])
+                    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+                    _, at = tenon.compile(model.SerializeToString(), threads=1, cache=False)(x)
+                    np.testing.assert_array_equal(at, images + np.ravel_multi_index(inside, shape[2:], order=order))
 
     def test_scattered_slices(self):
         for shape, count, tuples in (((50, 70), 20, 1), ((9, 5, 3), 6, 1), ((9, 8, 100), 30, 2), ((11, 12), 9, 2)):

@@ -254,8 +254,21 @@ static void infer_argreduce_window(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, index_dtype(graph, node), node->inputs[0]->rank, dims, NULL);
 }
 
+/* A position that counts the dimensions from `first` on with the last one fastest, counted with the first one fastest.
+ */
+static const tn__expr *in_column_order(tn__ir *ir, const tn__expr *flat, const tn__buffer *a, int first) {
+  const tn__expr *own[TN__MAX_RANK], *size[TN__MAX_RANK];
+  for (int i = a->rank - 1; i >= first; i--) {
+    size[i] = tn__ir_max(ir, tn__ir_index(ir, 1), a->shape[i]); /* nothing to count where there are no elements */
+    own[i] = tn__ir_mod(ir, flat, size[i]);
+    flat = tn__ir_div(ir, flat, size[i]);
+  }
+  for (int i = a->rank - 1; i >= first; i--) flat = tn__ir_add(ir, tn__ir_mul(ir, flat, size[i]), own[i]);
+  return flat;
+}
+
 /* The position without padding, flat over the last `spatial` dimensions together with those before them: as ONNX counts
- * MaxPool's Indices. */
+ * MaxPool's Indices. Of equals it is the first in the order of rows, however positions are counted. */
 static void declare_argreduce_window(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                                      const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
@@ -266,24 +279,26 @@ static void declare_argreduce_window(tn__lower_context *lower, const tn__node *n
   const tn__expr *index[TN__MAX_RANK];
   const tn__buffer *padded = pad_for_windows(lower, node, a, tn__ir_lowest(ir, a->dtype), &axes, &reduce, index);
   bool column_major = tn__node_int(node, "column_major", 0) != 0;
-  int first = a->rank > 2 ? 2 : 0;
-  const tn__expr *sizes[TN__MAX_RANK], *own[TN__MAX_RANK];
-  for (int step = 0; step < a->rank; step++) {
-    int i = step >= first && column_major ? a->rank - 1 - (step - first) : step;
-    sizes[step] = a->shape[i];
-    own[step] = tn__ir_sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
-  }
-  const tn__expr *flat = tn__ir_flatten(ir, sizes, own, a->rank);
+  const tn__expr *own[TN__MAX_RANK];
+  for (int i = 0; i < a->rank; i++)
+    own[i] = tn__ir_sub(ir, index[i], tn__lower_expr(lower, tn__node_attr(node, "low")->exprs[i]));
+  const tn__expr *flat = tn__ir_flatten(ir, a->shape, own, a->rank);
   const tn__te_combiner *combiner = tn__te_arg_combiner(te, a->dtype, dtype, true, false);
   const tn__expr *terms[2] = {tn__ir_load(ir, padded, index), tn__ir_cast(ir, dtype, flat)};
   const tn__buffer *results[2];
   const char *name = tn__lower_name(lower, "argreduce_window");
   if (reduce.count == 0) {
-    outputs[0] = tn__te_compute(te, name, &axes, terms[1]);
+    if (column_major) flat = in_column_order(ir, flat, a, a->rank > 2 ? 2 : 0);
+    outputs[0] = tn__te_compute(te, name, &axes, tn__ir_cast(ir, dtype, flat));
     return;
   }
   tn__te_reduce_with(te, name, &axes, &reduce, combiner, terms, results);
   outputs[0] = results[1];
+  if (!column_major) return;
+  axes = tn__lower_axes(lower, node->outputs[0]);
+  const tn__expr *place = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, results[1], axes.index));
+  place = in_column_order(ir, place, a, a->rank > 2 ? 2 : 0);
+  outputs[0] = tn__te_compute(te, tn__lower_name(lower, "place"), &axes, tn__ir_cast(ir, dtype, place));
 }
 
 /* ---- cumulative -------------------------------------------------------------------------------------------------- */
