@@ -2,8 +2,8 @@
  * becomes one composite, whose body is these nodes; fusion then takes it as it is. In the body, weights that are
  * numbers times one number of their row, as those of a softmax are, are multiplied as they are, and the rows of the
  * result by that number: (e * r) V = (e V) * r. A row of the result has as many elements as a head has columns, a row
- * of weights as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022).
- * Elsewhere softmax would have two results. */
+ * of weights as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022). Only
+ * the body does so: outside of it softmax is one node, which would need a second result for the numbers of rows. */
 #include "graph/ops/composite.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
