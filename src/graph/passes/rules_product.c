@@ -223,6 +223,26 @@ typedef struct magnitudes {
 
 enum { MOST_FACTORS = 8, MOST_COLUMNS = 1 << 16 };
 
+static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out);
+
+static bool find_both(const tn__node *node, int depth, magnitudes *a, magnitudes *b) {
+  return find_magnitudes(node->inputs[0], depth + 1, a) && find_magnitudes(node->inputs[1], depth + 1, b);
+}
+
+static bool find_of_product(const tn__node *node, int depth, magnitudes *out) {
+  magnitudes a, b;
+  if (!tn__g_is_op(node, "multiply") || !find_both(node, depth, &a, &b)) return false;
+  *out = (magnitudes){a.least * b.least, a.most * b.most, a.zero || b.zero};
+  return true;
+}
+
+static bool find_of_quotient(const tn__node *node, int depth, magnitudes *out) {
+  magnitudes a, b;
+  if (!tn__g_is_op(node, "divide") || !find_both(node, depth, &a, &b) || b.zero) return false;
+  *out = (magnitudes){a.least / b.most, a.most / b.least, a.zero};
+  return true;
+}
+
 /* Those of a constant's elements, or of what products and quotients of constants are at the least and at the most.
  * False when that is not known, or not every number is finite. */
 static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out) {
@@ -241,15 +261,7 @@ static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out) 
   if (node == NULL) return false;
   if (tn__op_has(node, TN__FACT_REPEATS) || tn__node_is_view(node))
     return find_magnitudes(node->inputs[0], depth + 1, out);
-  bool divided = tn__g_is_op(node, "divide");
-  magnitudes a, b;
-  if (!divided && !tn__g_is_op(node, "multiply")) return false;
-  if (!find_magnitudes(node->inputs[0], depth + 1, &a) || !find_magnitudes(node->inputs[1], depth + 1, &b))
-    return false;
-  if (divided && b.zero) return false;
-  *out = (magnitudes){divided ? a.least / b.most : a.least * b.least, divided ? a.most / b.least : a.most * b.most,
-                      a.zero || b.zero};
-  return true;
+  return find_of_product(node, depth, out) || find_of_quotient(node, depth, out);
 }
 
 /* Constants that have become one keep what each of them would have left of a sum, unless together they are more than

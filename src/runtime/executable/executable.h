@@ -130,7 +130,7 @@ struct tn_executable {
   const uint8_t *constant_data; /* of the section, or of a file of their own */
   uint64_t constant_bytes;
   tn__file_map constants_map;
-  const char *constants_file; /* where that is; NULL: the constants are in the executable */
+  const char *constants_file;    /* where that is; NULL: the constants are in the executable */
   const struct tn__apart *apart; /* constants and kernels that are in no file; NULL: all are in one */
   bool verify_only;              /* nothing is made executable, and any machine will do */
   const char *strings;
