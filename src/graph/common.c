@@ -139,12 +139,6 @@ const tn__expr *tn__g_padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr
   return tn__ir_add(ir, size, tn__ir_add(ir, low, high));
 }
 
-const tn__expr *tn__g_window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
-                                 int64_t dilation) {
-  const tn__expr *reach = tn__ir_add_i(ir, tn__ir_mul_i(ir, tn__ir_add_i(ir, window, -1), dilation), 1);
-  return tn__g_not_negative(ir, tn__ir_add_i(ir, tn__ir_div_i(ir, tn__ir_sub(ir, padded, reach), stride), 1));
-}
-
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 tn_dtype tn__g_accumulator_of(tn_dtype dtype) { return dtype == TN_F16 || dtype == TN_BF16 ? TN_F32 : dtype; }

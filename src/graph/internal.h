@@ -142,9 +142,6 @@ const tn__expr *tn__g_padded_dim(tn__ir *ir, const tn__expr *dim, const tn__expr
                                  int64_t interior);
 /* The shape of a convolution, from its attributes and first two operands. */
 void tn__g_infer_convolution(tn__graph *graph, tn__node *node);
-/* (padded - dilated window) / stride + 1, at least 0. */
-const tn__expr *tn__g_window_dim(tn__ir *ir, const tn__expr *padded, const tn__expr *window, int64_t stride,
-                                 int64_t dilation);
 
 /* ---- for extern stages ------------------------------------------------------------------------------------------- */
 /* Loop variables over [0, extents[i]) and the nest of serial loops around `body`. */

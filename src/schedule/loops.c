@@ -71,11 +71,6 @@ void tn__sched_split(tn__schedule *s, const char *name, const int64_t *factors, 
   tn__sched_record(s, "split", &name, 1, factors, count);
 }
 
-void tn__sched_split_parts(tn__schedule *s, const char *name, int64_t parts) {
-  if (parts < 1) tn__sched_refuse(s, "split of \"%s\": into %lld parts", name, (long long)parts);
-  tn__sched_split(s, name, (int64_t[]){parts, 0}, 2);
-}
-
 /* ---- fuse -------------------------------------------------------------------------------------------------------- */
 
 static bool drives_any(const tn__snode *loop, const tn__snode *block) {

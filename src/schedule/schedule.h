@@ -24,8 +24,6 @@ const tn__te *tn__schedule_te(const tn__schedule *s);
 /* Splits into factors.count loops, outermost first; at most one factor is 0, "whatever is left" (rounded up; a
  * predicate guards the rest unless it divides). Names of the new loops: "<loop>.0", ... */
 void tn__sched_split(tn__schedule *s, const char *loop, const int64_t *factors, int count);
-/* Into `parts` loops' worth: the outer loop runs `parts` times. Recorded as the split that it is. */
-void tn__sched_split_parts(tn__schedule *s, const char *loop, int64_t parts);
 /* Perfectly nested loops, outermost first, each split by its size; what counts tiles goes around what is inside of
  * them. Loops become "<a>.0" "<b>.0" ... "<a>.1" "<b>.1". */
 void tn__sched_tile(tn__schedule *s, const char *const *loops, const int64_t *sizes, int count);

@@ -413,8 +413,6 @@ static void composes_masks(void **state) {
   tn__value *on = tn__g_scalar(g, TN_F32, 5), *off = tn__g_scalar(g, TN_F32, 2);
   CHECK_RESULT(state, in, tn__g_one_hot(g, i, ix(g, 3), off, on, 1), 2, 5, 2, 2, 2, 5, 2, 2, 2);
   CHECK_RESULT(state, in, tn__g_one_hot(g, i, ix(g, 2), off, on, 0), 2, 2, 2, 5, 5, 2);
-  CHECK_RESULT(state, in, tn__g_band(g, ix(g, 2), ix(g, 3), tn__g_scalar_i64(g, TN_I64, 1), TN__CMP_LE), 1, 1, 0, 1, 1,
-               1);
 }
 
 int main(void) {

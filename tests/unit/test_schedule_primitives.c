@@ -28,7 +28,7 @@ static void check_all(const tn__schedule *s) {
 static void tiles(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
   tn__sched_tile(s, (const char *[]){"C.i0", "C.i1", "C.k0"}, (int64_t[]){3, 4, 2}, 3);
-  tn__sched_split_parts(s, "D.i1", 2);
+  tn__sched_split(s, "D.i1", (int64_t[]){2, 0}, 2);
   const char *names[8];
   assert_int_equal(tn__sched_loops_of(s, "C", names, 8), 6);
   assert_string_equal(names[2], "C.k0.0");
@@ -458,7 +458,6 @@ static void tile_one(tn__schedule *s) { tn__sched_tile(s, (const char *[]){"C.i0
 static void tile_scan(tn__schedule *s) {
   tn__sched_tile(s, (const char *[]){"S.i0", "S.i1", "S.i2"}, (int64_t[]){2, 2, 2}, 3);
 }
-static void parts_none(tn__schedule *s) { tn__sched_split_parts(s, "C.i0", 0); }
 static void root_already(tn__schedule *s) { tn__sched_compute_root(s, "P"); }
 static void root_between(tn__schedule *s) {
   tn__sched_compute_at(s, "Q", "R.i0");
@@ -702,7 +701,6 @@ static const refusal refusals[] = {
     {product, tile_zero, "tile of \"C.i1\": the size must be positive"},
     {product, tile_one, "tile: takes 2 to 8 loops, not 1"},
     {skewed, tile_scan, "tile: \"S.i2\" cannot go around \"S.i0\": the scan reads other positions of that axis"},
-    {product, parts_none, "split of \"C.i0\": into 0 parts"},
     {stencil, root_already, "compute_root of \"P\": it has a nest of its own already"},
     {stencil, root_between, "compute_root of \"Q\": it stands between \"P\" and \"R\" in one nest"},
     {product, root_two_writers, "compute_root of \"C\": C is written by other blocks too"},

@@ -221,9 +221,6 @@ tn__value *tn__g_mean(tn__graph *g, tn__value *a, const int64_t *axes, int count
 /* on where the index (negative: from the end; outside: nowhere) is, else off, along the new dimension `axis`. */
 tn__value *tn__g_one_hot(tn__graph *g, tn__value *indices, const tn__expr *depth, tn__value *off, tn__value *on,
                          int axis);
-/* The mask of a matrix: is column `direction` row + offset (an i64 scalar)? Triangles (LE, GE) and diagonals (EQ). */
-tn__value *tn__g_band(tn__graph *g, const tn__expr *rows, const tn__expr *columns, tn__value *offset,
-                      tn__compare direction);
 /* Zeros of shape dims with the elements of a at flat positions. */
 tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, int rank, const tn__expr *const *dims);
 

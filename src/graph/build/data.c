@@ -190,13 +190,6 @@ tn__value *tn__g_one_hot(tn__graph *g, tn__value *indices, const tn__expr *depth
   return tn__g_select(g, hit, on, off);
 }
 
-tn__value *tn__g_band(tn__graph *g, const tn__expr *rows, const tn__expr *columns, tn__value *offset,
-                      tn__compare direction) {
-  const tn__expr *dims[2] = {rows, columns};
-  tn__value *row = tn__g_iota(g, TN_I64, 2, dims, 0), *column = tn__g_iota(g, TN_I64, 2, dims, 1);
-  return tn__g_compare(g, direction, column, tn__g_binary(g, "add", row, offset));
-}
-
 tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, int rank, const tn__expr *const *dims) {
   const tn__expr *size = tn__g_dim_product(g->ir, dims, rank);
   tn__value *zeros = tn__g_full(g, a->dtype, 0, 1, &size);

@@ -79,10 +79,6 @@ tn__value *tn__pass_along(tn__graph *graph, tn__value *value, int axis) {
   return tn__g_reshape(graph, source, varies ? 1 : 0, &size);
 }
 
-void tn__pass_known_shape(const tn__value *value, int64_t *shape) {
-  for (int i = 0; i < value->rank; i++) shape[i] = tn__g_dim_const(value, i);
-}
-
 /* ---- permutations ------------------------------------------------------------------------------- */
 
 bool tn__pass_is_identity(const int64_t *permutation, int rank) {

@@ -22,8 +22,6 @@ bool tn__pass_is_precomputable(const tn__value *value);
 /* A value that varies along dimension `axis` only, or not at all when that is -1: the vector, or the scalar. NULL: it
  * is none. */
 tn__value *tn__pass_along(tn__graph *graph, tn__value *value, int axis);
-/* The shape as numbers, -1 for dimensions that are not constant. */
-void tn__pass_known_shape(const tn__value *value, int64_t *shape);
 
 /* ---- permutations ------------------------------------------------------------------------------- */
 bool tn__pass_is_identity(const int64_t *permutation, int rank);

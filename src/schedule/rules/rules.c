@@ -75,13 +75,6 @@ bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options) {
   return s->large;
 }
 
-int tn__rule_divisors(int64_t n, int64_t most, int64_t *out, int capacity) {
-  int count = 0;
-  for (int64_t d = 1; d <= n && d <= most && count < capacity; d++)
-    if (n % d == 0) out[count++] = d;
-  return count;
-}
-
 void tn__rule_open_stream(tn__sketch *k) {
   static const int64_t choices[] = {0, 1};
   tn__sketch_open(k, "stream", choices, 2);

@@ -52,8 +52,6 @@ bool tn__plain_pages(const tn__sketch *k, int64_t vectors, bool prefetches, int6
 void tn__rule_open_stream(tn__sketch *k);
 /* Lets the block's stores stream where they can. */
 void tn__rule_stream(tn__schedule *s, const char *block);
-/* The divisors of `n` up to `most`, in rising order, at most `capacity`; returns how many. */
-int tn__rule_divisors(int64_t n, int64_t most, int64_t *out, int capacity);
 /* Constant extent of a loop; -1 when symbolic. */
 int64_t tn__rule_loop_extent(const tn__schedule *s, const char *loop);
 /* Is the work of the declaration worth waking other threads (some 20 microseconds)? Open dimensions count as large. */
