@@ -36,6 +36,10 @@ tn__model *tn__model_open(tn__arena *arena, const char *path, const void *data, 
     model->text = (const char *)map->data;
     model->length = map->size;
   }
+  static const char magic[] = {0x7f, 'T', 'N', 'X'};
+  if (model->length >= sizeof magic && memcmp(model->text, magic, sizeof magic) == 0)
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "%s: it is compiled already: an executable is loaded, not compiled",
+               path);
   if (has_text_name(path) || is_text(model->text, model->length)) return model;
   model->text = NULL;
   model->onnx = tn__onnx_open(arena, path, data, size);

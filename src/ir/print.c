@@ -376,7 +376,6 @@ typedef struct job {
   tn__arena arena;
   tn__strbuf *out;
   const tn__expr *expr;
-  const tn__stmt *stmt;
   const tn__func *func;
   size_t limit;
 } job;
@@ -386,7 +385,6 @@ static void run(tn__escape *escape, void *user) {
   j->arena.escape = escape;
   printer p = {.arena = &j->arena, .out = j->out, .limit = j->limit};
   if (j->expr != NULL) print_expr(&p, j->expr, 0);
-  if (j->stmt != NULL) print_stmt(&p, j->stmt);
   if (j->func != NULL) print_func(&p, tn__func_import(tn__ir_create(&j->arena), j->func));
 }
 
@@ -410,7 +408,6 @@ void tn__expr_print_short(const tn__expr *e, tn__strbuf *out) {
   out->length = limit;
   tn__strbuf_append(out, "...");
 }
-void tn__stmt_print(const tn__stmt *s, tn__strbuf *out) { print(&(job){.out = out, .stmt = s}); }
 void tn__func_print(const tn__func *func, tn__strbuf *out) { print(&(job){.out = out, .func = func}); }
 
 /* ---- in pieces --------------------------------------------------------------------------------------------------- */

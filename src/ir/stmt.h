@@ -232,7 +232,6 @@ const tn__stmt *tn__stmt_replace_buffer(tn__ir *ir, const tn__stmt *s, const tn_
 void tn__expr_print(const tn__expr *e, tn__strbuf *out);
 /* The beginning of it, for messages: what is shared is printed again and again, so the whole can be of any length. */
 void tn__expr_print_short(const tn__expr *e, tn__strbuf *out);
-void tn__stmt_print(const tn__stmt *s, tn__strbuf *out);
 void tn__func_print(const tn__func *func, tn__strbuf *out);
 /* Errors name line and column: "ir:3:14: expected ')' after the arguments of exp". `name` is the file's for messages.
  * Untrusted text: nesting and sizes are bounded. */

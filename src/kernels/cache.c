@@ -64,7 +64,14 @@ static int older_first(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* Entries of the cache, and their total size. Only names that the cache itself makes count. */
+/* Does nobody write to it any more? Only a process that was killed leaves a temporary file behind. */
+static bool is_left_over(const char *name, const struct stat *info) {
+  enum { SECONDS = 3600 };
+  return strstr(name, ".tmp-") != NULL && info->st_mtim.tv_sec < time(NULL) - SECONDS;
+}
+
+/* Entries of the cache, and their total size. Only names that the cache itself makes count; of temporary ones those
+ * that were left behind are removed. */
 static cache_file *list_files(DIR *folder, int place, int *count, uint64_t *total) {
   cache_file *files = NULL;
   int capacity = 0;
@@ -72,8 +79,10 @@ static cache_file *list_files(DIR *folder, int place, int *count, uint64_t *tota
   *total = 0;
   for (const struct dirent *e = readdir(folder); e; e = readdir(folder)) {
     struct stat info;
-    bool ours = (strncmp(e->d_name, "exe-", 4) == 0 || strncmp(e->d_name, "obj-", 4) == 0) && strlen(e->d_name) < 80;
+    bool ours = (strncmp(e->d_name, "exe-", 4) == 0 || strncmp(e->d_name, "obj-", 4) == 0) && strlen(e->d_name) < 100;
     if (!ours || fstatat(place, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
+    if (is_left_over(e->d_name, &info)) unlinkat(place, e->d_name, 0);
+    if (strlen(e->d_name) >= 80) continue;
     if (*count == capacity) {
       capacity = capacity ? capacity * 2 : 256;
       cache_file *more = realloc(files, (size_t)capacity * sizeof *files);

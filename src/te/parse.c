@@ -433,11 +433,6 @@ bool tn__te_has_errors(const tn__te_source *source) { return source->errors->lis
 
 int tn__te_kernel_count(const tn__te_source *source) { return source->kernels.count; }
 
-const char *tn__te_kernel_name(const tn__te_source *source, int index) {
-  const tn__token *t = &source->kernels.data[index].name;
-  return tn__arena_strndup(source->arena, t->text, t->length);
-}
-
 int tn__te_kernel_find(const tn__te_source *source, const char *name) {
   for (int i = 0; i < source->kernels.count; i++)
     if (tn__te_token_is(&source->kernels.data[i].name, name)) return i;

@@ -20,7 +20,6 @@ TN_MUST_USE tn_status *tn__te_parse(tn__arena *arena, const char *name, const ch
                                     tn__te_source **out);
 bool tn__te_has_errors(const tn__te_source *source); /* did the reader find any, or a declaration since? */
 int tn__te_kernel_count(const tn__te_source *source);
-const char *tn__te_kernel_name(const tn__te_source *source, int index);
 int tn__te_kernel_find(const tn__te_source *source, const char *name); /* -1: there is none */
 int tn__te_kernel_dim_count(const tn__te_source *source, int kernel);
 const char *tn__te_kernel_dim(const tn__te_source *source, int kernel, int index);

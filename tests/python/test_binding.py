@@ -428,6 +428,9 @@ class Compiling(unittest.TestCase):
             os.chmod(path, 0o600)
             loaded.save(path)
             self.assertEqual((Path(path).read_bytes(), os.stat(path).st_mode & 0o777), (before, 0o600))
+            for executable in (path, before):
+                with self.assertRaisesRegex(tenon.Error, "it is compiled already: an executable is loaded, not compiled"):
+                    tenon.compile(executable)
             tenon.load(before).save(Path(folder) / "bytes.tnx")
             self.assertEqual((Path(folder) / "bytes.tnx").read_bytes(), before)
             Path(path).unlink()  # the bytes are those that were loaded

@@ -1,8 +1,10 @@
 /* The compile cache through the public API: its bound, and what a hit leaves out. tests/python/test_cache.py has the
  * rest. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -116,6 +118,27 @@ static void what_would_push_out_everything_else_is_not_stored(void **state) {
   remove_folder(&f);
 }
 
+/* A process that is killed leaves its temporary files behind. */
+static void what_was_left_behind_is_removed(void **state) {
+  folder f;
+  make_folder(&f);
+  char old[128], new[128];
+  snprintf(old, sizeof old, "%s/exe-0123.tmp-0123456789abcdef", f.path);
+  snprintf(new, sizeof new, "%s/obj-0123.tmp-0123456789abcdef", f.path);
+  const char *const paths[] = {old, new};
+  for (int i = 0; i < 2; i++) {
+    FILE *file = fopen(paths[i], "w");
+    assert_non_null(file);
+    fclose(file);
+  }
+  struct timespec times[2] = {{.tv_sec = time(NULL) - 7200}, {.tv_sec = time(NULL) - 7200}};
+  assert_int_equal(utimensat(AT_FDCWD, old, times, 0), 0);
+  assert_false(compile(&f, 1, 1 << 30, NULL));
+  assert_int_not_equal(access(old, F_OK), 0);
+  assert_int_equal(access(new, F_OK), 0); /* somebody may be writing to it */
+  remove_folder(&f);
+}
+
 static void foreign_files_are_left_alone(void **state) {
   folder f;
   make_folder(&f);
@@ -133,6 +156,7 @@ static void foreign_files_are_left_alone(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_hit_imports_and_compiles_nothing),
                                      cmocka_unit_test(the_folder_stays_below_its_limit),
+                                     cmocka_unit_test(what_was_left_behind_is_removed),
                                      cmocka_unit_test(what_would_push_out_everything_else_is_not_stored),
                                      cmocka_unit_test(foreign_files_are_left_alone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
