@@ -86,39 +86,34 @@ tn__interval tn__ir_dtype_interval(tn_dtype dtype) {
 
 /* ---- intervals of expressions ------------------------------------------------------------------------------------ */
 
-typedef struct fixing {
+typedef struct ranging {
   tn__ir *ir;
-  const tn__var *const *vars;
-  const tn__interval *ranges;
-  int count;
-  int depth;
-} fixing;
+  int depth; /* of bounds of variables in bounds of variables */
+} ranging;
 
 enum { MAX_RANGE_DEPTH = 64 };
 
-static tn__interval interval(fixing *f, const tn__expr *e);
+static tn__interval interval(ranging *r, const tn__expr *e);
 
-static tn__interval interval_of_var(fixing *f, const tn__var *var) {
-  for (int i = 0; i < f->count; i++)
-    if (f->vars[i] == var) return f->ranges[i];
+static tn__interval interval_of_var(ranging *r, const tn__var *var) {
   tn__interval range = tn__ir_dtype_interval(var->dtype);
-  if (var->min == NULL || f->depth >= MAX_RANGE_DEPTH) return range;
-  f->depth++;
-  tn__interval min = interval(f, var->min);
+  if (var->min == NULL || r->depth >= MAX_RANGE_DEPTH) return range;
+  r->depth++;
+  tn__interval min = interval(r, var->min);
   range.min = greater(range.min, min.min);
   if (var->extent != NULL) {
     bool constant = var->min->kind == TN__EXPR_INT;
     tn__interval end =
-        constant ? add(min, interval(f, var->extent)) : interval(f, tn__ir_add(f->ir, var->min, var->extent));
+        constant ? add(min, interval(r, var->extent)) : interval(r, tn__ir_add(r->ir, var->min, var->extent));
     range.max = lesser(range.max, end.max == INT64_MAX ? INT64_MAX : end.max - 1);
     range.max = greater(range.max, range.min); /* an empty range: nothing is evaluated, anything is true */
   }
-  f->depth--;
+  r->depth--;
   return range;
 }
 
-static tn__interval interval_of_binary(fixing *f, const tn__expr *e) {
-  tn__interval a = interval(f, e->args[0]), b = interval(f, e->args[1]);
+static tn__interval interval_of_binary(ranging *r, const tn__expr *e) {
+  tn__interval a = interval(r, e->args[0]), b = interval(r, e->args[1]);
   switch (e->kind) {
     case TN__EXPR_ADD: return add(a, b);
     case TN__EXPR_SUB: return add(a, negate(b));
@@ -137,14 +132,14 @@ static tn__interval interval_of_binary(fixing *f, const tn__expr *e) {
   }
 }
 
-static tn__interval interval_of_call(fixing *f, const tn__expr *e) {
+static tn__interval interval_of_call(ranging *r, const tn__expr *e) {
   switch (e->intrinsic) {
-    case TN__CALL_LIKELY: return interval(f, e->args[0]);
+    case TN__CALL_LIKELY: return interval(r, e->args[0]);
     case TN__CALL_POPCOUNT:
     case TN__CALL_CLZ: return (tn__interval){0, tn__dtype_bits(e->dtype)};
     case TN__CALL_DOT4: return (tn__interval){4 * 255 * -128, 4 * 255 * 127};
     case TN__CALL_ABS: {
-      tn__interval a = interval(f, e->args[0]);
+      tn__interval a = interval(r, e->args[0]);
       if (a.min >= 0) return a;
       return a.min == INT64_MIN ? unbounded : (tn__interval){0, greater(-a.min, a.max)};
     }
@@ -152,18 +147,18 @@ static tn__interval interval_of_call(fixing *f, const tn__expr *e) {
   }
 }
 
-static tn__interval compute(fixing *f, const tn__expr *e) {
+static tn__interval compute(ranging *r, const tn__expr *e) {
   tn__interval whole = tn__ir_dtype_interval(e->dtype), range;
   if (tn__dtype_is_float(e->dtype)) return whole;
   switch (e->kind) {
     case TN__EXPR_INT: return e->dtype == TN_U64 && e->value.i < 0 ? whole : (tn__interval){e->value.i, e->value.i};
-    case TN__EXPR_VAR: range = interval_of_var(f, e->value.var); break;
-    case TN__EXPR_SELECT: range = hull(interval(f, e->args[1]), interval(f, e->args[2])); break;
+    case TN__EXPR_VAR: range = interval_of_var(r, e->value.var); break;
+    case TN__EXPR_SELECT: range = hull(interval(r, e->args[1]), interval(r, e->args[2])); break;
     case TN__EXPR_CAST:
-      range = tn__dtype_is_float(e->args[0]->dtype) || e->dtype == TN_BOOL ? whole : interval(f, e->args[0]);
+      range = tn__dtype_is_float(e->args[0]->dtype) || e->dtype == TN_BOOL ? whole : interval(r, e->args[0]);
       if (e->args[0]->dtype == TN_U64 && range.max == INT64_MAX) range = whole;
       break;
-    case TN__EXPR_CALL: range = interval_of_call(f, e); break;
+    case TN__EXPR_CALL: range = interval_of_call(r, e); break;
     case TN__EXPR_NOT:
     case TN__EXPR_BITCAST:
     case TN__EXPR_LOAD: return whole;
@@ -173,19 +168,18 @@ static tn__interval compute(fixing *f, const tn__expr *e) {
     case TN__EXPR_LE: return whole;
     default:
       if (e->dtype == TN_BOOL) return whole;
-      range = interval_of_binary(f, e);
+      range = interval_of_binary(r, e);
       break;
   }
   /* What does not fit into the type wraps around: it may be anything. */
   return range.min < whole.min || range.max > whole.max ? whole : range;
 }
 
-static tn__interval interval(fixing *f, const tn__expr *e) {
+static tn__interval interval(ranging *r, const tn__expr *e) {
   tn__node *node = tn__node_of(e);
-  if (f->count > 0) return compute(f, e);
   if (!node->has_interval) {
-    tn__interval range = compute(f, e);
-    if (f->depth >= MAX_RANGE_DEPTH) return range;
+    tn__interval range = compute(r, e);
+    if (r->depth >= MAX_RANGE_DEPTH) return range;
     node->interval = range;
     node->has_interval = true;
   }
@@ -194,14 +188,8 @@ static tn__interval interval(fixing *f, const tn__expr *e) {
 
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e) {
   if (tn__node_of(e)->has_interval) return tn__node_of(e)->interval;
-  fixing f = {.ir = ir};
-  return interval(&f, e);
-}
-
-tn__interval tn__interval_with(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__interval *ranges,
-                               int count) {
-  fixing f = {.ir = ir, .vars = vars, .ranges = ranges, .count = count};
-  return interval(&f, e);
+  ranging r = {.ir = ir};
+  return interval(&r, e);
 }
 
 /* ---- symbolic bounds --------------------------------------------------------------------------------------------- */

@@ -244,9 +244,6 @@ int64_t tn__ir_bound_add(int64_t a, int64_t b);
 int64_t tn__ir_bound_mul(int64_t a, int64_t b);
 /* Range of an integer or bool expression from the ranges of its variables (recursively through their bounds). */
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
-/* The same with some variables fixed to given intervals. */
-tn__interval tn__interval_with(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, const tn__interval *ranges,
-                               int count);
 /* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents
  * allowed); e must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when
  * that can't be shown. */

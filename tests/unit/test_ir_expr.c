@@ -156,9 +156,6 @@ static void test_bounds_and_strides(void **state) {
   assert_true(tn__ir_stride_in(ir, e, i, &stride));
   assert_int_equal(stride, 4);
   assert_false(tn__ir_stride_in(ir, tn__ir_div_i(ir, i->self, 3), i, &stride));
-  tn__interval fixed = {5, 6}, range = tn__interval_with(ir, e, &i, &fixed, 1);
-  assert_int_equal(range.min, 16);
-  assert_int_equal(range.max, 27);
 }
 
 int main(void) {
