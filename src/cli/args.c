@@ -15,11 +15,23 @@ int cli_misused(const char *command, const char *format, ...) {
   return EXIT_MISUSED;
 }
 
+size_t cli_put_shown(FILE *out, const char *text) {
+  const unsigned char *at = (const unsigned char *)text;
+  bool second = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0; /* U+0080 to U+009F, which are controls, too */
+  if (second || at[0] == 0x7f || (at[0] < 0x20 && at[0] != '\n' && at[0] != '\t'))
+    fprintf(out, "\\u%04x", at[second]);
+  else
+    fputc(*at, out);
+  return second ? 2 : 1;
+}
+
 int cli_report(tn_status *status) {
   if (!status) return EXIT_DONE;
   const char *message = tn_status_message(status), *error = strstr(message, ": error: ");
   bool placed = error && !memchr(message, '\n', (size_t)(error - message)); /* as editors want it: FILE:LINE:COLUMN */
-  fprintf(stderr, "%s%s\n", placed ? "" : "tenon: ", message);
+  if (!placed) fputs("tenon: ", stderr);
+  for (const char *at = message; *at;) at += cli_put_shown(stderr, at);
+  fputc('\n', stderr);
   tn_status_free(status);
   return EXIT_FAILED;
 }

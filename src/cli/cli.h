@@ -60,6 +60,9 @@ bool cli_refuse(const cli_args *args, const char *const *names, const char *form
 bool cli_word(const cli_args *args, const char *name, const char *const *words);
 
 int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /* returns EXIT_MISUSED */
+/* Prints the character at `text`, one that would command the terminal as \uXXXX: names of other people's are in what is
+ * said. Returns how many bytes it was. */
+size_t cli_put_shown(FILE *out, const char *text);
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
 

@@ -24,10 +24,16 @@ static const char *skip_string(const char *at) {
   return *at ? at + 1 : at;
 }
 
+/* Names are the model's and may have anything in them, so escapes stay; of quotes nothing depends here. */
 static void print_string(const char *at, const char *end) {
-  for (at++; at < end - 1; at++) {
-    if (*at == '\\' && at + 1 < end - 1) at++;
-    putchar(*at);
+  for (at++; at < end - 1;) {
+    if (*at != '\\') {
+      at += cli_put_shown(stdout, at);
+      continue;
+    }
+    if (at[1] != '"') putchar(*at);
+    putchar(at[1]);
+    at += 2;
   }
 }
 

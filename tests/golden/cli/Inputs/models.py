@@ -240,6 +240,16 @@ def integers(path):
          [value("y_" + e.name, [3], e.data_type) for e in ends], ends)
 
 
+def controls(path):
+    """A name that would clear the screen, were it printed as it is."""
+    save(path, [helper.make_node("Relu", ["x"], ["a\\b\x1b[2J\u009b2J\n\"c"])], [value("x", [2])],
+         [value("a\\b\x1b[2J\u009b2J\n\"c", [2])])
+
+
+def controlled_input(path):
+    save(path, [helper.make_node("Relu", ["n\x1b[2J\u009b"], ["y"])], [value("x", [2])], [value("y", [2])])
+
+
 def one(path, kind):
     np.save(path, np.ones(1, kind))
 
