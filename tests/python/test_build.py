@@ -225,7 +225,7 @@ int main(void) {
         self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, not \"M=99999999999999999999\"",
                       refused(source, "-o", base, "--dim", "M=99999999999999999999", status=2))
         self.assertEqual(refused(source, "-o", base / "none" / "k"),
-                         f"tenon: {base}/none/k: cannot write: there is no folder {base}/none\n")
+                         f"tenon: {base}/none/k.o: cannot write: there is no folder {base}/none\n")
         model = self.write("", "model.onnx")
         self.assertIn(f"tenon build: {model} is a model: `tenon compile` takes it", refused(model, "-o", base, status=2))
         bad = self.write("kernel f(A: f32[N]) -> B: f32[N] {\n  B[i] = A[i + 1]\n}\n", "bad.te")
