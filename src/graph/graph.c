@@ -470,6 +470,73 @@ static bool node_attribute(const void *user, const char *name, int64_t *value) {
   return given;
 }
 
+static int64_t take_bound(const char **at) {
+  bool negative = **at == '-';
+  int64_t bound = 0;
+  for (*at += negative; **at >= '0' && **at <= '9'; ++*at) bound = bound * 10 + (**at - '0');
+  return negative ? -bound : bound;
+}
+
+/* Whether the attribute is of the kind that stands at `*kind`, which is put behind it, with its words. */
+static bool is_of_kind(const tn__attr *attr, const char **kind, const char **words) {
+  static const struct {
+    const char *name, *words;
+    tn__attr_kind kind;
+    bool one;
+  } kinds[] = {{"ints", "integers", TN__ATTR_INTS, false},
+               {"int", "one integer", TN__ATTR_INTS, true},
+               {"exprs", "sizes in parentheses", TN__ATTR_EXPRS, false},
+               {"floats", "floating numbers", TN__ATTR_FLOATS, false},
+               {"float", "one floating number", TN__ATTR_FLOATS, true},
+               {"string", "a string", TN__ATTR_STRING, true}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    size_t length = strlen(kinds[i].name);
+    if (strncmp(*kind, kinds[i].name, length) != 0) continue;
+    *kind += length;
+    *words = kinds[i].words;
+    return attr->kind == kinds[i].kind && (!kinds[i].one || attr->count == 1);
+  }
+  return false;
+}
+
+/* What stands behind the name in an operator's row: "int[1..3]", "!:ints"; NULL: it has no such attribute. */
+static const char *declared_attribute(const tn__op *op, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = op->attributes; at != NULL; at = strchr(at, ' ')) {
+    at += *at == ' ';
+    if (strncmp(at, name, length) == 0 && (at[length] == ':' || at[length] == '!')) return at + length;
+  }
+  return NULL;
+}
+
+static void check_attribute(const tn__graph *graph, const tn__node *node, const tn__attr *attr) {
+  const char *kind = declared_attribute(node->op, attr->name), *words = "";
+  if (kind == NULL) tn__node_fail(graph, node, "has no attribute %s", attr->name);
+  kind += *kind == '!';
+  kind++;
+  if (!is_of_kind(attr, &kind, &words)) tn__node_fail(graph, node, "attribute %s must be %s", attr->name, words);
+  if (*kind != '[') return;
+  kind++;
+  int64_t least = take_bound(&kind), value = attr->ints[0];
+  kind += 2;
+  int64_t most = *kind == ']' ? INT32_MAX : take_bound(&kind);
+  if (value < least || value > most)
+    tn__node_fail(graph, node, "attribute %s is %lld, but must be %lld to %lld", attr->name, (long long)value,
+                  (long long)least, (long long)most);
+}
+
+static void check_attributes(const tn__graph *graph, const tn__node *node) {
+  for (int i = 0; i < node->attr_count; i++) check_attribute(graph, node, &node->attrs[i]);
+  for (const char *at = node->op->attributes; at != NULL; at = strchr(at, ' ')) {
+    at += *at == ' ';
+    size_t length = strcspn(at, ":!");
+    bool given = at[length] != '!';
+    for (int i = 0; i < node->attr_count && !given; i++)
+      given = strlen(node->attrs[i].name) == length && memcmp(node->attrs[i].name, at, length) == 0;
+    if (!given) tn__node_fail(graph, node, "needs the attribute %.*s", (int)length, at);
+  }
+}
+
 static void check_relations(tn__graph *graph, const tn__node *node) {
   const tn__relating r = {.graph = graph,
                           .name = node->op->name,
@@ -520,6 +587,7 @@ tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *c
   node->graph_count = graph_count;
   if (graph_count > 0) node->graphs = tn__arena_copy(graph->arena, graphs, (size_t)graph_count * sizeof(*graphs));
   check_layouts(graph, node);
+  check_attributes(graph, node);
   check_relations(graph, node);
   check_strings(graph, node);
   for (int i = 0; i < input_count; i++)

@@ -201,6 +201,10 @@ struct tn__op {
   /* Their names and what their sizes are to each other (relations.h), which infer may then rely on. What depends on
    * attributes is left to infer. */
   const char *operands;
+  /* What attributes it may have, "axis:int low:exprs kind:string": int is one integer, maybe with its range
+   * ("holds:int[1..3]"), and ints, exprs, float, floats and string are as in tn__attr. Checked before infer, which may
+   * rely on it; behind a name, ! says that it must be there. NULL: none. */
+  const char *attributes;
   tn__op_class op_class;
   tn__lowering lowering;
   unsigned facts;     /* tn__op_fact */

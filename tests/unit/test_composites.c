@@ -149,8 +149,8 @@ static void attributes_are_checked(void **state) {
     const char *text;
   } cases[] = {
       {axes_beyond, "softmax: axes must be different ones of the 1 dimensions of the operand"},
-      {axis_alone, "log_softmax: has no attribute axes"},
-      {no_epsilon, "layer_norm: has no attribute epsilon"},
+      {axis_alone, "log_softmax: has no attribute axis"},
+      {no_epsilon, "layer_norm: needs the attribute epsilon"},
       {statistics_of_a_division, "layer_norm: statistics are not made where scale is divide"},
       {odd_scale, "rms_norm: scale \"twice\" is not one of rsqrt, divide and reciprocal"},
       {words_for_numbers, "quantize: the result can't be of type i32"},

@@ -23,6 +23,10 @@ static void rows_are_whole(void **state) {
   }
 }
 
+static void write_attributes(tn__strbuf *out, const tn__op *op) {
+  if (op->attributes != NULL) tn__strbuf_printf(out, "`%s`", op->attributes);
+}
+
 /* The relations, whose bars are no borders of the table. */
 static void write_operands(tn__strbuf *out, const tn__op *op) {
   if (op->operands[0] == '\0') {
@@ -48,13 +52,15 @@ static void write_page(tn__strbuf *out) {
       "body of other operators that "
       "its row tells. Written by "
       "`unit_graph_table --write` from the table; do not edit.\n[howto-operator.md](howto-operator.md) tells "
-      "how to add one, and how the shapes of operands are to be read.\n\n"
-      "| operator | operands | class | execution | meaning |\n| --- | --- | --- | --- | --- |\n",
+      "how to add one, and how operands and attributes are to be read.\n\n"
+      "| operator | operands | attributes | class | execution | meaning |\n| --- | --- | --- | --- | --- | --- |\n",
       tn__op_count());
   for (int i = 0; i < tn__op_count(); i++) {
     const tn__op *op = tn__op_at(i);
     tn__strbuf_printf(out, "| `%s` | ", op->name);
     write_operands(out, op);
+    tn__strbuf_append(out, " | ");
+    write_attributes(out, op);
     tn__strbuf_printf(out, " | %s | %s | %s |\n", classes[op->op_class],
                       op->expand != NULL ? "composite" : lowerings[op->lowering], op->doc);
   }

@@ -25,7 +25,6 @@ static void infer_like(tn__graph *graph, tn__node *node) {
 static void require_axes(tn__graph *graph, const tn__node *node) {
   const tn__attr *axes = tn__node_attr(node, "axes");
   int rank = node->inputs[0]->rank;
-  if (axes == NULL || axes->kind != TN__ATTR_INTS) tn__node_fail(graph, node, "has no attribute axes");
   for (int i = 0; i < axes->count; i++)
     for (int j = 0; j <= i; j++)
       if (axes->ints[i] < 0 || axes->ints[i] >= rank || (j < i && axes->ints[i] == axes->ints[j]))
@@ -38,9 +37,6 @@ static void infer_rows(tn__graph *graph, tn__node *node) {
 }
 
 static void infer_norm(tn__graph *graph, tn__node *node) {
-  const tn__attr *epsilon = tn__node_attr(node, "epsilon");
-  if (epsilon == NULL || epsilon->kind != TN__ATTR_FLOATS || epsilon->count != 1)
-    tn__node_fail(graph, node, "has no attribute epsilon");
   tn__norm_scale how;
   if (!tn__norm_scale_parse(tn__node_string(node, "scale", "rsqrt"), &how))
     tn__node_fail(graph, node, "scale \"%s\" is not one of rsqrt, divide and reciprocal",
@@ -235,7 +231,7 @@ tn__node *tn__graph_outline(tn__graph *graph, const char *op, tn__node *const *n
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(op_name, class, known, infer_fn, expand_fn, text)             \
+#define TN__ROW(op_name, class, known, infer_fn, expand_fn, ...)              \
   {.name = op_name,                                                           \
    .facts = known,                                                            \
    .moves = {.operands = 1, .axes = class == TN__CLASS_ROWS ? "axes" : NULL}, \
@@ -246,24 +242,28 @@ tn__node *tn__graph_outline(tn__graph *graph, const char *op, tn__node *const *n
    .lowering = TN__LOWER_DECLARE,                                             \
    .infer = infer_fn,                                                         \
    .expand = expand_fn,                                                       \
-   .doc = text}
+   .doc = __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW("softmax", TN__CLASS_ROWS, TN__FACT_WEIGHTS, infer_rows, expand_softmax,
             "e^x over the sum of its row, all elements along `axes`: times the sum's reciprocal, or by the sum with "
-            "`divide`. A row of negative infinities gives NaN, or zeros with `empty`."),
+            "`divide`. A row of negative infinities gives NaN, or zeros with `empty`.",
+            .attributes = "axes!:ints divide:int empty:int"),
     TN__ROW("log_softmax", TN__CLASS_ROWS, 0, infer_rows, expand_log_softmax,
-            "x less the greatest of its row less the logarithm of the sum of e to these."),
+            "x less the greatest of its row less the logarithm of the sum of e to these.", .attributes = "axes!:ints"),
     TN__ROW("gelu", TN__CLASS_ELEMENTWISE, 0, infer_gelu, expand_gelu,
             "x / 2 (erf(x / sqrt 2) + 1), or with `approximate` tanh x / 2 (tanh(sqrt(2 / pi) (x + 0.044715 x^3)) + "
-            "1)."),
+            "1).",
+            .attributes = "approximate:string"),
     TN__ROW(
         "layer_norm", TN__CLASS_ROWS, 0, infer_layer_norm, expand_layer_norm,
         "x less the mean of its row, by the root of their variance + `epsilon`: times rsqrt, or as `scale` says by "
         "the root (divide) or times its reciprocal. With `statistics` also the mean and what x is multiplied by, as "
-        "it is computed, of the size 1 along the row."),
+        "it is computed, of the size 1 along the row.",
+        .attributes = "axes!:ints epsilon!:float scale:string statistics:int"),
     TN__ROW("rms_norm", TN__CLASS_ROWS, 0, infer_norm, expand_rms_norm,
-            "x by the root of the mean of the squares of its row + `epsilon`, as `scale` says."),
+            "x by the root of the mean of the squares of its row + `epsilon`, as `scale` says.",
+            .attributes = "axes!:ints epsilon!:float scale:string"),
     {.name = "attention",
      .min_inputs = 0,
      .max_inputs = -1,

@@ -362,6 +362,7 @@ static const tn__op rows[] = {
      .infer = infer_dot,
      .declare = declare_dot,
      .columns = dot_columns,
+     .attributes = "lhs_batch:ints rhs_batch:ints lhs_contract:ints rhs_contract:ints dtype:string",
      .doc = "Sums of products over the contracting dimensions; result dimensions are batch, free of lhs, free of rhs. "
             "Operands in words (layouts) are u8 and i8, whose products are summed four at a time."},
     {.name = "convolution",
@@ -374,6 +375,8 @@ static const tn__op rows[] = {
      .infer = tn__g_infer_convolution,
      .declare = declare_convolution,
      .columns = convolution_columns,
+     .attributes = "strides:ints lhs_dilation:ints rhs_dilation:ints low:exprs high:exprs feature_groups:int flip:int "
+                   "channels_last:int dtype:string pad_value:int",
      .doc =
          "Strided, dilated, grouped convolution of any spatial rank, padded with zeros, or `pad_value` in integers. "
          "`channels_last` stands for StableHLO's dimension numbers: [N, spatial..., C] by [spatial..., I, O] with it, "

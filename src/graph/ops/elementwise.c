@@ -362,21 +362,22 @@ static void declare(tn__lower_context *lower, const tn__node *node, const tn__bu
 
 #define TN__OPERANDS_1 "x[*s]"
 #define TN__OPERANDS_2 "a[*s] b[*s]"
-#define TN__ROW(count, op_name, infer_fn, scalar_fn, text) TN__ROW_IS(count, op_name, 0, infer_fn, scalar_fn, text)
-#define TN__ROW_IS(count, op_name, what, infer_fn, scalar_fn, text) \
-  TN__ROW_OF(count, TN__OPERANDS_##count, op_name, what, infer_fn, scalar_fn, text)
-#define TN__ROW_OF(count, names, op_name, what, infer_fn, scalar_fn, text) \
-  {.name = op_name,                                                        \
-   .min_inputs = count,                                                    \
-   .max_inputs = count,                                                    \
-   .operands = names,                                                      \
-   .op_class = TN__CLASS_ELEMENTWISE,                                      \
-   .lowering = TN__LOWER_DECLARE,                                          \
-   .facts = what,                                                          \
-   .infer = infer_fn,                                                      \
-   .declare = declare,                                                     \
-   .scalar = scalar_fn,                                                    \
-   .doc = text}
+#define TN__ROW(count, op_name, infer_fn, scalar_fn, ...) \
+  TN__ROW_IS(count, op_name, 0, infer_fn, scalar_fn, __VA_ARGS__)
+#define TN__ROW_IS(count, op_name, what, infer_fn, scalar_fn, ...) \
+  TN__ROW_OF(count, TN__OPERANDS_##count, op_name, what, infer_fn, scalar_fn, __VA_ARGS__)
+#define TN__ROW_OF(count, names, op_name, what, infer_fn, scalar_fn, ...) \
+  {.name = op_name,                                                       \
+   .min_inputs = count,                                                   \
+   .max_inputs = count,                                                   \
+   .operands = names,                                                     \
+   .op_class = TN__CLASS_ELEMENTWISE,                                     \
+   .lowering = TN__LOWER_DECLARE,                                         \
+   .facts = what,                                                         \
+   .infer = infer_fn,                                                     \
+   .declare = declare,                                                    \
+   .scalar = scalar_fn,                                                   \
+   .doc = __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW(1, "abs", infer_number, scalar_abs, "Magnitude; of the smallest integer itself."),
@@ -414,9 +415,10 @@ static const tn__op rows[] = {
     TN__ROW(1, "count_leading_zeros", infer_int, scalar_clz, "Number of zero bits before the first set one."),
     TN__ROW(1, "convert", infer_convert, scalar_convert,
             "The value in another type: to integers it truncates and saturates, between integers it wraps, to bool it "
-            "is x != 0."),
+            "is x != 0.",
+            .attributes = "dtype:string"),
     TN__ROW_IS(1, "bitcast_convert", TN__FACT_VIEW, infer_bitcast, scalar_bitcast,
-               "The same bits as another type of the same size."),
+               "The same bits as another type of the same size.", .attributes = "dtype:string"),
     TN__ROW_IS(2, "add", TN__FACT_COMMUTES, infer_number, scalar_add, "a + b."),
     TN__ROW(2, "subtract", infer_number, scalar_subtract, "a - b."),
     TN__ROW_IS(2, "multiply", TN__FACT_COMMUTES | TN__FACT_LINEAR, infer_number, scalar_multiply, "a * b."),
@@ -437,7 +439,7 @@ static const tn__op rows[] = {
             "a times two to the power of b; 0 from the type's width on."),
     TN__ROW(2, "shift_right", infer_int, scalar_shift_right, "Arithmetic for signed types, logical for unsigned ones."),
     TN__ROW(2, "compare", infer_compare, scalar_compare,
-            "a `direction` b: EQ, NE, LT, LE, GT or GE; false with NaN except NE."),
+            "a `direction` b: EQ, NE, LT, LE, GT or GE; false with NaN except NE.", .attributes = "direction:string"),
     TN__ROW_OF(3, "condition[*s] a[*s] b[*s]", "select", TN__FACT_STRINGS, infer_select, scalar_select,
                "The second operand where the first is true, else the third."),
     TN__ROW_OF(3, "low[*s] x[*s] high[*s]", "clamp", 0, infer_number, scalar_clamp,

@@ -447,24 +447,26 @@ static void declare_write_at(tn__lower_context *lower, const tn__node *node, con
 static const tn__op rows[] = {
     TN__ROW(2, "take", "x[*s] indices[*i]", TN__CLASS_INJECTIVE, take,
             "Slices along `axis` at integer indices; negative ones count from the end.", .facts = TN__FACT_STRINGS,
-            .moves = {.operands = 1, .axes = "axis"}),
+            .moves = {.operands = 1, .axes = "axis"}, .attributes = "axis:int trusted:int"),
     TN__ROW(2, "take_along_axis", "x[*s] indices[*i]", TN__CLASS_INJECTIVE, take_along,
-            "Elements at indices along `axis`, one for each position.", .facts = TN__FACT_STRINGS),
+            "Elements at indices along `axis`, one for each position.", .facts = TN__FACT_STRINGS,
+            .attributes = "axis:int trusted:int"),
     TN__ROW(2, "gather_nd", "x[*s] indices[*i,k]", TN__CLASS_INJECTIVE, gather_nd,
-            "Slices at index tuples, after `batch_dims` common dimensions.", .facts = TN__FACT_STRINGS),
+            "Slices at index tuples, after `batch_dims` common dimensions.", .facts = TN__FACT_STRINGS,
+            .attributes = "batch_dims:int trusted:int"),
     TN__ROW(3, "scatter_elements", "x[*s] indices[*i] updates[*i]", TN__CLASS_OPAQUE, scatter_elements,
             "Operand 0 with elements along `axis` replaced by or combined with (`reduction`) the updates, in order.",
-            .facts = TN__FACT_UPDATES | TN__FACT_STRINGS),
+            .facts = TN__FACT_UPDATES | TN__FACT_STRINGS, .attributes = "axis:int reduction:string in_place:int"),
     TN__ROW(3, "scatter_nd", "x[*s] indices[*i,k] updates[*u]", TN__CLASS_OPAQUE, scatter_nd,
             "Operand 0 with slices at index tuples replaced by or combined with (`reduction`) the updates, in order.",
-            .facts = TN__FACT_UPDATES | TN__FACT_STRINGS),
+            .facts = TN__FACT_UPDATES | TN__FACT_STRINGS, .attributes = "reduction:string in_place:int"),
     TN__ROW(3, "write_at", "x[*s] fresh[*f] position[*p]", TN__CLASS_OPAQUE, write_at,
             "Operand 0 with its element along `axis` at the position in operand 2, if there is one, replaced by "
             "operand 1.",
-            .facts = TN__FACT_UPDATES),
+            .facts = TN__FACT_UPDATES, .attributes = "axis:int in_place:int"),
     TN__ROW(2, "append", "x[*s] fresh[*f]", TN__CLASS_OPAQUE, append,
             "The first `start` elements of operand 0 along `axis`, then operand 1; what lies behind may be anything.",
-            .facts = TN__FACT_UPDATES),
+            .facts = TN__FACT_UPDATES, .attributes = "axis:int start:exprs in_place:int"),
 };
 
 const tn__op_family tn__ops_gather = {rows, sizeof(rows) / sizeof(rows[0])};

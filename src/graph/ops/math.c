@@ -10,7 +10,6 @@
 
 static void infer_random_bits(tn__graph *graph, tn__node *node) {
   const tn__attr *shape = tn__node_attr(node, "shape");
-  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
   tn__g_set_output(graph, node, 0, TN_U64, shape->count, shape->exprs, NULL);
 }
 
@@ -141,6 +140,7 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_random_bits,
      .declare = declare_random_bits,
+     .attributes = "shape!:exprs seed:int stream:int",
      .doc = "64 random bits an element, decided by `seed`, `stream` and the element's position."},
     {.name = "determinant",
      .min_inputs = 1,

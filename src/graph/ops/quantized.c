@@ -127,29 +127,32 @@ static void expand_convolution(tn__graph *g, const tn__node *node, tn__value *co
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(op_name, least, most, names, class, suffix, text) \
-  {.name = op_name,                                               \
-   .facts = TN__FACT_WHOLE,                                       \
-   .min_inputs = least,                                           \
-   .max_inputs = most,                                            \
-   .operands = names,                                             \
-   .op_class = class,                                             \
-   .lowering = TN__LOWER_DECLARE,                                 \
-   .infer = infer_##suffix,                                       \
-   .expand = expand_##suffix,                                     \
-   .doc = text}
+#define TN__ROW(op_name, least, most, names, class, suffix, ...) \
+  {.name = op_name,                                              \
+   .facts = TN__FACT_WHOLE,                                      \
+   .min_inputs = least,                                          \
+   .max_inputs = most,                                           \
+   .operands = names,                                            \
+   .op_class = class,                                            \
+   .lowering = TN__LOWER_DECLARE,                                \
+   .infer = infer_##suffix,                                      \
+   .expand = expand_##suffix,                                    \
+   .doc = __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW("dequantize", 2, 3, "x[*s] scale[*s] zero[*s]?", TN__CLASS_ELEMENTWISE, dequantize,
             "(x - zero) * scale, of integers."),
     TN__ROW("quantize", 2, 3, "x[*s] scale[*s] zero[*s]?", TN__CLASS_ELEMENTWISE, quantize,
             "x / scale, or with `scale` multiply x * scale, to the nearest integer, plus zero, within the range of "
-            "`dtype`, or of its `bits`."),
+            "`dtype`, or of its `bits`.",
+            .attributes = "dtype:string bits:int scale:string"),
     TN__ROW("quantized_matmul", 2, 4, "a[*p,m,k] b[*q,k,n] a_zero? b_zero?", TN__CLASS_CONTRACTION, matmul,
             "Sums of (a - a_zero) (b - b_zero) as i32, modulo 2^32, as NumPy's matmul."),
     TN__ROW("quantized_convolution", 2, 5, "x w x_zero? w_zero? bias?", TN__CLASS_CONTRACTION, convolution,
             "The convolution of x - x_zero with w - w_zero, channels first, plus a bias for each channel, as i32, "
-            "modulo 2^32."),
+            "modulo 2^32.",
+            .attributes = "strides:ints lhs_dilation:ints rhs_dilation:ints low:exprs high:exprs feature_groups:int "
+                          "flip:int channels_last:int dtype:string pad_value:int"),
 };
 
 const tn__op_family tn__ops_quantized = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -414,6 +414,8 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_recurrence,
      .declare = declare_recurrence,
+     .attributes = "kind:string activations:string alphas:floats betas:floats clip:float reverse:int input_forget:int "
+                   "linear_before_reset:int",
      .doc = "The steps of an rnn, gru or lstm (`kind`) over inputs that were multiplied with their weights already."},
 };
 

@@ -378,17 +378,21 @@ static bool reduce_equal(const tn__node *node, const void *element, void *out) {
 static const tn__op rows[] = {
     TN__ROW("reduce", TN__CLASS_REDUCTION, reduce,
             "sum, prod, max, min, and, or (`kind`) over `axes`; 16-bit types are summed in f32.",
-            .facts = TN__FACT_REDUCES, .moves = {.operands = 1, .axes = "axes"}, .of_equal = reduce_equal),
+            .facts = TN__FACT_REDUCES, .moves = {.operands = 1, .axes = "axes"}, .of_equal = reduce_equal,
+            .attributes = "kind:string axes!:ints keep_dims:int"),
     TN__ROW("argreduce", TN__CLASS_REDUCTION, argreduce,
             "The index of the `greatest` or smallest element along an axis.", .facts = TN__FACT_REDUCES,
-            .moves = {.operands = 1, .axes = "axes"}),
+            .moves = {.operands = 1, .axes = "axes"},
+            .attributes = "axes!:int greatest:int last:int keep_dims:int dtype:string"),
     TN__ROW("reduce_window", TN__CLASS_REDUCTION, reduce_window,
             "A reduction over every window; padding holds its identity.",
-            .moves = {.operands = 1, .per_dim = {"window", "strides", "dilations", "low", "high"}}),
+            .moves = {.operands = 1, .per_dim = {"window", "strides", "dilations", "low", "high"}},
+            .attributes = "kind:string window:ints strides:ints dilations:ints low:exprs high:exprs"),
     TN__ROW("argreduce_window", TN__CLASS_REDUCTION, argreduce_window,
-            "The flat position of the greatest element of every window.", .facts = 0),
+            "The flat position of the greatest element of every window.", .facts = 0,
+            .attributes = "window:ints strides:ints dilations:ints low:exprs high:exprs column_major:int dtype:string"),
     TN__ROW("cumulative", TN__CLASS_OPAQUE, cumulative, "The running reduction along `axis`.",
-            .moves = {.operands = 1, .axes = "axis"}),
+            .moves = {.operands = 1, .axes = "axis"}, .attributes = "kind:string axis:int exclusive:int reverse:int"),
 };
 
 const tn__op_family tn__ops_reduce = {rows, sizeof(rows) / sizeof(rows[0])};

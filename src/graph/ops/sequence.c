@@ -119,32 +119,35 @@ static void infer_as(tn__graph *graph, tn__node *node) {
            (tn__value_holds)tn__node_int(node, "holds", list->holds));
 }
 
-#define TN__ROW(op_name, low, high, names, suffix, text, more) \
-  {.name = op_name,                                            \
-   .min_inputs = low,                                          \
-   .max_inputs = high,                                         \
-   .operands = names,                                          \
-   .op_class = TN__CLASS_OPAQUE,                               \
-   .lowering = TN__LOWER_BUILTIN,                              \
-   .facts = TN__FACT_STRINGS | (more),                         \
-   .infer = infer_##suffix,                                    \
+#define TN__ROW(op_name, low, high, names, known, suffix, text, more) \
+  {.name = op_name,                                                   \
+   .min_inputs = low,                                                 \
+   .max_inputs = high,                                                \
+   .attributes = known,                                               \
+   .operands = names,                                                 \
+   .op_class = TN__CLASS_OPAQUE,                                      \
+   .lowering = TN__LOWER_BUILTIN,                                     \
+   .facts = TN__FACT_STRINGS | (more),                                \
+   .infer = infer_##suffix,                                           \
    .doc = text}
 
 static const tn__op rows[] = {
-    TN__ROW("sequence_empty", 0, 0, "", empty, "A sequence without tensors, or an optional without value.", 0),
-    TN__ROW("sequence_insert", 2, 3, "list item position?", insert,
+    TN__ROW("sequence_empty", 0, 0, "", "dtype:string rank:int[-1..12] holds:int[1..3]", empty,
+            "A sequence without tensors, or an optional without value.", 0),
+    TN__ROW("sequence_insert", 2, 3, "list item position?", NULL, insert,
             "The sequence with a tensor more, at a position or the end.", 0),
-    TN__ROW("sequence_erase", 1, 2, "list position?", erase,
+    TN__ROW("sequence_erase", 1, 2, "list position?", NULL, erase,
             "The sequence without the tensor at a position or the last one.", 0),
-    TN__ROW("sequence_at", 1, 2, "list position?", at,
+    TN__ROW("sequence_at", 1, 2, "list position?", "rank:int[0..]", at,
             "The tensor at a position, or the last one; of `rank` dimensions, else it fails.", 0),
-    TN__ROW("sequence_length", 1, 1, "list", length, "The number of tensors.", 0),
-    TN__ROW("sequence_join", 1, 1, "list", join,
+    TN__ROW("sequence_length", 1, 1, "list", NULL, length, "The number of tensors.", 0),
+    TN__ROW("sequence_join", 1, 1, "list", "axis:int stack:int shape:exprs empty:ints", join,
             "All tensors one after another along `axis`; along a new one with `stack`.", TN__FACT_LATE_SIZES),
-    TN__ROW("sequence_split", 2, 2, "x lengths", split, "Pieces along `axis`, as long as operand 1 says.", 0),
-    TN__ROW("optional_has", 1, 1, "list", has, "Whether the optional has a value.", 0),
+    TN__ROW("sequence_split", 2, 2, "x lengths", "axis:int keep:int", split,
+            "Pieces along `axis`, as long as operand 1 says.", 0),
+    TN__ROW("optional_has", 1, 1, "list", NULL, has, "Whether the optional has a value.", 0),
     TN__ROW(
-        "sequence_as", 1, 1, "list", as,
+        "sequence_as", 1, 1, "list", "holds:int[1..3] rank:int[-1..12]", as,
         "The same tensors as a sequence or an optional, or as tensors of any or of one rank; fails when there is no "
         "value, or one has another rank.",
         0),

@@ -16,7 +16,6 @@ static void declare_move(tn__lower_context *lower, const tn__node *node, const t
 static void infer_broadcast(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
-  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
   const int64_t *axes = tn__g_require_ints(graph, node, "axes", a->rank);
   for (int i = 0; i < a->rank; i++) {
     if (axes[i] < 0 || axes[i] >= shape->count || (i > 0 && axes[i] <= axes[i - 1]))
@@ -62,7 +61,6 @@ static void declare_broadcast(tn__lower_context *lower, const tn__node *node, co
 static void infer_reshape(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
-  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
   const tn__expr *have = tn__g_dim_product(graph->ir, a->dims, a->rank);
   const tn__expr *want = tn__g_dim_product(graph->ir, shape->exprs, shape->count);
   const tn__expr *equal = tn__ir_eq(graph->ir, have, want);
@@ -218,7 +216,6 @@ static void declare_slice(tn__lower_context *lower, const tn__node *node, const 
 static void infer_strided(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *shape = tn__node_attr(node, "shape");
-  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
   tn__g_require_exprs(graph, node, "strides", shape->count);
   tn__g_require_exprs(graph, node, "origin", 1);
   tn__g_set_output(graph, node, 0, a->dtype, shape->count, shape->exprs, NULL);
@@ -380,7 +377,6 @@ static void declare_concatenate(tn__lower_context *lower, const tn__node *node, 
 static void infer_reverse(tn__graph *graph, tn__node *node) {
   const tn__value *a = node->inputs[0];
   const tn__attr *axes = tn__node_attr(node, "axes");
-  if (axes == NULL || axes->kind != TN__ATTR_INTS) tn__node_fail(graph, node, "needs the attribute axes");
   for (int i = 0; i < axes->count; i++)
     if (axes->ints[i] < 0 || axes->ints[i] >= a->rank)
       tn__node_fail(graph, node, "axis %lld is not a dimension of %s", (long long)axes->ints[i],
@@ -416,7 +412,6 @@ static void declare_reverse(tn__lower_context *lower, const tn__node *node, cons
 
 static void infer_iota(tn__graph *graph, tn__node *node) {
   const tn__attr *shape = tn__node_attr(node, "shape");
-  if (shape == NULL || shape->kind != TN__ATTR_EXPRS) tn__node_fail(graph, node, "needs the attribute shape");
   tn_dtype dtype = tn__g_require_dtype_attr(graph, node);
   tn__g_require_axis(graph, node, "axis", shape->count);
   const tn__expr *elements[TN__MAX_ELEMENTS];
@@ -509,34 +504,39 @@ static const tn__op rows[] = {
     TN__ROW(1, 1, "broadcast_in_dim", "x[*s]", broadcast,
             "Dimension i becomes dimension axes[i] of `shape`; dimensions of size 1 stretch.",
             .facts = TN__FACT_CHEAP | TN__FACT_REPEATS | TN__FACT_REARRANGES | TN__FACT_STRINGS,
-            .moves = {.operands = 1, .per_dim = {"shape"}}),
+            .moves = {.operands = 1, .per_dim = {"shape"}}, .attributes = "shape!:exprs axes:ints"),
     TN__ROW(1, 1, "reshape", "x[*s]", reshape, "The same elements in row-major order as another `shape`.",
-            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS | TN__FACT_VIEW),
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS | TN__FACT_VIEW, .attributes = "shape!:exprs"),
     TN__ROW(1, 1, "transpose", "x[*s]", transpose,
             "Dimension i of the result is dimension permutation[i] of the operand.",
-            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS),
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .attributes = "permutation:ints"),
     TN__ROW(1, 1, "slice", "x[*s]", slice, "Elements starts, starts + strides ... below limits in each dimension.",
             .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS,
-            .moves = {.operands = 1, .per_dim = {"starts", "limits", "strides"}}),
+            .moves = {.operands = 1, .per_dim = {"starts", "limits", "strides"}},
+            .attributes = "starts:exprs limits:exprs strides:ints"),
     TN__ROW(
         1, 1, "strided", "memory[n]", strided,
         "A tensor of `shape` in memory: element [i, j, ...] is element origin + i * strides[0] + j * strides[1] ... of "
         "the operand.",
-        .facts = TN__FACT_CHEAP | TN__FACT_STRIDED),
+        .facts = TN__FACT_CHEAP | TN__FACT_STRIDED, .attributes = "shape!:exprs strides:exprs origin:exprs"),
     TN__ROW(2, 2, "pad", "x[*s] fill[]", pad,
             "`low`, `high` and `interior` elements around and between; negative ones crop.",
-            .facts = TN__FACT_REARRANGES, .moves = {.operands = 1, .per_dim = {"low", "high", "interior"}}),
+            .facts = TN__FACT_REARRANGES, .moves = {.operands = 1, .per_dim = {"low", "high", "interior"}},
+            .attributes = "low:exprs high:exprs interior:ints"),
     TN__ROW(1, -1, "concatenate", "first other...", concatenate, "The operands one after another along `axis`.",
-            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = ~0u, .axes = "axis"}),
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = ~0u, .axes = "axis"},
+            .attributes = "axis:int"),
     TN__ROW(1, 1, "reverse", "x[*s]", reverse, "The order of the elements turned round along `axes`.",
-            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = 1, .axes = "axes"}),
+            .facts = TN__FACT_REARRANGES | TN__FACT_STRINGS, .moves = {.operands = 1, .axes = "axes"},
+            .attributes = "axes!:ints"),
     TN__ROW(1, 1, "relayout", "x[*s]", relayout,
             "The tensor in another layout: `parts` are triples of a dimension, a divisor and a modulus, one for each "
             "dimension that is stored; `word`, a dimension and how many neighbours along it are one stored element.",
-            .facts = TN__FACT_LAYOUTS | TN__FACT_VIEW),
-    TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`.", .facts = TN__FACT_CHEAP),
+            .facts = TN__FACT_LAYOUTS | TN__FACT_VIEW, .attributes = "parts:ints word:ints"),
+    TN__ROW(0, 0, "iota", "", iota, "The index along `axis` as an element of `dtype`.", .facts = TN__FACT_CHEAP,
+            .attributes = "dtype:string shape!:exprs axis:int"),
     TN__ROW(0, 0, "from_elements", "", from_elements, "A small tensor of dimension expressions: shapes as data.",
-            .facts = TN__FACT_CHEAP),
+            .facts = TN__FACT_CHEAP, .attributes = "dtype:string rank:int[0..12] elements:exprs"),
 };
 
 const tn__op_family tn__ops_shape = {rows, sizeof(rows) / sizeof(rows[0])};

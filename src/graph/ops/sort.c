@@ -397,9 +397,11 @@ static void declare_find_true(tn__lower_context *lower, const tn__node *node, co
 
 static const tn__op rows[] = {
     TN__ROW("sort", "x[*s]", sort,
-            "Stable sort along `axis`: the elements, and where each came from; NaN counts as the greatest."),
+            "Stable sort along `axis`: the elements, and where each came from; NaN counts as the greatest.",
+            .attributes = "axis:int descending:int"),
     TN__ROW("top_k", "x[*s]", top_k,
-            "The first `count` elements along `axis` of a stable sort, in order, and where each came from."),
+            "The first `count` elements along `axis` of a stable sort, in order, and where each came from.",
+            .attributes = "axis:int descending:int count:exprs"),
     TN__ROW("sort_rows", "rows[n,m]", sort_rows,
             "The stable ascending order of a matrix's rows, compared column by column."),
     TN__ROW("find_true", "mask[n]", find_true,

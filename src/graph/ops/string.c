@@ -88,34 +88,38 @@ static void infer_grams(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, TN_I64, rank, dims, NULL);
 }
 
-#define TN__ROW(op_name, count, names, suffix, text) \
-  {.name = op_name,                                  \
-   .min_inputs = count,                              \
-   .max_inputs = count,                              \
-   .operands = names,                                \
-   .op_class = TN__CLASS_OPAQUE,                     \
-   .lowering = TN__LOWER_BUILTIN,                    \
-   .facts = TN__FACT_STRINGS,                        \
-   .infer = infer_##suffix,                          \
-   .doc = text}
+#define TN__ROW(op_name, count, names, suffix, ...) \
+  {.name = op_name,                                 \
+   .min_inputs = count,                             \
+   .max_inputs = count,                             \
+   .operands = names,                               \
+   .op_class = TN__CLASS_OPAQUE,                    \
+   .lowering = TN__LOWER_BUILTIN,                   \
+   .facts = TN__FACT_STRINGS,                       \
+   .infer = infer_##suffix,                         \
+   .doc = __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW("string_concat", 2, "a[*s] b[*s]", concat, "Each string with that of operand 1 behind it."),
     TN__ROW("string_equal", 2, "a[*s] b[*s]", equal, "Whether two strings have the same bytes."),
     TN__ROW("string_split", 2, "x[*s] delimiter[]", split,
             "The pieces between delimiters (operand 1; white space when it is empty), along a new last axis and padded "
-            "with empty strings, and their number; `most` cuts, any number when negative."),
+            "with empty strings, and their number; `most` cuts, any number when negative.",
+            .attributes = "most:int"),
     TN__ROW("string_normalize", 2, "x[c]|[1,c] words[n]", normalize,
             "The strings without those of operand 1, in `case` 1 (lower) or 2 (upper); one empty string when none "
-            "is left."),
+            "is left.",
+            .attributes = "case:int sensitive:int"),
     TN__ROW("string_match", 2, "x[*s] program[n]", match,
             "Whether the program of a regular expression (operand 1) matches all of it."),
     TN__ROW("string_from", 1, "x[*s]", from, "Numbers as text."),
-    TN__ROW("string_to", 1, "x[*s]", to, "Text as numbers of type `dtype`; fails when it is none."),
+    TN__ROW("string_to", 1, "x[*s]", to, "Text as numbers of type `dtype`; fails when it is none.",
+            .attributes = "dtype:string"),
     TN__ROW("table_find", 2, "x[*s] keys[n]", find, "The position in operand 1, which is sorted, or its length."),
     TN__ROW("table_grams", 4, "x[]|[_]|[_,_] pool[n] begins[m] columns[k]", grams,
             "How often each n-gram of a pool (operand 1, operand 2: where those of each length begin) occurs in a row, "
-            "in the columns that operand 3 says."),
+            "in the columns that operand 3 says.",
+            .attributes = "shortest:int longest:int skips:int width:int[0..]"),
 };
 
 const tn__op_family tn__ops_string = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -692,28 +692,33 @@ static void declare_roi_align(tn__lower_context *lower, const tn__node *node, co
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-#define TN__ROW(least, most, op_name, names, class, suffix, text) \
-  {.name = op_name,                                               \
-   .min_inputs = least,                                           \
-   .max_inputs = most,                                            \
-   .operands = names,                                             \
-   .op_class = class,                                             \
-   .lowering = TN__LOWER_DECLARE,                                 \
-   .infer = infer_##suffix,                                       \
-   .declare = declare_##suffix,                                   \
-   .doc = text}
+#define TN__ROW(least, most, op_name, names, class, suffix, ...) \
+  {.name = op_name,                                              \
+   .min_inputs = least,                                          \
+   .max_inputs = most,                                           \
+   .operands = names,                                            \
+   .op_class = class,                                            \
+   .lowering = TN__LOWER_DECLARE,                                \
+   .infer = infer_##suffix,                                      \
+   .declare = declare_##suffix,                                  \
+   .doc = __VA_ARGS__}
 
 static const tn__op rows[] = {
     TN__ROW(2, 2, "grid_sample", "x[n,_,*i] grid[n,*g,d]", TN__CLASS_REDUCTION, grid_sample,
-            "Samples at the normalised coordinates of a grid: nearest, linear or cubic, in any spatial rank."),
+            "Samples at the normalised coordinates of a grid: nearest, linear or cubic, in any spatial rank.",
+            .attributes = "mode:string padding:string align_corners:int channels_last:int"),
     TN__ROW(1, 1, "col2im", "x[n,r,k]", TN__CLASS_REDUCTION, col2im,
-            "Adds the columns of sliding blocks up to an image."),
+            "Adds the columns of sliding blocks up to an image.",
+            .attributes = "image:exprs block:exprs strides:ints dilations:ints low:ints high:ints"),
     TN__ROW(
         4, 6, "non_max_suppression", "boxes[n,k,4] scores[n,c,k] order[n,c,k] most[] overlap[]? score[]?",
         TN__CLASS_OPAQUE, nms,
-        "Boxes, scores and their order, maximum, overlap and score thresholds: the boxes that are kept, and how many."),
-    TN__ROW(3, 3, "roi_align", "x[_,_,_,_] regions[r,4] batches[r]", TN__CLASS_OPAQUE, roi_align,
-            "Regions of a feature map sampled bilinearly to a fixed size."),
+        "Boxes, scores and their order, maximum, overlap and score thresholds: the boxes that are kept, and how many.",
+        .attributes = "center_point_box:int"),
+    TN__ROW(
+        3, 3, "roi_align", "x[_,_,_,_] regions[r,4] batches[r]", TN__CLASS_OPAQUE, roi_align,
+        "Regions of a feature map sampled bilinearly to a fixed size.",
+        .attributes = "mode:string size:ints sampling_ratio:int half_pixel:int spatial_scale:float channels_last:int"),
 };
 
 const tn__op_family tn__ops_vision = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -171,6 +171,7 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_input,
      .declare = declare_input,
+     .attributes = "tile:int low:ints tiles:ints",
      .doc =
          "Transformed tiles of a channels-last image for a 3x3 convolution: [tile + 2, tile + 2, batch, tiles, tiles, "
          "channels]."},
@@ -182,6 +183,7 @@ static const tn__op rows[] = {
      .lowering = TN__LOWER_DECLARE,
      .infer = infer_output,
      .declare = declare_output,
+     .attributes = "size:ints",
      .doc = "The channels-last image of the size given that products of transformed tiles stand for."},
 };
 
