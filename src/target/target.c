@@ -12,16 +12,17 @@ static const tn__target_kind_row kinds[] = {
 enum { KIND_COUNT = sizeof(kinds) / sizeof(kinds[0]) };
 
 tn_status *tn__target_parse(const char *text, tn__target *out) {
-  tn__target target = {0};
   int kind = TN__TARGET_CPU;
-  *out = target;
+  *out = (tn__target){0};
   if (text == NULL) text = "native";
   for (int k = 0; k < KIND_COUNT; k++)
     if (kinds[k].takes != NULL && kinds[k].takes(text)) kind = k;
-  TN_RETURN_IF_ERROR(kinds[kind].parse(text, &target));
-  kinds[kind].print(&target, target.name, sizeof(target.name));
-  *out = target;
-  return NULL;
+  tn_status *status = kinds[kind].parse(text, out);
+  if (status == NULL)
+    kinds[kind].print(out, out->name, sizeof(out->name));
+  else
+    *out = (tn__target){0};
+  return status;
 }
 
 const char *tn__target_kind_name(tn__target_kind kind) { return kinds[kind].name; }
