@@ -177,7 +177,7 @@ static tn_status *find_target(replacement *r) {
 
 /* A file that is replaced keeps its mode: what was made private stays private. */
 static tn_status *keep_mode(const replacement *r, int fd) {
-  if (!r->old || fchmod(fd, r->mode) == 0) return NULL;
+  if (!r->old || (fd >= 0 && fchmod(fd, r->mode) == 0)) return NULL;
   return system_error(r->contents->path, "cannot write", errno);
 }
 

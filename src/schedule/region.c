@@ -61,7 +61,7 @@ void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__
 
 bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
                               const tn__expr **first, const tn__expr **extent) {
-  const tn__expr *mins[TN__MAX_RANK], *extents[TN__MAX_RANK];
+  const tn__expr *mins[TN__MAX_RANK] = {NULL}, *extents[TN__MAX_RANK];
   const tn__block *block = &p->block->block;
   tn__snode *inner[TN__MAX_LOOPS];
   if (!tn__sched_is_under(p->block, loop)) return false;

@@ -50,8 +50,8 @@ tn_status *tn__target_parse_gpu(const char *text, tn__target *out) {
   for (const char *item = text + NAME_BYTES; *item != '\0';) {
     int row = 0;
     const char *name = item + 1, *number = name + strcspn(name, "=,");
-    while (row < ROW_COUNT &&
-           (strlen(rows[row].name) != (size_t)(number - name) || strncmp(rows[row].name, name, strlen(rows[row].name))))
+    while (row < ROW_COUNT && (strlen(rows[row].name) != (size_t)(number - name) ||
+                               strncmp(rows[row].name, name, strlen(rows[row].name)) != 0))
       row++;
     if (row == ROW_COUNT || number[0] != '=' || number[1] < '0' || number[1] > '9') return bad_item(text, item);
     char *end;

@@ -151,7 +151,7 @@ const tn__buffer *tn__te_in_layout(tn__te *te, const char *name, const tn__buffe
     if (layout->parts[i].dim >= s.rank) s.rank = layout->parts[i].dim + 1;
   tn__layout_shape(ir, layout, shape, stored);
   tn__te_axes axes = tn__te_axes_create(te, "i", layout->rank, stored);
-  for (int d = 0; d < s.rank; d++) indices[d] = tn__ir_index(ir, 0);
+  for (int d = 0; d < TN__MAX_RANK; d++) indices[d] = tn__ir_index(ir, 0);
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
     indices[part->dim] = tn__ir_add(ir, indices[part->dim], tn__ir_mul_i(ir, axes.index[i], part->divisor));
