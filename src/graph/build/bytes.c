@@ -47,11 +47,15 @@ static bytes bytes_of(tn__graph *g, tn__value *value, tn__value *zero, bool as_u
   if ((value->dtype == TN_U8) != as_unsigned) {
     tn_dtype dtype = as_unsigned ? TN_U8 : TN_I8;
     shift = as_unsigned ? 128 : -128;
-    b.value = binary(g, "xor", tn__g_convert(g, value, dtype), tn__g_scalar_i64(g, dtype, shift)); /* it wraps */
+    b.value = tn__g_convert(g, value, dtype); /* it wraps */
+    b.value = binary(g, "xor", b.value, tn__g_scalar_i64(g, dtype, shift));
   }
   if ((zero == NULL || all_are(zero, &known)) && known + shift == 0) return b;
   b.zero = zero == NULL || all_are(zero, &known) ? tn__g_scalar_i64(g, TN_I32, known + shift) : NULL;
-  if (b.zero == NULL) b.zero = binary(g, "add", tn__g_convert(g, zero, TN_I32), tn__g_scalar_i64(g, TN_I32, shift));
+  if (b.zero != NULL) return b;
+  /* One after the other: the order in which arguments are made is the compiler's. */
+  b.zero = tn__g_convert(g, zero, TN_I32);
+  b.zero = binary(g, "add", b.zero, tn__g_scalar_i64(g, TN_I32, shift));
   return b;
 }
 
