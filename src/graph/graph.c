@@ -14,6 +14,7 @@ tn__graph *tn__graph_create(tn__ir *ir, const char *name) {
   graph->name = tn__arena_strdup(arena, name);
   tn__map_init(&graph->value_names, arena);
   tn__map_init(&graph->dim_names, arena);
+  tn__map_init(&graph->output_names, arena);
   tn__map_init(&graph->promised, arena);
   return graph;
 }
@@ -26,7 +27,6 @@ tn__value *tn__graph_input_at(const tn__graph *graph, int index) { return graph-
 int tn__graph_output_count(const tn__graph *graph) { return graph->outputs.count; }
 tn__value *tn__graph_output_at(const tn__graph *graph, int index) { return graph->outputs.data[index].value; }
 const char *tn__graph_output_name(const tn__graph *graph, int index) { return graph->outputs.data[index].name; }
-void tn__graph_set_output(tn__graph *graph, int index, tn__value *value) { graph->outputs.data[index].value = value; }
 tn__extent tn__graph_output_extent(const tn__graph *graph, int index) { return graph->outputs.data[index].extent; }
 int tn__graph_node_count(const tn__graph *graph) { return graph->nodes.count; }
 tn__node *tn__graph_node_at(const tn__graph *graph, int index) { return graph->nodes.data[index]; }
@@ -123,11 +123,15 @@ tn__value *tn__graph_input(tn__graph *graph, const char *name, tn_dtype dtype, i
 }
 
 void tn__graph_output(tn__graph *graph, const char *name, tn__value *value) {
-  for (int i = 0; i < graph->outputs.count; i++)
-    if (strcmp(graph->outputs.data[i].name, name) == 0 && graph->outputs.data[i].value != value)
-      tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph outputs named \"%s\"", name);
-  tn__graph_result result = {.name = tn__arena_strdup(graph->arena, name), .value = value};
+  const int *same = tn__map_get(&graph->output_names, name);
+  if (same != NULL && graph->outputs.data[*same].value != value)
+    tn__graph_fail(graph, TN_INVALID_ARGUMENT, "there are two graph outputs named \"%s\"", name);
+  const tn__graph_result result = {.name = tn__arena_strdup(graph->arena, name), .value = NULL};
+  int *number = TN__NEW(graph->arena, int);
+  *number = graph->outputs.count;
+  tn__map_set(&graph->output_names, result.name, number);
   tn__vec_push(graph->arena, &graph->outputs, result);
+  tn__graph_set_output(graph, *number, value);
 }
 
 /* ---- constants and elements -------------------------------------------------------------------------------------- */
@@ -258,13 +262,13 @@ static tn__symbol *symbol_create(tn__graph *graph, const char *name, tn__symbol_
   tn__symbol *symbol = NULL;
   if (graph->promised.count > 0) symbol = tn__map_get(&graph->promised, promise_key(graph, source, value->name, index));
   if (symbol != NULL) {
-    symbol->value = value;
+    tn__symbol_set_value(graph, symbol, value);
     return symbol;
   }
   symbol = TN__NEW(graph->arena, tn__symbol);
   symbol->var = tn__var_create(graph->ir, name, TN_I64, min, extent);
   symbol->source = source;
-  symbol->value = value;
+  tn__symbol_set_value(graph, symbol, value);
   symbol->index = index;
   tn__vec_push(graph->arena, &graph->symbols, symbol);
   return symbol;
@@ -590,8 +594,10 @@ tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *c
   check_attributes(graph, node);
   check_relations(graph, node);
   check_strings(graph, node);
-  for (int i = 0; i < input_count; i++)
-    if (inputs[i] != NULL) tn__vec_push(graph->arena, &inputs[i]->readers, node);
+  for (int i = 0; i < input_count; i++) {
+    const tn__operand_place place = {node, i};
+    if (inputs[i] != NULL) tn__vec_push(graph->arena, &inputs[i]->readers, place);
+  }
   op->infer(graph, node);
   tn__vec_push(graph->arena, &graph->nodes, node);
   return node;

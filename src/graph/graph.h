@@ -88,6 +88,11 @@ typedef struct tn__held {
   tn__layout layout;
 } tn__held;
 
+typedef struct tn__operand_place {
+  tn__node *node;
+  int input;
+} tn__operand_place;
+
 struct tn__value {
   const char *name; /* unique in the graph */
   /* Of what is not one tensor: `dtype` and `item_rank` are those of all its tensors (TN__ANY_RANK: each has a rank of
@@ -113,7 +118,10 @@ struct tn__value {
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
   const tn__expr *const *elements; /* i64 whatever the dtype; of bool tensors: 0 or 1 */
   tn__extent extent;               /* graph inputs */
-  TN__VEC(tn__node *) readers;     /* every node that has it as an operand, and some that had it */
+  /* Where it is used; a place where something else is by now counts no more. */
+  TN__VEC(tn__operand_place) readers; /* operands of nodes */
+  TN__VEC(int) results;               /* outputs of the graph, by number */
+  TN__VEC(tn__symbol *) symbols;      /* that are read from it */
 };
 
 /* Attributes are uniform, so that printing, comparing and hashing are written once. */

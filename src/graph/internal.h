@@ -30,7 +30,8 @@ struct tn__graph {
   TN__VEC(tn__value *) values;     /* by id */
   TN__VEC(tn__long_dim) long_dims;
   tn__map value_names, dim_names;
-  tn__map promised; /* symbols that a text declares, by what they are read from */
+  tn__map output_names; /* number of the first output of each name */
+  tn__map promised;     /* symbols that a text declares, by what they are read from */
   uint32_t next_node_id;
 };
 
@@ -48,6 +49,10 @@ tn__node *tn__node_create_named(tn__graph *graph, const tn__op *op, tn__value *c
                                 const char *const *names, int name_count);
 /* `scalar` is what a run reads the size from, if it is too long for a dimension. */
 void tn__graph_keep_long_dim(tn__graph *graph, const tn__expr *size, tn__value *scalar);
+/* The only way to change what a symbol is read from. */
+void tn__symbol_set_value(tn__graph *graph, tn__symbol *symbol, tn__value *value);
+/* Symbols that are read from `from` are read from `to`. */
+void tn__graph_move_symbols(tn__graph *graph, tn__value *from, tn__value *to);
 /* The number of a variable's symbol; -1 when the graph has none. */
 int tn__symbol_index(const tn__graph *graph, uint32_t var);
 /* Drops symbols from number `first` on that nothing uses. */

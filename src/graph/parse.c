@@ -222,7 +222,7 @@ static void attach(scope *s, const tn__token *at, tn__value *value) {
   if (o == NULL) return;
   for (int i = 0; i < o->symbols.count; i++) {
     check_source(s, at, o->symbols.data[i], value);
-    o->symbols.data[i]->value = value;
+    tn__symbol_set_value(s->graph, o->symbols.data[i], value);
   }
   set_elements(s, value, o);
 }

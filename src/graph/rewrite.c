@@ -1,4 +1,5 @@
 /* What passes do to a graph: replacing values, counting uses, sweeping, checking. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -7,21 +8,44 @@
 void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *value) {
   if (node->inputs[index] == value) return;
   node->inputs[index] = value;
-  if (value != NULL) tn__vec_push(graph->arena, &value->readers, node);
+  if (value == NULL) return;
+  tn__operand_place place = {node, index};
+  tn__vec_push(graph->arena, &value->readers, place);
+}
+
+void tn__graph_set_output(tn__graph *graph, int index, tn__value *value) {
+  if (graph->outputs.data[index].value == value) return;
+  graph->outputs.data[index].value = value;
+  tn__vec_push(graph->arena, &value->results, index);
+}
+
+void tn__symbol_set_value(tn__graph *graph, tn__symbol *symbol, tn__value *value) {
+  if (symbol->value == value) return;
+  symbol->value = value;
+  tn__vec_push(graph->arena, &value->symbols, symbol);
+}
+
+void tn__graph_move_symbols(tn__graph *graph, tn__value *from, tn__value *to) {
+  if (from == to) return;
+  tn__work_step(graph->arena, (uint64_t)from->symbols.count);
+  for (int i = 0; i < from->symbols.count; i++)
+    if (from->symbols.data[i]->value == from) tn__symbol_set_value(graph, from->symbols.data[i], to);
+  from->symbols.count = 0;
 }
 
 void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to) {
   if (from == to) return;
+  tn__work_step(graph->arena, (uint64_t)from->readers.count + (uint64_t)from->results.count);
   for (int i = 0; i < from->readers.count; i++) {
-    tn__node *node = from->readers.data[i];
-    for (int j = 0; j < node->input_count; j++)
-      if (node->inputs[j] == from) tn__node_set_input(graph, node, j, to);
+    const tn__operand_place place = from->readers.data[i];
+    if (place.node->inputs[place.input] == from) tn__node_set_input(graph, place.node, place.input, to);
   }
   from->readers.count = 0;
-  for (int i = 0; i < graph->outputs.count; i++)
-    if (graph->outputs.data[i].value == from) graph->outputs.data[i].value = to;
-  for (int i = 0; i < graph->symbols.count; i++)
-    if (graph->symbols.data[i]->value == from) graph->symbols.data[i]->value = to;
+  for (int i = 0; i < from->results.count; i++)
+    if (graph->outputs.data[from->results.data[i]].value == from)
+      tn__graph_set_output(graph, from->results.data[i], to);
+  from->results.count = 0;
+  tn__graph_move_symbols(graph, from, to);
   if (to->elements == NULL && to->rank == from->rank) to->elements = from->elements;
 }
 
@@ -155,18 +179,25 @@ static bool resolve_symbols(tn__graph *graph) {
 
 /* ---- sweeping ---------------------------------------------------------------------------------------------------- */
 
-static void mark_symbols(const tn__graph *graph, const tn__expr *e, bool *used) {
+typedef struct symbol_set {
+  bool *has;         /* by symbol */
+  TN__VEC(int) list; /* those that it has */
+} symbol_set;
+
+static void mark_symbols(const tn__graph *graph, const tn__expr *e, symbol_set *used) {
   int count;
   const uint32_t *vars = tn__expr_vars(e, &count);
   tn__work_step(graph->arena, (uint64_t)count);
   for (int i = 0; i < count; i++) {
     int index = tn__symbol_index(graph, vars[i]);
-    if (index >= 0) used[index] = true;
+    if (index < 0 || used->has[index]) continue;
+    used->has[index] = true;
+    tn__vec_push(graph->arena, &used->list, index);
   }
 }
 
 /* The symbols in a node's attributes and results. */
-static void mark_node_symbols(const tn__graph *graph, const tn__node *node, bool *used) {
+static void mark_node_symbols(const tn__graph *graph, const tn__node *node, symbol_set *used) {
   for (int i = 0; i < node->attr_count; i++)
     if (node->attrs[i].kind == TN__ATTR_EXPRS)
       for (int j = 0; j < node->attrs[i].count; j++) mark_symbols(graph, node->attrs[i].exprs[j], used);
@@ -178,8 +209,8 @@ static void mark_node_symbols(const tn__graph *graph, const tn__node *node, bool
 
 typedef struct order {
   tn__graph *graph;
-  uint8_t *state; /* by node id: 0 new, 1 its dependencies are on the stack, 2 placed */
-  bool *used;     /* scratch: by symbol */
+  uint8_t *state;  /* by node id: 0 new, 1 its dependencies are on the stack, 2 placed */
+  symbol_set used; /* scratch: by one node, empty in between */
   TN__VEC(tn__node *) stack;
   TN__VEC(tn__node *) placed;
 } order;
@@ -194,12 +225,21 @@ static void push_dependency(order *o, const tn__node *of, tn__node *node) {
   tn__vec_push(o->graph->arena, &o->stack, node);
 }
 
+static int by_number_down(const void *a, const void *b) {
+  int x = *(const int *)a, y = *(const int *)b;
+  return (x < y) - (x > y);
+}
+
 static void push_dependencies(order *o, const tn__node *node) {
   tn__graph *graph = o->graph;
-  memset(o->used, 0, (size_t)graph->symbols.count);
-  mark_node_symbols(graph, node, o->used);
-  for (int i = graph->symbols.count - 1; i >= 0; i--)
-    if (o->used[i]) push_dependency(o, node, graph->symbols.data[i]->value->producer);
+  symbol_set *used = &o->used;
+  mark_node_symbols(graph, node, used);
+  if (used->list.count > 1) qsort(used->list.data, (size_t)used->list.count, sizeof(int), by_number_down);
+  for (int i = 0; i < used->list.count; i++) {
+    used->has[used->list.data[i]] = false;
+    push_dependency(o, node, graph->symbols.data[used->list.data[i]]->value->producer);
+  }
+  used->list.count = 0;
   for (int i = node->input_count - 1; i >= 0; i--)
     if (node->inputs[i] != NULL) push_dependency(o, node, node->inputs[i]->producer);
 }
@@ -207,7 +247,7 @@ static void push_dependencies(order *o, const tn__node *node) {
 static void restore_order(tn__graph *graph) {
   order o = {.graph = graph,
              .state = TN__NEW_ARRAY(graph->arena, graph->next_node_id, uint8_t),
-             .used = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool)};
+             .used = {.has = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool)}};
   for (int i = 0; i < graph->nodes.count; i++) {
     if (graph->nodes.data[i]->dead) continue;
     tn__vec_push(graph->arena, &o.stack, graph->nodes.data[i]);
@@ -229,26 +269,26 @@ static void restore_order(tn__graph *graph) {
 }
 
 void tn__graph_drop_symbols(tn__graph *graph, int first) {
-  bool *used = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool);
-  for (int i = 0; i < graph->nodes.count; i++) mark_node_symbols(graph, graph->nodes.data[i], used);
+  symbol_set used = {.has = TN__NEW_ARRAY(graph->arena, graph->symbols.count, bool)};
+  for (int i = 0; i < graph->nodes.count; i++) mark_node_symbols(graph, graph->nodes.data[i], &used);
   for (int i = 0; i < graph->inputs.count; i++) {
     const tn__value *input = graph->inputs.data[i];
-    for (int j = 0; j < input->rank; j++) mark_symbols(graph, input->dims[j], used);
-    if (input->extent.valid != NULL) mark_symbols(graph, input->extent.valid, used);
+    for (int j = 0; j < input->rank; j++) mark_symbols(graph, input->dims[j], &used);
+    if (input->extent.valid != NULL) mark_symbols(graph, input->extent.valid, &used);
   }
   for (int i = 0; i < graph->outputs.count; i++)
-    if (graph->outputs.data[i].extent.valid != NULL) mark_symbols(graph, graph->outputs.data[i].extent.valid, used);
-  for (int i = 0; i < graph->checks.count; i++) mark_symbols(graph, graph->checks.data[i].condition, used);
+    if (graph->outputs.data[i].extent.valid != NULL) mark_symbols(graph, graph->outputs.data[i].extent.valid, &used);
+  for (int i = 0; i < graph->checks.count; i++) mark_symbols(graph, graph->checks.data[i].condition, &used);
   /* What is known of a flag, a loop's condition above all, is wanted as an expression, too. */
   for (int i = 0; i < graph->outputs.count; i++) {
     const tn__value *value = graph->outputs.data[i].value;
     if (value->dtype == TN_BOOL && value->elements != NULL && tn__g_element_count(value->rank, value->dims) == 1)
-      mark_symbols(graph, value->elements[0], used);
+      mark_symbols(graph, value->elements[0], &used);
   }
   int kept = 0;
   for (int i = 0; i < graph->symbols.count; i++) {
     tn__symbol *symbol = graph->symbols.data[i];
-    if (used[i] || i < first) {
+    if (used.has[i] || i < first) {
       graph->symbols.data[kept++] = symbol;
     } else if (symbol->source == TN__SYMBOL_ELEMENT && symbol->value->elements != NULL) {
       symbol->value->elements = NULL; /* so that asking again makes new symbols */
@@ -293,28 +333,47 @@ static tn_status *verify_value(const tn__graph *graph, const tn__value *value, c
   return NULL;
 }
 
-/* Every operand that is not known as one is an error. */
-static tn_status *verify_readers(const tn__graph *graph) {
-  uint32_t *seen = TN__NEW_ARRAY(graph->arena, graph->next_node_id, uint32_t); /* by node: id + 1 of the last value */
-  int64_t operands = 0, known = 0;
-  for (int i = 0; i < graph->nodes.count; i++)
-    for (int j = 0; j < graph->nodes.data[i]->input_count; j++)
-      operands += !graph->nodes.data[i]->dead && graph->nodes.data[i]->inputs[j] != NULL;
+/* Every operand, output and symbol's source that its value does not know of is an error. */
+static tn_status *verify_uses(const tn__graph *graph) {
+  int *first = TN__NEW_ARRAY(graph->arena, graph->next_node_id, int); /* by node: where its operands are in `known` */
+  int operands = 0, places = 0, unknown = 0;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    first[graph->nodes.data[i]->id] = operands;
+    operands += graph->nodes.data[i]->input_count;
+  }
+  bool *known = TN__NEW_ARRAY(graph->arena, operands, bool);
+  bool *outputs = TN__NEW_ARRAY(graph->arena, graph->outputs.count, bool);
   for (int i = 0; i < graph->values.count; i++) {
     const tn__value *value = graph->values.data[i];
     for (int r = 0; r < value->readers.count; r++) {
-      const tn__node *node = value->readers.data[r];
-      if (node->dead || seen[node->id] == value->id + 1) continue;
-      seen[node->id] = value->id + 1;
-      for (int j = 0; j < node->input_count; j++) known += node->inputs[j] == value;
+      const tn__operand_place *place = &value->readers.data[r];
+      if (!place->node->dead && place->node->inputs[place->input] == value)
+        known[first[place->node->id] + place->input] = true;
     }
+    for (int r = 0; r < value->results.count; r++)
+      outputs[value->results.data[r]] |= graph->outputs.data[value->results.data[r]].value == value;
   }
-  if (known >= operands) return NULL;
-  return tn_status_create(TN_INTERNAL, "graph \"%s\": an operand was not set by tn__node_set_input", graph->name);
+  for (int i = 0; i < graph->nodes.count; i++)
+    for (int j = 0; j < graph->nodes.data[i]->input_count; j++, places++)
+      unknown += !known[places] && !graph->nodes.data[i]->dead && graph->nodes.data[i]->inputs[j] != NULL;
+  if (unknown > 0)
+    return tn_status_create(TN_INTERNAL, "graph \"%s\": an operand was not set by tn__node_set_input", graph->name);
+  for (int i = 0; i < graph->outputs.count; i++)
+    if (!outputs[i])
+      return tn_status_create(TN_INTERNAL, "graph \"%s\": an output was not set by tn__graph_set_output", graph->name);
+  for (int i = 0; i < graph->symbols.count; i++) {
+    const tn__symbol *symbol = graph->symbols.data[i];
+    int at = 0;
+    while (at < symbol->value->symbols.count && symbol->value->symbols.data[at] != symbol) at++;
+    if (at == symbol->value->symbols.count)
+      return tn_status_create(TN_INTERNAL, "graph \"%s\": symbol %s was not set by tn__symbol_set_value", graph->name,
+                              symbol->var->name);
+  }
+  return NULL;
 }
 
 tn_status *tn__graph_verify(tn__graph *graph) {
-  TN_RETURN_IF_ERROR(verify_readers(graph));
+  TN_RETURN_IF_ERROR(verify_uses(graph));
   bool *placed = TN__NEW_ARRAY(graph->arena, graph->next_node_id, bool);
   for (int i = 0; i < graph->nodes.count; i++) {
     const tn__node *node = graph->nodes.data[i];

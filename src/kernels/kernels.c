@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "ir/passes.h"
 #include "kernels/moves.h"
 #include "kernels/texts.h"
@@ -108,8 +109,8 @@ static bool results_read(const tn__driver *driver, const tn__group *group, const
   if (!is_entry) return true; /* what bodies compute goes on to the next round, or to nodes around them */
   for (int i = 0; i < group->output_count; i++) {
     read += uses[group->outputs[i]->id];
-    for (int o = 0; o < tn__graph_output_count(graph); o++)
-      handed_out += tn__graph_output_at(graph, o) == group->outputs[i];
+    for (int r = 0; r < group->outputs[i]->results.count; r++)
+      handed_out += tn__graph_output_at(graph, group->outputs[i]->results.data[r]) == group->outputs[i];
   }
   return read > handed_out;
 }
@@ -153,19 +154,23 @@ static void release_unit_arena(void *unit) {
 tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, int count) {
   tn__unit *units = TN__NEW_ARRAY(driver->arena, count, tn__unit);
   const int *uses = NULL;
+  tn__map firsts; /* by key */
+  tn__map_init(&firsts, driver->arena);
   for (int i = 0; i < count; i++) {
     tn__unit *u = &units[i];
+    char key[65];
     u->group = groups[i];
     if (i == 0 || groups[i]->graph != groups[i - 1]->graph) uses = tn__graph_use_counts(groups[i]->graph, NULL);
     tn__arena_defer(driver->arena, release_unit_arena, u);
     declare_unit(driver, u, uses);
-    u->same_as = i;
-    for (int j = 0; j < i; j++) {
-      if (memcmp(&units[j].key, &u->key, sizeof u->key) != 0) continue;
-      u->same_as = j;
-      u->name = units[j].name;
+    tn__digest_hex(&u->key, key);
+    const tn__unit *first = tn__map_get(&firsts, key);
+    u->same_as = first != NULL ? (int)(first - units) : i;
+    if (first == NULL) {
+      tn__map_set(&firsts, tn__arena_strdup(driver->arena, key), u);
+    } else {
+      u->name = first->name;
       release_unit_arena(u);
-      break;
     }
   }
   return units;

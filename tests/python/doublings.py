@@ -97,6 +97,14 @@ def many_readers(n):
                  [constant(f"k{i}", np.float32(i)) for i in range(n)])
 
 
+@family
+def slices_of_one(n):
+    constants = [constant(f"s{i}", [i]) for i in range(n + 1)] + [constant("zero", [0])]
+    nodes = [node("Slice", ["x", f"s{i}", f"s{i + 1}", "zero"], [f"y{i}"]) for i in range(n)]
+    nodes.append(node("Concat", [f"y{i}" for i in reversed(range(n))], ["z"], axis=0))
+    return model(nodes, [value("x", FLOAT, (n, 4))], [value("z", FLOAT, (n, 4))], constants)
+
+
 # ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
@@ -123,6 +131,14 @@ def slices_to_data(n):
     inputs = [value("t0", FLOAT, ("n", 4))] + [value(f"e{i}", INT, (1,)) for i in range(n)]
     return chain(n, lambda i: [node("Slice", [f"t{i}", "zero", f"e{i}", "zero"], [f"t{i + 1}"])], inputs, (None, 4),
                  [constant("zero", [0])])
+
+
+@family
+def slices_to_data_joined(n):
+    inputs = [value("t0", FLOAT, ("n", 4))] + [value(f"e{i}", INT, (1,)) for i in range(n)]
+    nodes = [node("Slice", ["t0", "zero", f"e{i}", "zero"], [f"y{i}"]) for i in range(n)]
+    nodes.append(node("Concat", [f"y{i}" for i in range(n)], ["z"], axis=0))
+    return model(nodes, inputs, [value("z", FLOAT, (None, 4))], [constant("zero", [0])])
 
 
 @family

@@ -79,6 +79,9 @@ class WorkTest(unittest.TestCase):
                  ("slices_to_data", 12, {"t0": long, **{f"e{i}": np.array([e]) for i, e in enumerate(ends)}}),
                  ("slices_put_back", 20, {"t0": rows}), ("sizes_multiplied", 9, sizes), ("greatest_sizes", 12, sizes),
                  ("sizes_chosen", 12, sizes)]
+        joined = {f"e{i}": np.array([i % 7 - 3]) for i in range(150)}  # a size of more operations than one may have
+        cases += [("slices_of_one", 90, {"x": rng.standard_normal((90, 4)).astype("f")}),
+                  ("slices_to_data_joined", 150, {"t0": long, **joined})]
         for name in ("concatenation_of_many", "concatenation_of_open_sizes"):  # more than one kernel takes
             parts = {value.name: rng.standard_normal((3, 2)).astype("f") for value in FAMILIES[name](70).graph.input}
             cases.append((name, 70, parts))

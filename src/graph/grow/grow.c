@@ -40,8 +40,7 @@ static void open_input(tn__graph *graph, tn__value *input, int axis, int64_t cap
   tn__value *part = valid_part(graph, input, axis, past);
   tn__graph_replace_uses(graph, input, part);
   tn__node_set_input(graph, part->producer, 0, input);
-  for (int i = 0; i < graph->symbols.count; i++)
-    if (graph->symbols.data[i]->value == part) graph->symbols.data[i]->value = input;
+  tn__graph_move_symbols(graph, part, input);
 }
 
 /* A part of the valid part is a part of the buffer. */
@@ -77,7 +76,7 @@ bool tn__graph_grow(tn__graph *graph, int output, tn__value *input, int64_t capa
   tn__value *valid = valid_part(graph, buffer, axis, total);
   tn__graph_replace_uses(graph, present, valid);
   read_buffer(graph, valid);
-  graph->outputs.data[output].value = buffer;
+  tn__graph_set_output(graph, output, buffer);
   graph->outputs.data[output].extent = (tn__extent){total, axis};
   graph->origin = before;
   tn__graph_sweep(graph);

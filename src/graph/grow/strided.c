@@ -26,8 +26,7 @@ bool tn__graph_read_strided(tn__graph *graph, tn__value *input) {
   const tn__expr *const *numbers = tn__graph_elements(graph, strides, &known);
   tn__value *tensor = tn__g_strided(graph, memory, input->rank, input->dims, numbers, numbers[input->rank]);
   tn__graph_replace_uses(graph, input, tensor);
-  for (int i = 0; i < graph->symbols.count; i++)
-    if (graph->symbols.data[i]->value == tensor) graph->symbols.data[i]->value = input;
+  tn__graph_move_symbols(graph, tensor, input);
   tn__graph_sweep(graph);
   return true;
 }

@@ -5,7 +5,7 @@
 #include "graph/passes/rewrite.h"
 
 /* Larger constants are equal only when they are the same memory: reading all weights would cost more than it finds. */
-enum { MAX_COMPARED_BYTES = 1 << 14 };
+enum { MAX_COMPARED_BYTES = 1 << 14, SAMPLES = 8, SAMPLE_BYTES = 16 };
 
 typedef struct entry {
   uint64_t hash;
@@ -32,6 +32,14 @@ static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node,
   *bucket = e;
 }
 
+/* The first entry of a chain that has the hash. Each is a step of work: what is compared must not grow with the square of
+ * the graph. */
+static const entry *with_hash(tn__arena *arena, const entry *e, uint64_t hash) {
+  while (e != NULL && e->hash != hash) e = e->next;
+  tn__work_step(arena, e != NULL);
+  return e;
+}
+
 /* ---- constants ---------------------------------------------------------------------------------- */
 
 static int64_t data_bytes(const tn__value *value) {
@@ -42,7 +50,9 @@ static int64_t data_bytes(const tn__value *value) {
 static uint64_t hash_constant(const tn__value *value) {
   uint64_t hash = tn__hash_mix((uint64_t)value->dtype, (uint64_t)value->rank * 2 + value->splat);
   for (int i = 0; i < value->rank; i++) hash = tn__hash_mix(hash, (uint64_t)tn__g_dim_const(value, i));
-  if (data_bytes(value) <= MAX_COMPARED_BYTES) hash = tn__hash_bytes(hash, value->data, (size_t)data_bytes(value));
+  size_t bytes = (size_t)data_bytes(value), apart = bytes / SAMPLES;
+  if (bytes <= MAX_COMPARED_BYTES) return tn__hash_bytes(hash, value->data, bytes);
+  for (size_t i = 0; i < SAMPLES; i++) hash = tn__hash_bytes(hash, (const char *)value->data + i * apart, SAMPLE_BYTES);
   return hash;
 }
 
@@ -54,8 +64,9 @@ static bool equal_constants(const tn__value *a, const tn__value *b) {
 
 static tn__value *unique_constant(tn__arena *arena, table *t, tn__value *value) {
   uint64_t hash = hash_constant(value);
-  for (const entry *e = t->buckets[hash & t->mask]; e != NULL; e = e->next)
-    if (e->hash == hash && equal_constants(e->value, value)) return e->value;
+  const entry *e = with_hash(arena, t->buckets[hash & t->mask], hash);
+  while (e != NULL && !equal_constants(e->value, value)) e = with_hash(arena, e->next, hash);
+  if (e != NULL) return e->value;
   table_add(arena, t, hash, NULL, value);
   return value;
 }
@@ -70,7 +81,11 @@ static uint64_t hash_node(const tn__node *node) {
     const tn__attr *attr = &node->attrs[i];
     hash = tn__hash_mix(tn__hash_string(hash, attr->name), (uint64_t)attr->count);
     if (attr->kind == TN__ATTR_INTS) hash = tn__hash_bytes(hash, attr->ints, (size_t)attr->count * sizeof *attr->ints);
+    if (attr->kind == TN__ATTR_FLOATS)
+      hash = tn__hash_bytes(hash, attr->floats, (size_t)attr->count * sizeof *attr->floats);
     if (attr->kind == TN__ATTR_STRING) hash = tn__hash_string(hash, attr->string);
+    for (int j = 0; attr->kind == TN__ATTR_EXPRS && j < attr->count; j++)
+      hash = tn__hash_mix(hash, attr->exprs[j]->hash);
   }
   return hash;
 }
@@ -109,8 +124,9 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
   tn__arena *arena = tn__graph_arena(graph);
   tn__rewriter rewriter;
   tn__rewriter_init(&rewriter, graph, options);
-  int count = tn__graph_node_count(graph);
-  table nodes = table_create(arena, count), constants = table_create(arena, count);
+  int count = tn__graph_node_count(graph), operands = 0;
+  for (int i = 0; i < count; i++) operands += tn__graph_node_at(graph, i)->input_count;
+  table nodes = table_create(arena, count), constants = table_create(arena, operands);
   for (int i = 0; i < count; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
     if (node->dead) continue;
@@ -119,8 +135,8 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
         tn__node_set_input(graph, node, j, unique_constant(arena, &constants, node->inputs[j]));
     if (!may_merge(node)) continue;
     uint64_t hash = hash_node(node);
-    const entry *e = nodes.buckets[hash & nodes.mask];
-    while (e != NULL && (e->hash != hash || !equal_nodes(e->node, node))) e = e->next;
+    const entry *e = with_hash(arena, nodes.buckets[hash & nodes.mask], hash);
+    while (e != NULL && !equal_nodes(e->node, node)) e = with_hash(arena, e->next, hash);
     if (e == NULL)
       table_add(arena, &nodes, hash, node, NULL);
     else

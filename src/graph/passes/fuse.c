@@ -26,6 +26,9 @@ typedef struct kernel {
       *space;           /* ROW: an operand of the nodes over rows; MAP, CONTRACTION: the value whose shape all share */
   const tn__node *rows; /* ROW: a node over these rows */
   uint32_t visited;
+  int entered_by;  /* by the search that visited it last: the kernel that it came from, -1: the targets */
+  int above;       /* a kernel that it is known to depend on, -1: none */
+  int merged_into; /* of a dead one */
 } kernel;
 
 typedef TN__VEC(int) index_list;
@@ -34,6 +37,7 @@ typedef TN__VEC(int) index_list;
 typedef struct pending {
   int node;
   bool outside; /* no kernel but the targets lies between it and where the search began */
+  int by;       /* the last kernel on the way, -1: none but the targets */
 } pending;
 
 typedef struct fuser {
@@ -45,13 +49,15 @@ typedef struct fuser {
   int *uses;          /* value id -> readers among nodes and outputs */
   int *first_reader;  /* value id -> where the nodes that read it, ascending, begin in `readers` */
   int *readers;
-  int *claimed;           /* node index -> the CONTRACTION kernel whose epilogue it is part of, -1 */
-  bool *constant;         /* node index -> depends on constants only */
-  index_list *shape_deps; /* node index -> nodes whose results' elements its shapes and attributes are made of */
+  int *claimed;              /* node index -> the CONTRACTION kernel whose epilogue it is part of, -1 */
+  bool *constant;            /* node index -> depends on constants only */
+  index_list *shape_deps;    /* node index -> nodes whose results' elements its shapes and attributes are made of */
+  index_list *shape_readers; /* and back, ascending */
   TN__VEC(kernel) kernels;
   TN__VEC(tn__node *) attentions; /* second products of attention */
   uint32_t stamp;
   uint32_t *seen[2]; /* cheap or unplaced node -> stamp of the last search that passed it, by pending.outside */
+  int64_t budget;    /* what the search may still look at */
   TN__VEC(pending) stack;
 } fuser;
 
@@ -130,7 +136,17 @@ static void add_node_deps(fuser *f, const tn__node *n, int node) {
     add_node_deps(f, tn__graph_node_at(body, i), node);
 }
 
-static void find_shape_deps(fuser *f, int node) { add_node_deps(f, tn__graph_node_at(f->graph, node), node); }
+static void find_shape_deps(fuser *f) {
+  f->shape_deps = TN__NEW_ARRAY(f->arena, f->node_count, index_list);
+  f->shape_readers = TN__NEW_ARRAY(f->arena, f->node_count, index_list);
+  for (int node = 0; node < f->node_count; node++) {
+    add_node_deps(f, tn__graph_node_at(f->graph, node), node);
+    for (int i = 0; i < f->shape_deps[node].count; i++) {
+      index_list *readers = &f->shape_readers[f->shape_deps[node].data[i]];
+      if (readers->count == 0 || readers->data[readers->count - 1] != node) tn__vec_push(f->arena, readers, node);
+    }
+  }
+}
 
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
@@ -140,59 +156,157 @@ static bool is_target(int k, const int *targets, int count) {
   return false;
 }
 
-/* What `node` depends on, the first operand on top. */
-static void push_operands(fuser *f, int node, bool outside) {
-  const tn__node *n = tn__graph_node_at(f->graph, node);
-  for (int i = f->shape_deps[node].count - 1; i >= 0; i--) {
-    pending p = {f->shape_deps[node].data[i], false};
-    tn__vec_push(f->arena, &f->stack, p);
-  }
-  for (int i = n->input_count - 1; i >= 0; i--) {
-    pending p = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, outside};
-    if (p.node >= 0) tn__vec_push(f->arena, &f->stack, p);
-  }
+/* What would become one kernel: a node and the kernels that it is to be in. It may not when it then depended on itself:
+ * when something leads from one of these kernels to the node, or to one of these again, by way of another kernel or of a
+ * symbol that is read from memory. */
+typedef struct joint {
+  int node;
+  const int *targets;
+  int count;
+} joint;
+
+/* A search upwards from the joint takes long where much lies above it, and one downwards where much lies below, as
+ * below a value with thousands of readers; mostly one of them is short. So both go as far as a budget, which grows. */
+typedef enum verdict { GOES_ON, OUT_OF_BUDGET, NO_CYCLE, CYCLE } verdict;
+enum { FIRST_BUDGET = 64 };
+
+static bool is_of_joint(const joint *j, int k) { return k >= 0 && is_target(k, j->targets, j->count); }
+
+static verdict leave_for_later(fuser *f, int node, bool outside, int by) {
+  pending p = {node, outside, by};
+  if (--f->budget < 0) return OUT_OF_BUDGET;
+  tn__vec_push(f->arena, &f->stack, p);
+  return GOES_ON;
 }
 
-/* Is one of the target kernels at or above what is on the stack, other than as a direct operand from outside? Kernels
- * are nodes of the search: entering one means all of its operands. */
-static bool search(fuser *f, const int *targets, int count, int lowest) {
-  while (f->stack.count > 0) {
-    const pending p = f->stack.data[--f->stack.count];
-    tn__work_step(f->arena, 1);
-    int k = f->kernel_of[p.node];
-    if (k < 0) { /* cheap or not placed yet */
-      uint32_t *seen = &f->seen[p.outside][p.node];
-      if (*seen == f->stamp || p.node < lowest) continue;
-      *seen = f->stamp;
-      push_operands(f, p.node, p.outside);
-      continue;
-    }
-    if (is_target(k, targets, count)) {
-      if (p.outside) continue;
-      return true;
-    }
-    kernel *kern = &f->kernels.data[k];
-    if (kern->visited == f->stamp) continue;
-    kern->visited = f->stamp;
-    if (kern->members.data[kern->members.count - 1] < lowest) continue;
-    for (int i = kern->members.count - 1; i >= 0; i--) push_operands(f, kern->members.data[i], false);
+/* The kernel that `k` has become part of. */
+static int merged(const fuser *f, int k) {
+  while (k >= 0 && f->kernels.data[k].dead) k = f->kernels.data[k].merged_into;
+  return k;
+}
+
+/* Kernel `by` depends on kernel `k`, and so do all on the way to it: whoever comes this way again need not go on. */
+static verdict found_above(fuser *f, int k, int by) {
+  for (; by >= 0; by = f->kernels.data[by].entered_by) f->kernels.data[by].above = k;
+  return CYCLE;
+}
+
+/* What `node` depends on, the first operand on top. */
+static verdict push_operands(fuser *f, const joint *j, int node, bool outside, int by) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  const index_list *deps = &f->shape_deps[node];
+  verdict v = GOES_ON;
+  for (int i = n->input_count + deps->count - 1; i >= 0 && v == GOES_ON; i--) {
+    bool direct = outside && i < n->input_count;
+    const tn__value *operand = i < n->input_count ? n->inputs[i] : NULL;
+    int p = operand != NULL ? f->node_of_value[operand->id] : i < n->input_count ? -1 : deps->data[i - n->input_count];
+    if (p < 0) continue;
+    int k = f->kernel_of[p];
+    v = !direct && is_of_joint(j, k) ? found_above(f, k, by) : leave_for_later(f, p, direct, by);
   }
-  return false;
+  return v;
+}
+
+/* Kernels are nodes of the search: entering one means all of its operands. */
+static verdict enter_above(fuser *f, const joint *j, int k, int by, int lowest) {
+  kernel *kern = &f->kernels.data[k];
+  verdict v = GOES_ON;
+  if (is_of_joint(j, k) || kern->visited == f->stamp) return v;
+  kern->visited = f->stamp;
+  kern->entered_by = by;
+  if (kern->members.data[kern->members.count - 1] < lowest) return v;
+  int above = merged(f, kern->above);
+  if (is_of_joint(j, above)) return found_above(f, above, k);
+  for (int i = kern->members.count - 1; i >= 0 && v == GOES_ON; i--)
+    v = push_operands(f, j, kern->members.data[i], false, k);
+  return v;
+}
+
+static verdict search_above(fuser *f, const joint *j) {
+  int lowest = f->kernels.data[j->targets[0]].first;
+  for (int t = 1; t < j->count; t++)
+    if (f->kernels.data[j->targets[t]].first < lowest) lowest = f->kernels.data[j->targets[t]].first;
+  f->stamp++;
+  f->stack.count = 0;
+  verdict v = push_operands(f, j, j->node, true, -1);
+  for (int t = 0; t < j->count; t++) {
+    const kernel *k = &f->kernels.data[j->targets[t]];
+    for (int i = 0; i < k->members.count && v == GOES_ON; i++) v = push_operands(f, j, k->members.data[i], true, -1);
+  }
+  while (f->stack.count > 0 && v == GOES_ON) {
+    const pending p = f->stack.data[--f->stack.count];
+    int k = f->kernel_of[p.node];
+    uint32_t *seen = &f->seen[p.outside][p.node];
+    if (k >= 0) {
+      v = enter_above(f, j, k, p.by, lowest);
+    } else if (*seen != f->stamp && p.node >= lowest) { /* cheap */
+      *seen = f->stamp;
+      v = push_operands(f, j, p.node, p.outside, p.by);
+    }
+  }
+  return v == GOES_ON ? NO_CYCLE : v;
+}
+
+/* Looks at a node that depends on one which the search has come to. */
+static verdict enter_below(fuser *f, const joint *j, int node, bool outside) {
+  int k = f->kernel_of[node];
+  verdict v = GOES_ON;
+  if (--f->budget < 0) return OUT_OF_BUDGET;
+  if (node == j->node || is_of_joint(j, k)) return outside ? GOES_ON : CYCLE;
+  if (k < 0) { /* cheap */
+    if (f->seen[outside][node] == f->stamp) return v;
+    f->seen[outside][node] = f->stamp;
+    return leave_for_later(f, node, outside, -1);
+  }
+  kernel *kern = &f->kernels.data[k];
+  if (kern->visited == f->stamp) return v;
+  kern->visited = f->stamp;
+  for (int i = 0; i < kern->members.count && v == GOES_ON; i++)
+    v = leave_for_later(f, kern->members.data[i], false, -1);
+  return v;
+}
+
+/* Nodes behind the joint's are not in kernels yet, and nothing leads back from them. */
+static verdict enter_readers(fuser *f, const joint *j, int node, bool outside) {
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  const index_list *shapes = &f->shape_readers[node];
+  verdict v = GOES_ON;
+  for (int o = 0; o < n->output_count; o++) {
+    if (n->outputs[o] == NULL) continue;
+    const int *reader = f->readers + f->first_reader[n->outputs[o]->id];
+    const int *end = f->readers + f->first_reader[n->outputs[o]->id + 1];
+    for (; reader < end && *reader <= j->node && v == GOES_ON; reader++) v = enter_below(f, j, *reader, outside);
+  }
+  for (int i = 0; i < shapes->count && shapes->data[i] <= j->node && v == GOES_ON; i++)
+    v = enter_below(f, j, shapes->data[i], false);
+  return v;
+}
+
+static verdict search_below(fuser *f, const joint *j) {
+  verdict v = GOES_ON;
+  f->stamp++;
+  f->stack.count = 0;
+  for (int t = 0; t < j->count; t++) {
+    const kernel *k = &f->kernels.data[j->targets[t]];
+    for (int i = 0; i < k->members.count && v == GOES_ON; i++) v = leave_for_later(f, k->members.data[i], true, -1);
+  }
+  while (f->stack.count > 0 && v == GOES_ON) {
+    const pending p = f->stack.data[--f->stack.count];
+    v = enter_readers(f, j, p.node, p.outside);
+  }
+  return v == GOES_ON ? NO_CYCLE : v;
 }
 
 /* Would one kernel of `node` and the targets depend on itself through others? */
 static bool makes_cycle(fuser *f, int node, const int *targets, int count) {
-  int lowest = f->kernels.data[targets[0]].first;
-  for (int t = 1; t < count; t++)
-    if (f->kernels.data[targets[t]].first < lowest) lowest = f->kernels.data[targets[t]].first;
-  f->stamp++;
-  f->stack.count = 0;
-  push_operands(f, node, true);
-  for (int t = 0; t < count; t++) {
-    const kernel *k = &f->kernels.data[targets[t]];
-    for (int i = 0; i < k->members.count; i++) push_operands(f, k->members.data[i], true);
-  }
-  return search(f, targets, count, lowest);
+  const joint j = {node, targets, count};
+  for (int64_t budget = FIRST_BUDGET;; budget *= 2)
+    for (int way = 0; way < 2; way++) {
+      f->budget = budget;
+      verdict v = way == 0 ? search_below(f, &j) : search_above(f, &j);
+      tn__work_step(f->arena, (uint64_t)(budget - f->budget));
+      if (v != OUT_OF_BUDGET) return v == CYCLE;
+    }
 }
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
@@ -310,7 +424,7 @@ static int producers_of(fuser *f, int node, int *out, int capacity) {
   const tn__node *n = tn__graph_node_at(f->graph, node);
   for (;;) {
     for (int i = n->input_count - 1; i >= 0; i--) {
-      pending p = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true};
+      pending p = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true, -1};
       if (p.node >= 0) tn__vec_push(f->arena, &f->stack, p);
     }
     int cheap = -1;
@@ -345,6 +459,7 @@ static void merge_into(fuser *f, int target, int other) {
     add_member(f, t, o->members.data[i]);
   }
   o->dead = true;
+  o->merged_into = target;
 }
 
 /* May MAP kernel `other`, which n reads as well, become part of kernel `main`? */
@@ -359,7 +474,7 @@ static bool can_absorb(fuser *f, int main_kernel, int other, const tn__node *n) 
 static int rank_of_kind(kernel_kind k) { return k == KERNEL_CONTRACTION ? 2 : k == KERNEL_ROW ? 1 : 0; }
 
 static int new_kernel(fuser *f, int node, const tn__node *n, bool constant) {
-  kernel k = {.first = node, .constant = constant};
+  kernel k = {.first = node, .constant = constant, .entered_by = -1, .above = -1};
   tn__op_class class = n->op->op_class;
   k.kind = n->op->lowering != TN__LOWER_DECLARE ? KERNEL_ALONE
            : tn__node_is_view(n)                ? KERNEL_ALONE
@@ -592,7 +707,7 @@ static bool copies(const fuser *f, int producer, inlining inlined) {
 static void add_cheap(emitter *e, int of, uint32_t group, inlining inlined, index_list *nodes) {
   fuser *f = e->f;
   f->stack.count = 0;
-  pending p = {of, true}; /* outside: its operands come first */
+  pending p = {of, true, -1}; /* outside: its operands come first */
   tn__vec_push(f->arena, &f->stack, p);
   while (f->stack.count > 0) {
     p = f->stack.data[--f->stack.count];
@@ -603,12 +718,12 @@ static void add_cheap(emitter *e, int of, uint32_t group, inlining inlined, inde
     if (p.node != of) {
       if (e->added[p.node] == group) continue;
       e->added[p.node] = group;
-      pending after = {p.node, false};
+      pending after = {p.node, false, -1};
       tn__vec_push(f->arena, &f->stack, after);
     }
     const tn__node *n = tn__graph_node_at(f->graph, p.node);
     for (int i = n->input_count - 1; i >= 0; i--) {
-      pending operand = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true};
+      pending operand = {n->inputs[i] ? f->node_of_value[n->inputs[i]->id] : -1, true, -1};
       if (operand.node >= 0 && copies(f, operand.node, inlined)) tn__vec_push(f->arena, &f->stack, operand);
     }
   }
@@ -812,8 +927,8 @@ static int64_t constants_allowance(const fuser *f) {
 }
 
 static bool is_output(const fuser *f, const tn__value *v) {
-  for (int o = 0; o < tn__graph_output_count(f->graph); o++)
-    if (tn__graph_output_at(f->graph, o) == v) return true;
+  for (int r = 0; r < v->results.count; r++)
+    if (tn__graph_output_at(f->graph, v->results.data[r]) == v) return true;
   return false;
 }
 
@@ -861,8 +976,7 @@ static int plan(fuser *f, tn__graph *graph) {
   }
   find_readers(f, value_count);
   for (int i = 0; i < 2; i++) f->seen[i] = TN__NEW_ARRAY(f->arena, f->node_count, uint32_t);
-  f->shape_deps = TN__NEW_ARRAY(f->arena, f->node_count, index_list);
-  for (int i = 0; i < f->node_count; i++) find_shape_deps(f, i);
+  find_shape_deps(f);
   int64_t left = constants_allowance(f);
   for (int i = 0; i < f->node_count; i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
@@ -873,31 +987,31 @@ static int plan(fuser *f, tn__graph *graph) {
 }
 
 /* Of a list of nodes in topological order, those that the last result of `product` is made by. */
-static void keep_ancestors(const fuser *f, index_list *nodes, const tn__node *product) {
-  bool *needed = TN__NEW_ARRAY(f->arena, f->node_count, bool);
-  needed[f->node_of_value[product->outputs[0]->id]] = true;
+static void keep_ancestors(fuser *f, index_list *nodes, const tn__node *product) {
+  uint32_t *needed = f->seen[0], yes = ++f->stamp;
+  needed[f->node_of_value[product->outputs[0]->id]] = yes;
   for (int i = nodes->count - 1; i >= 0; i--) {
     const tn__node *n = tn__graph_node_at(f->graph, nodes->data[i]);
-    for (int j = 0; needed[nodes->data[i]] && j < n->input_count; j++) {
+    for (int j = 0; needed[nodes->data[i]] == yes && j < n->input_count; j++) {
       int p = n->inputs[j] ? f->node_of_value[n->inputs[j]->id] : -1;
-      if (p >= 0) needed[p] = true;
+      if (p >= 0) needed[p] = yes;
     }
   }
   int kept = 0;
   for (int i = 0; i < nodes->count; i++)
-    if (needed[nodes->data[i]]) nodes->data[kept++] = nodes->data[i];
+    if (needed[nodes->data[i]] == yes) nodes->data[kept++] = nodes->data[i];
   nodes->count = kept;
 }
 
 /* Is what the nodes make, but the last one and copies, read by them alone? */
-static bool is_closed(const fuser *f, const index_list *nodes) {
-  bool *inside = TN__NEW_ARRAY(f->arena, f->node_count, bool);
-  for (int i = 0; i < nodes->count; i++) inside[nodes->data[i]] = true;
+static bool is_closed(fuser *f, const index_list *nodes) {
+  uint32_t *inside = f->seen[0], yes = ++f->stamp;
+  for (int i = 0; i < nodes->count; i++) inside[nodes->data[i]] = yes;
   for (int i = 0; i < nodes->count - 1; i++) {
     if (f->kernel_of[nodes->data[i]] < 0) continue;
     int id = tn__graph_node_at(f->graph, nodes->data[i])->outputs[0]->id, reads = 0;
     for (int r = f->first_reader[id]; r < f->first_reader[id + 1]; r++, reads++)
-      if (!inside[f->readers[r]]) return false;
+      if (inside[f->readers[r]] != yes) return false;
     if (reads != f->uses[id]) return false;
   }
   return true;

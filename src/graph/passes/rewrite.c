@@ -175,6 +175,7 @@ static void count_all(tn__rewriter *rewriter) {
   rewriter->uses.data = uses;
   rewriter->uses.count = rewriter->uses.capacity = count;
   rewriter->counted = tn__graph_node_count(rewriter->graph);
+  rewriter->counted_symbols = tn__graph_symbol_count(rewriter->graph);
 }
 
 void tn__rewriter_init(tn__rewriter *rewriter, tn__graph *graph, const tn__optimize_options *options) {
@@ -182,12 +183,14 @@ void tn__rewriter_init(tn__rewriter *rewriter, tn__graph *graph, const tn__optim
   count_all(rewriter);
 }
 
-static void count_new_nodes(tn__rewriter *rewriter) {
+static void count_new_uses(tn__rewriter *rewriter) {
   for (; rewriter->counted < tn__graph_node_count(rewriter->graph); rewriter->counted++) {
     const tn__node *node = tn__graph_node_at(rewriter->graph, rewriter->counted);
     for (int i = 0; !node->dead && i < node->input_count; i++)
       if (node->inputs[i] != NULL) ++*uses_slot(rewriter, node->inputs[i]);
   }
+  for (; rewriter->counted_symbols < tn__graph_symbol_count(rewriter->graph); rewriter->counted_symbols++)
+    ++*uses_slot(rewriter, tn__graph_symbol_at(rewriter->graph, rewriter->counted_symbols)->value);
 }
 
 static bool is_unused(tn__rewriter *rewriter, const tn__node *node) {
@@ -215,7 +218,7 @@ static void remove_node(tn__rewriter *rewriter, tn__node *node) {
 }
 
 void tn__pass_put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to) {
-  count_new_nodes(rewriter);
+  count_new_uses(rewriter);
   if (from == to) return;
   tn__graph_replace_uses(rewriter->graph, from, to);
   int moved = tn__pass_uses_of(rewriter, from);

@@ -46,8 +46,9 @@ tn__value *tn__pass_node_again(tn__graph *graph, const tn__node *node, tn__value
 typedef struct tn__rewriter {
   tn__graph *graph;
   const tn__optimize_options *options;
-  TN__VEC(int) uses; /* by value id: readers among live nodes, outputs and symbols */
-  int counted;       /* nodes whose operands are in `uses` */
+  TN__VEC(int) uses;   /* by value id: readers among live nodes, outputs and symbols */
+  int counted;         /* nodes whose operands are in `uses` ... */
+  int counted_symbols; /* ... and symbols whose sources are */
 } tn__rewriter;
 
 /* Returns the value that takes the place of the node's only result, or NULL. It must have the result's type and
