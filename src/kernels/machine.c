@@ -15,6 +15,7 @@
 #include "kernels/cache.h"
 #include "machine/machine_file.h"
 #include "machine/measure.h"
+#include "runtime/pool.h"
 
 /* "# sha256 HEX", the last line of a measurement that is kept: of all before it. */
 static void append_hash(tn__strbuf *text) {
@@ -39,20 +40,36 @@ static bool is_whole(const tn__file_map *map) {
   return whole;
 }
 
-/* `kept`: a measurement, which is all there or damaged; else somebody's file, which may leave numbers out. */
-static tn_status *use_file(const char *path, tn__target *target, bool kept) {
+#define USUAL "# usual: "
+
+/* The lines that tell what was not found when a measurement was made. */
+static void copy_notes(const tn__file_map *map, tn__strbuf *notes) {
+  const char *line = (const char *)map->data, *end = line + map->size;
+  for (const char *next; line < end; line = next) {
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    next = stop ? stop + 1 : end;
+    if ((size_t)(next - line) > sizeof USUAL - 1 && memcmp(line, USUAL, sizeof USUAL - 1) == 0)
+      tn__strbuf_printf(notes, "%.*s", (int)(next - line), line);
+  }
+}
+
+/* `kept`: a measurement, which is all there or damaged, and whose notes are appended to `notes`; NULL: somebody's file,
+ * which may leave numbers out. */
+static tn_status *use_file(const char *path, tn__target *target, tn__strbuf *notes) {
   tn__file_map map;
   tn__machine machine = target->cpu.row;
   tn_status *status = NULL;
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
-  if (kept && !is_whole(&map)) status = tn_status_create(TN_DATA_LOSS, "%s: the measurement is damaged", path);
+  if (notes && !is_whole(&map)) status = tn_status_create(TN_DATA_LOSS, "%s: the measurement is damaged", path);
   if (!status) status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
+  if (!status && notes) copy_notes(&map, notes);
   tn__file_map_close(&map);
   if (!status) tn__target_use(target, &machine);
   return status;
 }
 
-/* "FOLDER/machine-HASH": of all that tells one machine from another. */
+/* "FOLDER/machine-HASH": of all that tells one machine from another, and of what is measured, which may be more than
+ * the version knew that measured before. */
 static void path_of(const char *folder, const tn__target *target, char *path, size_t size) {
   char name[64], hex[65];
   tn__sha256 h;
@@ -64,22 +81,36 @@ static void path_of(const char *folder, const tn__target *target, char *path, si
   tn__sha256_update_u64(&h, (uint64_t)target->cpu.machine.l2_bytes);
   tn__sha256_update_u64(&h, (uint64_t)target->cpu.machine.l3_bytes);
   tn__sha256_update_u64(&h, (uint64_t)sysconf(_SC_NPROCESSORS_CONF));
+  tn__sha256_update_u64(&h, (uint64_t)target->cpu.cores); /* the threads that are started */
+  for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+    if (row->step > 0) tn__sha256_update_string(&h, row->name);
   tn__digest digest = tn__sha256_final(&h);
   tn__digest_hex(&digest, hex);
   snprintf(path, size, "%s/machine-%.16s", folder, hex);
 }
 
-static tn_status *measure_into(const char *path, tn__target *target) {
+/* Measures with the threads that a session has by default, awake as they are while kernels follow each other. */
+static tn_status *measure(const tn__target *target, tn__machine *machine, tn__strbuf *notes) {
+  tn_thread_pool *pool;
+  TN_RETURN_IF_ERROR(tn_thread_pool_create(NULL, &pool));
+  tn__pool_begin(pool);
+  tn_status *status = tn__machine_measure(target, tn_thread_pool_env(pool), machine, notes);
+  tn__pool_end(pool);
+  tn_thread_pool_release(pool);
+  return status;
+}
+
+static tn_status *measure_into(const char *path, const tn__target *target) {
   tn__strbuf text;
   char name[64];
   tn__machine machine = target->cpu.machine;
-  TN_RETURN_IF_ERROR(tn__machine_measure(target, &machine));
   tn__strbuf_init(&text, NULL);
   tn__machine_host_name(name, sizeof name);
   tn__strbuf_printf(&text, "# %s, %s\n", name, target->name);
+  tn_status *status = measure(target, &machine, &text);
   tn__machine_print(&machine, target->cpu.arch, &text);
   append_hash(&text);
-  tn_status *status = tn__strbuf_status(&text);
+  if (!status) status = tn__strbuf_status(&text);
   if (!status) status = tn__file_write_atomic(path, &(tn__bytes){tn__strbuf_text(&text), text.length}, 1, 0644);
   tn__strbuf_release(&text);
   return status;
@@ -87,28 +118,30 @@ static tn_status *measure_into(const char *path, tn__target *target) {
 
 /* One process measures, and those that come meanwhile wait for what it finds: two would disturb each other, and might
  * find different numbers. */
-static tn_status *measure_alone(const char *folder, const char *path, tn__target *target, bool again) {
+static tn_status *measure_alone(const char *folder, const char *path, tn__target *target, bool again,
+                                tn__strbuf *notes) {
   int place = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (place >= 0) flock(place, LOCK_EX);
   tn_status *status = again ? measure_into(path, target) : NULL;
-  if (!status) status = use_file(path, target, true);
+  if (!status) status = use_file(path, target, notes);
   if (status && !again) { /* still not there, or damaged */
     tn_status_free(status);
     status = measure_into(path, target);
-    if (!status) status = use_file(path, target, true);
+    if (!status) status = use_file(path, target, notes);
   }
   if (place >= 0) close(place);
   return status;
 }
 
 /* Trouble is no error of the compilation: then there are the usual numbers. */
-static void use_measurement(const tn_compile_options *options, const char *folder, tn__target *target, char *from) {
+static void use_measurement(const tn_compile_options *options, const char *folder, tn__target *target, char *from,
+                            tn__strbuf *notes) {
   char path[4096 + 32];
   path_of(folder, target, path, sizeof path);
-  tn_status *status = use_file(path, target, true);
+  tn_status *status = use_file(path, target, notes);
   if (status) {
     tn_status_free(status);
-    status = measure_alone(folder, path, target, false);
+    status = measure_alone(folder, path, target, false, notes);
   }
   if (!status) {
     snprintf(from, 512, "measured, and kept in %.400s", path);
@@ -119,51 +152,78 @@ static void use_measurement(const tn_compile_options *options, const char *folde
   tn_status_free(status);
 }
 
-tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]) {
-  char unused[512], folder[4096];
-  if (!from) from = unused;
+static tn_status *find_machine(const tn_compile_options *options, tn__target *out, char from[512], tn__strbuf *notes) {
+  char folder[4096];
   const tn__backend *backend;
   TN_RETURN_IF_ERROR(tn__target_parse(options->target, out));
   TN_RETURN_IF_ERROR(tn__backend_find(out, &backend));
   snprintf(from, 512, "usual for the target");
   if (options->machine) {
     snprintf(from, 512, "of %.400s", options->machine);
-    return use_file(options->machine, out, false);
+    return use_file(options->machine, out, NULL);
   }
   if (options->target && strcmp(options->target, "native") != 0) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured, as the options say");
   if (options->no_measure) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured without a folder for the cache");
   if (!tn__cache_folder(NULL, folder, sizeof folder)) return NULL;
-  use_measurement(options, folder, out, from);
+  use_measurement(options, folder, out, from, notes);
   return NULL;
+}
+
+tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]) {
+  char unused[512];
+  tn__strbuf notes;
+  tn__strbuf_init(&notes, NULL);
+  tn_status *status = find_machine(options, out, from ? from : unused, &notes);
+  tn__strbuf_release(&notes);
+  return status;
 }
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
+static tn_status *measure_again(void) {
+  tn__target target;
+  tn__strbuf notes;
+  char folder[4096], path[4096 + 32];
+  TN_RETURN_IF_ERROR(tn__target_parse(NULL, &target));
+  if (!tn__cache_folder(NULL, folder, sizeof folder))
+    return tn_status_create(TN_FAILED_PRECONDITION,
+                            "there is no folder to keep a measurement in: set TENON_CACHE_DIR to one");
+  path_of(folder, &target, path, sizeof path);
+  tn__strbuf_init(&notes, NULL);
+  tn_status *status = measure_alone(folder, path, &target, true, &notes);
+  tn__strbuf_release(&notes);
+  return status;
+}
+
+static tn_status *write_machine(const tn_compile_options *options, tn__strbuf *text) {
+  tn__target target;
+  tn__strbuf notes;
+  char from[512];
+  tn__strbuf_init(&notes, NULL);
+  tn_status *status = find_machine(options, &target, from, &notes);
+  if (!status) status = tn__strbuf_status(&notes);
+  if (!status) {
+    tn__strbuf_printf(text, "# %s\n# %s\n%s", target.name, from, tn__strbuf_text(&notes));
+    tn__machine_print(&target.cpu.machine, target.cpu.arch, text);
+    status = tn__strbuf_status(text);
+  }
+  tn__strbuf_release(&notes);
+  return status;
+}
+
 tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char **out) {
   tn_compile_options o = {.size = sizeof o};
-  tn__target target;
-  char from[512], folder[4096], path[4096 + 32];
   *out = NULL;
   TN_RETURN_IF_ERROR(tn__options_read("tn_compile_options", options, sizeof o, &o));
   bool native = !o.target || strcmp(o.target, "native") == 0;
   if (refresh && (!native || o.machine || o.no_measure))
     return tn_status_create(TN_INVALID_ARGUMENT, "only this machine can be measured again");
-  if (refresh) {
-    TN_RETURN_IF_ERROR(tn__target_parse(NULL, &target));
-    if (!tn__cache_folder(NULL, folder, sizeof folder))
-      return tn_status_create(TN_FAILED_PRECONDITION,
-                              "there is no folder to keep a measurement in: set TENON_CACHE_DIR to one");
-    path_of(folder, &target, path, sizeof path);
-    TN_RETURN_IF_ERROR(measure_alone(folder, path, &target, true));
-  }
-  TN_RETURN_IF_ERROR(tn__kernels_machine_target(&o, &target, from));
+  if (refresh) TN_RETURN_IF_ERROR(measure_again());
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  tn__strbuf_printf(&text, "# %s\n# %s\n", target.name, from);
-  tn__machine_print(&target.cpu.machine, target.cpu.arch, &text);
-  tn_status *status = tn__strbuf_status(&text);
+  tn_status *status = write_machine(&o, &text);
   if (!status && !(*out = strdup(tn__strbuf_text(&text))))
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);
   tn__strbuf_release(&text);

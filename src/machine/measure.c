@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "machine/fork.h"
 #include "machine/machine_file.h"
 #include "machine/ports.h"
+#include "machine/reach.h"
 #include "target/cpus.h"
 #include "target/probe.h"
 
@@ -30,7 +32,7 @@ static void take(tn__machine *machine, const char *name, double value) {
   const tn__machine_row *row = tn__machine_rows;
   while (strcmp(row->name, name) != 0) row++;
   if (value <= 0) return; /* this build cannot measure it */
-  value = tn__machine_round(value, row->step);
+  value = tn__machine_round(tn__machine_round(value, row->step), 1);
   tn__machine_set(machine, row, value < row->low ? row->low : value > row->high ? row->high : value);
 }
 
@@ -51,10 +53,49 @@ static tn_status *measure_reading(const tn__target *target, double clock, tn__ma
   return NULL;
 }
 
-tn_status *tn__machine_measure(const tn__target *target, tn__machine *machine) {
+/* Ways that lines of one set show count, if sets come out as caches have them: a power of two. */
+static void take_sets(const tn__machine_reach *reach, tn__machine *machine, tn__strbuf *notes) {
+  int64_t way = (int64_t)reach->l1_ways * machine->costs.line_bytes;
+  int64_t sets = way > 0 && machine->l1_bytes % way == 0 ? machine->l1_bytes / way : 0;
+  if (sets > 0 && sets <= TN__MOST_L1_SETS && (sets & (sets - 1)) == 0)
+    take(machine, "l1_sets", (double)sets);
+  else if (reach->l1_ways > 0)
+    tn__strbuf_printf(notes, "# usual: l1_sets, as %d ways, which loads from one set show, do not divide L1\n",
+                      reach->l1_ways);
+  else
+    tn__strbuf_append(notes, "# usual: l1_sets, as loads from one set of L1 show no step\n");
+}
+
+static tn_status *measure_reach(double clock, tn__machine *machine, tn__strbuf *notes) {
+  tn__machine_reach reach;
+  TN_RETURN_IF_ERROR(tn__machine_reach_of(clock, &reach));
+  take(machine, "page_bytes", (double)reach.page_bytes);
+  take_sets(&reach, machine, notes);
+  take(machine, "l1_pages", reach.l1_pages);
+  take(machine, "pages", reach.pages);
+  if (reach.pages == 0)
+    tn__strbuf_printf(notes, "# usual: %spages, as loads from up to %d pages show no %sstep\n",
+                      reach.l1_pages == 0 ? "l1_pages and " : "", reach.pages_tried,
+                      reach.l1_pages == 0 ? "" : "second ");
+  return NULL;
+}
+
+static void measure_fork(const tn_kernel_env *env, double clock, tn__machine *machine, tn__strbuf *notes) {
+  double seconds = env ? tn__machine_fork(env) : 0;
+  take(machine, "fork", seconds * clock);
+  if (!env || env->thread_count <= 1)
+    tn__strbuf_append(notes, "# usual: fork, as there is one thread\n");
+  else if (seconds <= 0)
+    tn__strbuf_printf(notes, "# usual: fork, as %d threads seldom ran at the same time\n", (int)env->thread_count);
+}
+
+tn_status *tn__machine_measure(const tn__target *target, const tn_kernel_env *env, tn__machine *machine,
+                               tn__strbuf *notes) {
   tn__machine found = *machine;
   double clock = tn__probe_clock();
   tn__machine_ports ports = tn__machine_ports_of(target);
+  measure_fork(env, clock, &found, notes);
+  TN_RETURN_IF_ERROR(measure_reach(clock, &found, notes));
   TN_RETURN_IF_ERROR(measure_reading(target, clock, &found));
   take(&found, "megahertz", clock / 1e6);
   take(&found, "fma_ports", ports.fma / clock);

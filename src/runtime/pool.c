@@ -23,6 +23,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/options.h"
+#include "base/relax.h"
 #include "runtime/pool.h"
 #include "target/target.h"
 
@@ -64,14 +65,6 @@ struct tn_thread_pool {
   _Atomic bool stop;
   _Alignas(TN__LINE_BYTES) _Atomic uint32_t inside;
 };
-
-static inline void relax(void) {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
 
 static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
   syscall(SYS_futex, (void *)(uintptr_t)word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
@@ -145,7 +138,7 @@ static uint32_t await_change(worker *self, uint32_t seen) {
   for (uint32_t turn = 1;; turn++) {
     uint32_t now = atomic_load_explicit(&pool->open, memory_order_acquire);
     if (now != seen) return now;
-    relax();
+    tn__relax();
     if (turn % 32 != 0) continue;
     int64_t time = (int64_t)tn__clock();
     if (time - start >= pool->spin_nanoseconds || !may_spin(pool, time, &idle_since)) break;
@@ -192,7 +185,7 @@ static void close_loop(tn_thread_pool *pool) {
   atomic_fetch_add(&pool->open, 1);
   /* A worker may be in its last piece, or may have lost its processor there. */
   for (uint32_t turn = 1; atomic_load(&pool->inside) != 0; turn++) {
-    relax();
+    tn__relax();
     if (turn % 4096 == 0) sched_yield();
   }
 }

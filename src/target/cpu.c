@@ -292,7 +292,7 @@ tn_status *tn__target_parse_cpu(const char *text, tn__target *out) {
     /* After the row, so that machines of the same features add in the same order. */
     tn__cpu_id id = tn__host_cpu();
     tn__cpu_use_id(&id, &target);
-    tn__host_caches("", &target.cpu.machine.l1_bytes, &target.cpu.machine.l2_bytes, &target.cpu.machine.l3_bytes);
+    tn__host_caches("", &target.cpu.machine);
   }
   *out = target;
   return NULL;

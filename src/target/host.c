@@ -14,6 +14,14 @@
 #include <sys/auxv.h>
 #endif
 
+/* A level that is said to be there; `sets`: 0 where nothing tells. */
+static bool set_level(int level, int64_t bytes, int64_t sets, tn__machine *machine) {
+  if (bytes <= 0 || level < 1 || level > 3) return false;
+  *(level == 1 ? &machine->l1_bytes : level == 2 ? &machine->l2_bytes : &machine->l3_bytes) = bytes;
+  if (level == 1 && sets > 0 && sets <= TN__MOST_L1_SETS) machine->costs.l1_sets = (int)sets;
+  return true;
+}
+
 #if defined(__x86_64__)
 
 enum { EAX, EBX, ECX, EDX };
@@ -96,15 +104,8 @@ tn__features tn__host_granted(tn__features needed) {
   return have;
 }
 
-static void set_level(int level, int64_t bytes, int64_t *l1, int64_t *l2, int64_t *l3) {
-  if (bytes <= 0) return;
-  if (level == 1) *l1 = bytes;
-  if (level == 2) *l2 = bytes;
-  if (level == 3) *l3 = bytes;
-}
-
 /* Deterministic cache parameters: leaf 4 (Intel), or the same layout at leaf 0x8000001d (AMD). */
-static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) {
+static bool cpuid_caches(tn__machine *machine) {
   static const uint32_t leaves[2] = {4, 0x8000001du};
   bool found = false;
   for (int which = 0; which < 2 && !found; which++) {
@@ -112,8 +113,8 @@ static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) {
       uint32_t a = 0, b = 0, c = 0, d = 0;
       if (!__get_cpuid_count(leaves[which], i, &a, &b, &c, &d) || (a & 31) == 0) break;
       if ((a & 31) == 2) continue; /* instructions */
-      int64_t bytes = (int64_t)((b >> 22) + 1) * ((b >> 12 & 0x3ff) + 1) * ((b & 0xfff) + 1) * ((int64_t)c + 1);
-      set_level((int)(a >> 5 & 7), bytes, l1, l2, l3);
+      int64_t sets = (int64_t)c + 1, way = (int64_t)((b >> 12 & 0x3ff) + 1) * ((b & 0xfff) + 1) * sets;
+      set_level((int)(a >> 5 & 7), ((b >> 22) + 1) * way, sets, machine);
       found = true;
     }
   }
@@ -147,7 +148,7 @@ tn__features tn__host_features(void) {
 
 tn__arch tn__host_arch(void) { return TN__ARCH_AARCH64; }
 tn__features tn__host_granted(tn__features needed) { return tn__host_features(); }
-static bool cpuid_caches(int64_t *l1, int64_t *l2, int64_t *l3) { return false; }
+static bool cpuid_caches(tn__machine *machine) { return false; }
 
 #else
 #error "Tenon runs on x86-64 and AArch64"
@@ -178,23 +179,23 @@ static int64_t parse_size(const char *text) {
   return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
 }
 
-void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3) {
+static bool read_of_cache(const char *root, int index, const char *name, char *line, int size) {
+  char path[512];
+  snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu0/cache/index%d/%s", root, index, name);
+  return read_line(path, line, size);
+}
+
+void tn__host_caches(const char *root, tn__machine *machine) {
   bool found = false;
-  for (int i = 0; i < 16; i++) {
-    char path[512], line[64];
-    const char *folder = "/sys/devices/system/cpu/cpu0/cache";
-    snprintf(path, sizeof(path), "%s%s/index%d/type", root, folder, i);
-    if (!read_line(path, line, sizeof(line))) break;
+  char line[64];
+  for (int i = 0; i < 16 && read_of_cache(root, i, "type", line, sizeof(line)); i++) {
     if (line[0] == 'I') continue; /* Instruction; the others are Data and Unified */
-    snprintf(path, sizeof(path), "%s%s/index%d/level", root, folder, i);
-    if (!read_line(path, line, sizeof(line))) continue;
+    if (!read_of_cache(root, i, "level", line, sizeof(line))) continue;
     int level = atoi(line);
-    snprintf(path, sizeof(path), "%s%s/index%d/size", root, folder, i);
-    if (!read_line(path, line, sizeof(line))) continue;
+    if (!read_of_cache(root, i, "size", line, sizeof(line))) continue;
     int64_t bytes = parse_size(line);
-    if (bytes <= 0 || level < 1 || level > 3) continue;
-    *(level == 1 ? l1 : level == 2 ? l2 : l3) = bytes;
-    found = true;
+    int64_t sets = read_of_cache(root, i, "number_of_sets", line, sizeof(line)) ? atoi(line) : 0;
+    found |= set_level(level, bytes, sets, machine);
   }
-  if (!found && root[0] == '\0') cpuid_caches(l1, l2, l3);
+  if (!found && root[0] == '\0') cpuid_caches(machine);
 }

@@ -72,8 +72,9 @@ typedef struct tn__core {
   int megahertz;                        /* a usual clock; turns cycles into seconds where nothing is measured */
 } tn__core;
 
-/* What keeps a core waiting, and how much of it other work hides. Usual numbers, fitted to kernels that were measured;
- * the same for every row of the table so far. Shares are of 1. */
+/* What keeps a core waiting, and how much of it other work hides. Usual numbers, fitted to kernels that were measured,
+ * and the same for every row of the table so far; of this machine the start of threads, the sets of L1 and what pages
+ * and TLBs there are are measured. Shares are of 1. */
 #define TN__MOST_L1_SETS 4096
 typedef struct tn__costs {
   double fill; /* share of a cache that holds what a loop nest touches: other data and uneven sets take the rest */
@@ -183,9 +184,9 @@ tn__arch tn__host_arch(void);
 tn__features tn__host_granted(tn__features needed);
 /* Does this machine execute the target's code? */
 bool tn__target_runs_here(const tn__target *target);
-/* Data caches from sysfs below `root` ("" for this machine), else from cpuid; a level that is not found stays as it
- * is. */
-void tn__host_caches(const char *root, int64_t *l1, int64_t *l2, int64_t *l3);
+/* Sizes of data caches, and the sets of L1, from sysfs below `root` ("" for this machine), else from cpuid; what is not
+ * found stays as it is. */
+void tn__host_caches(const char *root, tn__machine *machine);
 /* Threads to use by default: cores of the affinity mask, limited by the cgroup's CPU quota (v1 and v2), at least 1. */
 int tn__target_default_thread_count(void);
 /* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes

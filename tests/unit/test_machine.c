@@ -1,11 +1,15 @@
 /* Machine files: what is read, what is refused and in which words, and that answers don't depend on them. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "driver/module.h"
 #include "kernels/machine.h"
+#include "machine/fork.h"
 #include "machine/machine_file.h"
 #include "machine/measure.h"
+#include "machine/reach.h"
 #include "tenon/te.h"
 #include "unit/check.h"
 
@@ -243,10 +247,54 @@ static void rounds_to_a_grid(void **state) {
   assert_true(tn__machine_round(0.3, 1) == 1 && tn__machine_round(1.8, 1) == 2);
 }
 
+/* Steps as caches and TLBs have them, with points that other work disturbed. */
+static void finds_steps(void **state) {
+  static const int count[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048};
+  static const double clean[] = {0, 0, 0, 0.9, 7, 7, 8, 8.1, 30}, flat[9] = {0},
+                      disturbed[] = {0, 5, 9, 0.9, 7, 40, 8, 8.1, 30}, far[] = {9, 9, 9, 9, 9, 9, 9, 9, 9};
+  assert_int_equal(tn__machine_last_within(count, clean, 9, 2.5), 64);
+  assert_int_equal(tn__machine_last_within(count, clean, 9, 7 + 6), 1024);
+  assert_int_equal(tn__machine_last_within(count, disturbed, 9, 2.5), 64);
+  assert_int_equal(tn__machine_last_within(count, disturbed, 9, 7 + 6), 1024);
+  assert_int_equal(tn__machine_last_within(count, flat, 9, 2.5), 0);
+  assert_int_equal(tn__machine_last_within(count, far, 9, 2.5), 0);
+}
+
+/* One piece after the other: whoever waits for the others waits in vain. */
+static int32_t one_by_one(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
+  for (int64_t i = 0; i < count; i++) task(env, closure, i, i + 1);
+  return TN_KERNEL_OK;
+}
+
+static int32_t at_once(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
+  return task(env, closure, 0, count);
+}
+
+static void threads_that_never_meet_measure_nothing(void **state) {
+  assert_true(tn__machine_fork(&(tn_kernel_env){.thread_count = 1}) == 0);
+  assert_true(tn__machine_fork(&(tn_kernel_env){.thread_count = 2, .parallel_for = one_by_one}) == 0);
+  assert_true(tn__machine_fork(&(tn_kernel_env){.thread_count = 2, .parallel_for = at_once}) > 0);
+}
+
+/* In less than a second of one core, whatever other work the machine has. */
 static void measures_what_can_be(void **state) {
   tn__target target = table("native");
   tn__machine machine = target.cpu.row;
-  check_ok(tn__machine_measure(&target, &machine));
+  struct timespec begun, done;
+  assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun), 0);
+  tn_kernel_env alone = {.thread_count = 1};
+  tn__strbuf notes;
+  tn__strbuf_init(&notes, NULL);
+  check_ok(tn__machine_measure(&target, &alone, &machine, &notes));
+  assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &done), 0);
+  assert_true((double)(done.tv_sec - begun.tv_sec) + 1e-9 * (double)(done.tv_nsec - begun.tv_nsec) < 1);
+  assert_non_null(strstr(tn__strbuf_text(&notes), "# usual: fork, as there is one thread\n"));
+  assert_true(machine.costs.fork == target.cpu.row.costs.fork);
+  assert_int_equal(machine.costs.page_bytes, sysconf(_SC_PAGESIZE));
+  assert_int_equal(machine.l1_bytes % ((int64_t)machine.costs.l1_sets * machine.costs.line_bytes), 0);
+  if (strstr(tn__strbuf_text(&notes), "# usual: pages") == NULL && strstr(tn__strbuf_text(&notes), "l1_pages") == NULL)
+    assert_true(machine.costs.l1_pages < machine.costs.pages);
+  tn__strbuf_release(&notes);
   assert_in_range(machine.core.megahertz, 300, 10000);
   assert_in_range(machine.core.fma_ports, 1, 8);
   assert_in_range(machine.core.fma_bytes, 8, 512);
@@ -266,6 +314,20 @@ static void change_megahertz(const char *path) {
            "echo \"# sha256 ${hash%%%% *}\" >>%s",
            path, path, path);
   assert_int_equal(system(command), 0);
+}
+
+/* What was not found stands in the measurement, and `tenon machine` says it. */
+static void notes_are_kept_and_told(const char *path) {
+  char command[2000], *text;
+  snprintf(command, sizeof(command),
+           "sed -i -e '/^# sha256/d' -e '1a # usual: threads, as a test says' %s && hash=$(sha256sum %s) && "
+           "echo \"# sha256 ${hash%%%% *}\" >>%s",
+           path, path, path);
+  assert_int_equal(system(command), 0);
+  check_ok(tn_machine_text(NULL, false, &text));
+  assert_non_null(strstr(text, "\n# usual: threads, as a test says\n"));
+  assert_null(strstr(text, "# sha256"));
+  free(text);
 }
 
 static void is_measured_once(void **state) {
@@ -294,6 +356,7 @@ static void is_measured_once(void **state) {
     assert_true(second.cpu.measured && second.cpu.machine.core.megahertz != 777 &&
                 second.cpu.machine.core.megahertz != 778);
   }
+  notes_are_kept_and_told(path);
   change_megahertz(path);
   char *text;
   check_ok(tn_machine_text(&options, true, &text));
@@ -338,6 +401,8 @@ int main(void) {
       cmocka_unit_test(answers_do_not_depend_on_it),
       cmocka_unit_test(schedules_name_the_file),
       cmocka_unit_test(rounds_to_a_grid),
+      cmocka_unit_test(finds_steps),
+      cmocka_unit_test(threads_that_never_meet_measure_nothing),
       cmocka_unit_test(measures_what_can_be),
       cmocka_unit_test(is_measured_once),
       cmocka_unit_test(is_not_measured_without_a_place),

@@ -269,21 +269,28 @@ static void quota_of_cgroup_v1(void **state) {
 static void caches_from_sysfs(void **state) {
   char root[] = "/tmp/tenon-target-XXXXXX";
   assert_non_null(mkdtemp(root));
-  static const char *const rows[][3] = {
-      {"Data", "1", "48K"}, {"Instruction", "1", "32K"}, {"Unified", "2", "2048K"}, {"Unified", "3", "32M"}};
+  static const char *const rows[][4] = {{"Data", "1", "48K", "64"},
+                                        {"Instruction", "1", "32K", "128"},
+                                        {"Unified", "2", "2048K", "2048"},
+                                        {"Unified", "3", "32M", "32768"}};
   for (int i = 0; i < 4; i++) {
-    static const char *const names[3] = {"type", "level", "size"};
-    for (int j = 0; j < 3; j++) {
+    static const char *const names[4] = {"type", "level", "size", "number_of_sets"};
+    for (int j = 0; j < 4; j++) {
       char path[128];
       snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu0/cache/index%d/%s", i, names[j]);
       put(root, path, rows[i][j]);
     }
   }
-  int64_t l1 = 1, l2 = 2, l3 = 3;
-  tn__host_caches("/nonexistent", &l1, &l2, &l3);
-  assert_true(l1 == 1 && l2 == 2 && l3 == 3);
-  tn__host_caches(root, &l1, &l2, &l3);
-  assert_true(l1 == 48 << 10 && l2 == 2048 << 10 && l3 == 32 << 20);
+  tn__machine m = {.l1_bytes = 1, .l2_bytes = 2, .l3_bytes = 3, .costs.l1_sets = 4};
+  tn__host_caches("/nonexistent", &m);
+  assert_true(m.l1_bytes == 1 && m.l2_bytes == 2 && m.l3_bytes == 3 && m.costs.l1_sets == 4);
+  tn__host_caches(root, &m);
+  assert_true(m.l1_bytes == 48 << 10 && m.l2_bytes == 2048 << 10 && m.l3_bytes == 32 << 20);
+  assert_int_equal(m.costs.l1_sets, 64);
+  put(root, "/sys/devices/system/cpu/cpu0/cache/index0/number_of_sets", "0"); /* a hypervisor says nothing */
+  m.costs.l1_sets = 4;
+  tn__host_caches(root, &m);
+  assert_int_equal(m.costs.l1_sets, 4);
   remove_tree(root);
 }
 
