@@ -23,7 +23,41 @@ def value(array):
     return lambda rng, shape, dtype: np.asarray(array, dtype).reshape(shape)
 
 
+def waves(shape):
+    """A picture of smooth waves, between 0 and 1."""
+    down, across = np.mgrid[:shape[-2], :shape[-1]]
+    return 0.5 + 0.3 * np.sin(across / 37) * np.cos(down / 23) + np.zeros(shape)
+
+
+def picture(low, high):
+    """A picture of waves with noise; bytes of it where bytes are asked for."""
+    def draw(rng, shape, dtype):
+        image = low + (high - low) * np.clip(waves(shape) + 0.2 * (rng.random(shape) - 0.5), 0, 1)
+        return image.astype(dtype)
+
+    return draw
+
+
+def apart_from_ties(rng, shape, dtype):
+    """A picture no value of which is so near to halfway between two tenths that rounding decides."""
+    tenths = np.clip(waves(shape) + 0.2 * (rng.random(shape) - 0.5), 0, 1) * 10 + 0.5
+    whole = np.floor(tenths)
+    return ((whole + 0.01 + 0.98 * (tenths - whole) - 0.5) / 10).astype(dtype)
+
+
+def gray_apart_from_ties(rng, shape, dtype):
+    """A picture in bytes whose gray is never halfway between two numbers."""
+    image = picture(40, 160)(rng, shape, dtype)
+    red, green, blue = image.astype(np.int64)
+    image[2] += (299 * red + 587 * green + 114 * blue) % 1000 == 500
+    return image
+
+
 INPUTS = {
+    ("box_blur", "I"): upto(1 << 14), ("unsharp", "I"): above(0.1), ("equalise", "I"): gray_apart_from_ties,
+    ("equalise_sum", "I"): gray_apart_from_ties, ("bilateral_grid", "I"): apart_from_ties,
+    ("nonlocal_means", "I"): picture(0, 1), ("interpolate", "I"): above(0), ("camera_pipe", "I"): upto(1024),
+    ("camera_pipe", "L"): value(np.sqrt(np.arange(1024) / 1023) * 255), ("local_laplacian", "I"): picture(0.05, 0.95),
     ("experts", "e"): upto(8), ("brightness", "b"): value(37), ("warp", "m"): value([0.875, 0.125, 20, -0.125, 0.875, 40]),
     ("life", "W"): upto(2), ("bodies", "m"): above(0.5), ("knapsack", "v"): above(0), ("knapsack", "w"): upto(400),
     ("shortest_paths", "D"): above(0.1), ("last_state", "A"): above(-0.5),

@@ -32,22 +32,37 @@ def library_runner(task, arrays, outputs):
     return run
 
 
-def numpy_runner(task, arrays, outputs):
-    function = declaration_cases.NUMPY[task["kernel"]]
+def array_runner(task, arrays, outputs, function, dense):
+    """Calls of a function of arrays, whose results `dense` makes plain: a view is no answer yet, and whoever asked for the
+    tensor gets it dense."""
     clock = time.process_time if task["clock"] == "cpu" else time.perf_counter
 
     def run(count):
         start = clock()
         for _ in range(count):
             results = function(*arrays)
-            # A view is no answer yet: whoever asked for the tensor gets it dense.
-            results = [np.ascontiguousarray(result) for result in (results if isinstance(results, tuple) else (results,))]
+            results = [dense(result) for result in (results if isinstance(results, tuple) else (results,))]
         seconds = clock() - start
         for output, result in zip(outputs, results):
-            output[...] = result.reshape(output.shape)
+            output[...] = np.asarray(result).reshape(output.shape)
         return seconds
 
     return run
+
+
+def numpy_runner(task, arrays, outputs):
+    return array_runner(task, arrays, outputs, declaration_cases.NUMPY[task["kernel"]], np.ascontiguousarray)
+
+
+def torch_runner(task, arrays, outputs):
+    import torch
+
+    import declaration_torch
+
+    torch.set_num_threads(task["threads"])
+    torch.set_grad_enabled(False)
+    return array_runner(task, [torch.from_numpy(array) for array in arrays], outputs,
+                        declaration_torch.TORCH[task["kernel"]], torch.Tensor.contiguous)
 
 
 def main():
@@ -56,15 +71,18 @@ def main():
                            for which in ("inputs", "outputs"))
     arrays = [aligned(array) for array in declaration_cases.inputs_of(task["kernel"], parameters)]
     outputs = [aligned(np.zeros(shape, dtype)) for _, shape, dtype in results]
-    run = (numpy_runner if task["engine"] == "numpy" else library_runner)(task, arrays, outputs)
+    runners = {"numpy": numpy_runner, "torch": torch_runner}
+    run = runners.get(task["engine"], library_runner)(task, arrays, outputs)
     first = run(1)
     np.savez(task["answers"], *outputs)
     # A turn takes at least a few milliseconds, however short a run is.
     count = max(1, min(10000, int(task["turn_seconds"] / max(min(first, run(1)), 1e-7))))
     print(json.dumps({"count": count}), flush=True)
     for _ in sys.stdin:
+        start = time.perf_counter()
         run(1)  # on caches that others used
-        print(json.dumps({"seconds": run(count) / count}), flush=True)
+        seconds = run(count) / count
+        print(json.dumps({"seconds": seconds, "turn_seconds": time.perf_counter() - start}), flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import json
 import sys
 from pathlib import Path
 
+import bench_declarations
+import declaration_engines
 import measure
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,20 +102,25 @@ def lengths(report):
 
 def declarations(report):
     rows = report["rows"]
-    table = [[f"{row['class']} {row['kernel']}", *(number(row["ratios"].get(peer)) for peer in ("plain", "numpy"))] for row in rows]
-    means = [[name, str(len(chosen)), number(measure.geometric_mean([row["ratios"]["plain"] for row in chosen])),
-              number(max(row["ratios"]["plain"] for row in chosen)),
-              number(measure.geometric_mean([row["ratio"] for row in chosen]))]
-             for name in dict.fromkeys([row["class"] for row in rows] + ["all"])
-             for chosen in [[row for row in rows if name in ("all", row["class"])]]]
+    peers = [peer for peer in declaration_engines.ENGINES if any(peer in row["ratios"] for row in rows)]
+    table = [[f"{row['class']} {row['kernel']}", str(row["threads"]), "not in time" if "tenon" in row["failed"] else
+              number(row["tenon"] * 1e3, ".3f"), *("failed" if peer in row["failed"] else number(row["ratios"].get(peer)) for peer in peers)]
+             for row in rows]
+    means = []
+    for name, threads in dict.fromkeys((row["class"], row["threads"]) for row in rows):
+        chosen = [row for row in rows if (row["class"], row["threads"]) == (name, threads) and "ratio" in row]
+        gcc = [row["ratios"]["plain"] for row in chosen if "plain" in row["ratios"]]
+        means.append([name, str(threads), str(len(chosen)), number(bench_declarations.mean(gcc)), number(max(gcc, default=None)),
+                      number(bench_declarations.mean([row["ratio"] for row in chosen]))])
     return "\n\n".join([
-        markdown(["class", "declarations", "time / gcc's, mean", "worst", "time / the best peer's, mean"], means),
-        markdown(["declaration", "time / gcc's", "time / NumPy's"], table)])
+        markdown(["class", "threads", "declarations", "time / gcc's, mean", "worst", "time / the best peer's, mean"], means),
+        *(f"{bench_declarations.summary_lines(entry)}." for entry in report["summary"]),
+        markdown(["declaration", "threads", "ms", *(f"time / {declaration_engines.ENGINES[peer]}'s" for peer in peers)], table)])
 
 
 EARLIER = {"models": "models", "kernels": "kernels", "operators": "single-operators", "lengths": "open-lengths"}
 TABLES = {"models": models, "kernels": kernels, "operators": operators, "lengths": lengths,
-          "declarations": declarations}
+          "declarations": declarations, "applications": declarations}
 
 
 def table_of(name, results):

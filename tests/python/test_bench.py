@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import math
+import re
 import sys
 import tempfile
 import types
@@ -31,6 +32,7 @@ import bench_lengths  # noqa: E402
 import bench_models  # noqa: E402
 import bench_numerics  # noqa: E402
 import bench_operators  # noqa: E402
+import declaration_engines  # noqa: E402
 import kernel_cases  # noqa: E402
 import measure  # noqa: E402
 import networks  # noqa: E402
@@ -257,26 +259,62 @@ class DeclarationsTest(unittest.TestCase):
             status = bench_declarations.main(["--check", "--cli", required("TENON_CLI"), *arguments])
         return status, output.getvalue(), errors.getvalue()
 
-    def test_every_declaration_has_its_loops(self):
+    def test_every_declaration_has_its_loops_or_is_an_application_of_halides(self):
         cases = bench_declarations.read_cases()
-        self.assertGreaterEqual(len(cases), 80)
+        self.assertGreaterEqual(len(cases), 120)
+        pipelines = (ROOT / "bench" / "halide_applications.py").read_text(encoding="utf-8")
         for case in cases:
-            plain = (bench_declarations.FOLDER / f"{case['class']}.c").read_text()
-            self.assertIn(f"\nvoid {case['kernel']}(", plain)
-        kernels = sum(path.read_text().count("\nkernel ") for path in bench_declarations.FOLDER.glob("*.te"))
+            engines = declaration_engines.engines_of(case, {"numpy": None, "torch": None, "halide": None})
+            if case["class"] == "applications":
+                self.assertIn(f'"{case["kernel"]}": ', pipelines)
+            else:
+                self.assertEqual(engines, ["tenon", "plain"], case["kernel"])
+        kernels = sum(len(re.findall(r"^kernel \w+\(", path.read_text(), re.MULTILINE))
+                      for path in declaration_engines.FOLDER.glob("*.te"))
         self.assertEqual(kernels, len(cases))
 
+    def test_sizes_may_be_constants(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "odd.te").write_text("const N = 9 / 2\nconst M = N + 1\nkernel part[R](X: f32[R]) -> Y: f32[R] { Y[i] = X[i] }\n"
+                                                 "kernel odd(X: f32[2 * M, N]) -> Y: f32[M] { Y[i] = X[i, 0] }\n")
+            with unittest.mock.patch.object(declaration_engines, "FOLDER", Path(folder)):
+                case, = bench_declarations.read_cases()
+        self.assertEqual(case, {"class": "odd", "kernel": "odd", "inputs": [("X", [10, 4], "f32")], "outputs": [("Y", [5], "f32")]})
+
     def test_answers_agree(self):
-        status, output, errors = self.run_bench("--only", "product_complex|knapsack|brightness|any_row")
+        status, output, errors = self.run_bench("--only", "product_complex|knapsack|brightness|any_row|equalise$", "--peers",
+                                                "plain", "numpy", "--threads", "1", "--threads", "2")
         self.assertEqual((status, errors), (0, ""))
-        self.assertEqual(len(output.splitlines()), 5 + 4 + 1)
+        self.assertEqual(len([line for line in output.splitlines() if re.search(r" [12]  .*e[-+]\d\d", line)]), 10)
+
+    def test_a_build_that_takes_too_long_is_a_row(self):
+        status, output, errors = self.run_bench("--only", "linear/product_nn", "--peers", "plain", "--build-limit", "0.0001")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertRegex(output, r"product_nn +1 +failed .*\n  Tenon: tenon build did not end in 0 s\n")
+
+    def test_what_nobody_else_has_is_a_complaint(self):
+        status, _, errors = self.run_bench("--only", "camera_pipe", "--peers", "plain")
+        self.assertEqual((status, errors), (1, "bench: camera_pipe: nothing to compare with: no peer has it\n"))
+
+    def test_the_summary_counts_and_takes_means(self):
+        def row(kernel, seconds, **ratios):
+            return {"class": "c", "kernel": kernel, "threads": 1, "tenon": seconds, "failed": {}, "ratios": ratios,
+                    "ratio": max(ratios.values())}
+
+        rows = [row("a", 1e-3, plain=2.0, adams2019=0.5), row("b", 1e-6, plain=4.0), row("c", 1e-3, plain=0.5, adams2019=2.0),
+                {"class": "c", "kernel": "d", "threads": 1, "failed": {"tenon": "took long"}, "ratios": {}}]
+        self.assertEqual(bench_declarations.summary_of(rows), [{
+            "threads": 1, "rows": 4, "beside_gcc": 3, "slower_than_gcc": ["a"], "best_peer_over_tenon": unittest.mock.ANY,
+            "beside_adams2019": 2, "adams2019_over_tenon": 1.0, "worst_adams2019_over_tenon": 0.5,
+            "worst_beside_adams2019": "c", "not_built": ["d"]}])
+        self.assertAlmostEqual(bench_declarations.summary_of(rows)[0]["best_peer_over_tenon"], 16 ** (-1 / 3))
 
     def test_a_wrong_answer_is_a_complaint(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "odd.te").write_text("kernel odd(X: f32[3]) -> Y: f32[3] { Y[i] = X[i] }\n")
             (Path(folder) / "odd.c").write_text("void odd(const float *X, float *Y) { for (int i = 0; i < 3; i++) Y[i] = -X[i]; }\n")
-            (Path(folder) / "repeat.c").write_text((bench_declarations.FOLDER / "repeat.c").read_text())
-            with unittest.mock.patch.object(bench_declarations, "FOLDER", Path(folder)):
+            (Path(folder) / "repeat.c").write_text((declaration_engines.FOLDER / "repeat.c").read_text())
+            with unittest.mock.patch.object(declaration_engines, "FOLDER", Path(folder)):
                 status, _, errors = self.run_bench()
         self.assertEqual((status, errors), (1, "bench: odd: the answers differ by 2.0e+00\n"))
 
@@ -284,8 +322,8 @@ class DeclarationsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "odd.te").write_text("kernel odd(X: f32[3]) -> Y: f32[3] { Y[i] = Z[i] }\n")
             (Path(folder) / "odd.c").write_text("void odd(const float *X, float *Y) { Y[0] = X[0]; }\n")
-            (Path(folder) / "repeat.c").write_text((bench_declarations.FOLDER / "repeat.c").read_text())
-            with unittest.mock.patch.object(bench_declarations, "FOLDER", Path(folder)):
+            (Path(folder) / "repeat.c").write_text((declaration_engines.FOLDER / "repeat.c").read_text())
+            with unittest.mock.patch.object(declaration_engines, "FOLDER", Path(folder)):
                 status, _, errors = self.run_bench()
         self.assertEqual(status, 1)
         self.assertRegex(errors, r"^bench: odd: .*odd.te:1:\d+: error: ")
