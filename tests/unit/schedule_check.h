@@ -318,6 +318,31 @@ static inline tn__te *transposed_product(tn__ir *ir) {
   return te;
 }
 
+/* Both operands have the axis in front that the other product has behind, and the result is turned or has a map behind:
+ * the vectors of a tile and those of the output run along different axes. Rows are open where they are 0. */
+static inline tn__te *turned_product_of(tn__ir *ir, int64_t m, bool turned, bool biased) {
+  tn__te *te = tn__te_create(ir, "turned_product");
+  const tn__expr *rows = m > 0 ? tn__ir_index(ir, m) : tn__te_dim(te, "M", 1)->self, *n = tn__ir_index(ir, 37),
+                 *k = tn__ir_index(ir, 11);
+  const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, (const tn__expr *[]){turned ? rows : k, turned ? k : rows});
+  const tn__buffer *b = tn__te_input(te, "B", TN_F32, 2, (const tn__expr *[]){turned ? k : n, turned ? n : k});
+  const tn__buffer *bias = tn__te_input(te, "bias", TN_F32, 1, &n);
+  const tn__expr *shape[] = {turned ? n : rows, turned ? rows : n};
+  tn__te_axes x = tn__te_axes_create(te, "i", 2, shape), r = tn__te_axes_create(te, "k", 1, &k);
+  const tn__expr *i = x.index[turned], *j = x.index[!turned];
+  const tn__expr *left = turned ? at(ir, a, 2, i, r.index[0], NULL) : at(ir, a, 2, r.index[0], i, NULL);
+  const tn__expr *right = turned ? at(ir, b, 2, r.index[0], j, NULL) : at(ir, b, 2, j, r.index[0], NULL);
+  const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, left, right));
+  tn__te_axes y = tn__te_axes_create(te, "i", 2, shape);
+  const tn__expr *value = tn__ir_add(ir, tn__ir_load(ir, c, y.index), at(ir, bias, 1, y.index[!turned], NULL, NULL));
+  tn__te_output(te, biased ? tn__te_compute(te, "D", &y, value) : c);
+  return te;
+}
+static inline tn__te *turned_product(tn__ir *ir) { return turned_product_of(ir, 23, true, false); }
+static inline tn__te *product_of_turned(tn__ir *ir) { return turned_product_of(ir, 23, false, true); }
+static inline tn__te *open_turned_product(tn__ir *ir) { return turned_product_of(ir, 0, true, true); }
+static inline tn__te *open_product_of_turned(tn__ir *ir) { return turned_product_of(ir, 0, false, false); }
+
 /* A padded product: its columns beyond the result's are computed and dropped. */
 static inline tn__te *packed_product(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "packed_product");
@@ -488,17 +513,42 @@ static inline tn__te *hardmax(tn__ir *ir) {
   return te;
 }
 
-static const declaration declarations[] = {product,        open_product,   stencil,
-                                           rows,           convolution,    argmax,
-                                           hardmax,        running,        pool,
-                                           wide_product,   column_sums,    transposed_product,
-                                           packed_product, two_readers,    skewed,
-                                           splat_product,  ones_product,   neighbours,
-                                           grouped,        bf16_dots,      int8_dots,
-                                           filtered_tiles, depthwise,      strided_depthwise,
-                                           turned_map,     wide_depthwise, rectified_depthwise,
-                                           attention,      wide_attention, repeated_sums,
-                                           chain,          network};
+static const declaration declarations[] = {product,
+                                           open_product,
+                                           stencil,
+                                           rows,
+                                           convolution,
+                                           argmax,
+                                           hardmax,
+                                           running,
+                                           pool,
+                                           wide_product,
+                                           column_sums,
+                                           transposed_product,
+                                           packed_product,
+                                           two_readers,
+                                           skewed,
+                                           splat_product,
+                                           ones_product,
+                                           neighbours,
+                                           grouped,
+                                           bf16_dots,
+                                           int8_dots,
+                                           filtered_tiles,
+                                           depthwise,
+                                           strided_depthwise,
+                                           turned_map,
+                                           wide_depthwise,
+                                           rectified_depthwise,
+                                           attention,
+                                           wide_attention,
+                                           repeated_sums,
+                                           chain,
+                                           network,
+                                           turned_product,
+                                           product_of_turned,
+                                           open_turned_product,
+                                           open_product_of_turned};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

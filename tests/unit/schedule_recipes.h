@@ -69,18 +69,22 @@ static inline void finish_with_map(making *m, const tn__buffer *from, bool both)
   if (both) tn__te_output(m->te, from);
 }
 
-/* C = A * B, then a bias along the columns. */
+/* C = A * B, then a bias along the columns. The variant turns operands and the result. */
 static inline void make_product(making *m) {
   tn__ir *ir = m->ir;
-  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[2], NULL);
-  const tn__buffer *b = make_input(m, "B", m->dtype, 2, m->dims[2], m->dims[1], NULL);
-  const tn__buffer *bias = make_input(m, "bias", m->dtype, 1, m->dims[1], NULL, NULL);
-  tn__te_axes x = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL), r = make_axes(m, "k", 1, m->dims[2], NULL, NULL);
-  const tn__expr *left = load_at(m, a, x.index[0], r.index[0], NULL),
-                 *right = load_at(m, b, r.index[0], x.index[1], NULL);
+  bool turn_a = m->r->variant & 1, turn_b = m->r->variant & 2, turn_c = m->r->variant & 4;
+  const tn__expr *rows = m->dims[0], *columns = m->dims[1], *depth = m->dims[2];
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, turn_a ? depth : rows, turn_a ? rows : depth, NULL);
+  const tn__buffer *b = make_input(m, "B", m->dtype, 2, turn_b ? columns : depth, turn_b ? depth : columns, NULL);
+  const tn__buffer *bias = make_input(m, "bias", m->dtype, 1, columns, NULL, NULL);
+  const tn__expr *first = turn_c ? columns : rows, *second = turn_c ? rows : columns;
+  tn__te_axes x = make_axes(m, "i", 2, first, second, NULL), r = make_axes(m, "k", 1, depth, NULL, NULL);
+  const tn__expr *i = x.index[turn_c], *j = x.index[!turn_c], *k = r.index[0];
+  const tn__expr *left = load_at(m, a, turn_a ? k : i, turn_a ? i : k, NULL),
+                 *right = load_at(m, b, turn_b ? j : k, turn_b ? k : j, NULL);
   const tn__buffer *c = tn__te_reduce(m->te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, left, right));
-  tn__te_axes y = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
-  const tn__expr *sum = tn__ir_add(ir, tn__ir_load(ir, c, y.index), load_at(m, bias, y.index[1], NULL, NULL));
+  tn__te_axes y = make_axes(m, "i", 2, first, second, NULL);
+  const tn__expr *sum = tn__ir_add(ir, tn__ir_load(ir, c, y.index), load_at(m, bias, y.index[!turn_c], NULL, NULL));
   tn__te_output(m->te, tn__te_compute(m->te, "D", &y, sum));
 }
 

@@ -42,6 +42,27 @@ static void see_right_rows(tn__contraction_space *p) {
   }
 }
 
+/* Bytes from one step to the next of what the block writes, along its axis that is number `axis` of the sum. */
+static int64_t stride_written(const tn__block *block, const tn__nest *nest, const tn__buffer *sum, int axis) {
+  int at = block->writes[0].buffer == sum ? axis : -1;
+  for (int r = 0; r < block->read_count && at < 0; r++)
+    for (int a = 0; a < block->axis_count && block->reads[r].buffer == sum; a++)
+      if (block->reads[r].min[axis] == block->axes[a].var->self) at = a;
+  for (int i = 0; i < nest->access_count && at >= 0; i++)
+    if (nest->access[i].store) return nest->access[i].along[at].stride;
+  return 0;
+}
+
+/* In which order tiles are kept, and written by the block that does so. */
+static void see_output(tn__contraction *c, tn__contraction_space *p, const char *writer, const tn__nest *nest) {
+  const tn__block *block = &tn__sched_find(c->s, writer, true)->block;
+  const tn__buffer *sum = c->sum->tensors[0];
+  int64_t element = (int64_t)tn_dtype_size(block->writes[0].buffer->dtype);
+  for (int d = p->column + 1; d < sum->rank; d++) p->apart_in_sum |= !tn__ir_is_int_value(sum->shape[d], 1);
+  p->turned = p->row >= 0 && stride_written(block, nest, sum, p->column) > element &&
+              stride_written(block, nest, sum, p->row) == element;
+}
+
 static void scan_maps(tn__contraction *c, tn__contraction_space *p) {
   const tn__buffer *output = tn__te_output_at(c->te, 0);
   for (int i = 0; i < tn__te_stage_count(c->te); i++) {
@@ -54,7 +75,9 @@ static void scan_maps(tn__contraction *c, tn__contraction_space *p) {
     if (p->epilogue_loads > 0) p->epilogue_loads--; /* the sum itself */
     const tn__snode *block = tn__sched_find(c->s, stage->name, true);
     p->has_epilogue = tn__contraction_is_epilogue(block, c->sum->tensors[0]);
+    if (p->has_epilogue) see_output(c, p, stage->name, &nest);
   }
+  if (c->sum->tensors[0] == output) see_output(c, p, c->sum->name, &p->nest);
 }
 
 /* Where operands and the epilogue are computed; there are at most `depths` loops around the tiles. */
@@ -85,8 +108,9 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
   int n = 0;
   choices[n++] = TN__EPILOGUE_TILE;
   depths -= p->deep >= 0; /* never behind a part of the sums */
-  if (p->has_epilogue) choices[n++] = TN__EPILOGUE_AFTER;
-  for (int d = 0; d < depths && p->has_epilogue && !p->any_open; d++) choices[n++] = TN__EPILOGUE_AT + d;
+  bool elsewhere = p->has_epilogue && !p->turned;
+  if (elsewhere) choices[n++] = TN__EPILOGUE_AFTER;
+  for (int d = 0; d < depths && elsewhere && !p->any_open; d++) choices[n++] = TN__EPILOGUE_AT + d;
   k->decisions[tn__sketch_open(k, "epilogue", choices, n)].late = true;
 }
 
@@ -177,8 +201,21 @@ static void reduce_blocks(tn__contraction *c, const char *blocks, const char *ti
   if (shared) tn__sched_compute_root(c->s, c->sum->name);
 }
 
-/* Puts the loops in order. */
-static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const int64_t *v, nest_loops *out) {
+/* The block `writer` goes behind the sums of a tile and takes vectors of its rows: columns of what is in registers. */
+static void turn_tile(tn__contraction *c, const char *writer, const char *tile) {
+  tn__schedule *s = c->s;
+  tn__sched_reverse_compute_at(s, writer, tile);
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, writer, loops, TN__MAX_LOOPS);
+  const char *order[] = {loops[count - 2], loops[count - 1], loops[count - 3]}; /* rows, vectors, lanes before */
+  tn__sched_reorder(s, order, 3);
+  tn__sched_unroll(s, order[0]);
+  tn__sched_transpose(s, writer, order[1], order[2]);
+}
+
+/* Puts the loops in order. `writer`, if not NULL, is what takes the sums out of registers, transposed. */
+static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const int64_t *v, const char *writer,
+                       nest_loops *out) {
   tn__schedule *s = c->s;
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *outside[TN__NEST_AXES], *inside[TN__NEST_AXES] = {NULL};
   int count = tn__sched_loops_of(s, c->sum->name, loops, TN__MAX_LOOPS), n = 0;
@@ -238,6 +275,7 @@ static void tile_loops(tn__contraction *c, const tn__contraction_space *p, const
   for (int i = taps_from; i < count; i++) order[n++] = loops[i];
   order[n++] = part(c, column, 2);
   tn__sched_reorder(s, order, n);
+  if (writer != NULL) turn_tile(c, writer, order[tiles_end - 1]);
   for (int i = unroll_from; i < n - 1; i++) tn__sched_unroll(s, order[i]);
   for (int a = p->spatial; a < taps_from; a++)
     if (p->in_place && tn__contraction_is_tap(p, v, a)) tn__sched_unroll(s, loops[a]);
@@ -317,7 +355,7 @@ static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *
  */
 static void find_deep(tn__contraction_space *p) {
   p->deep = -1;
-  if (p->depthwise || p->group > 0 || p->in_place || !p->has_right) return;
+  if (p->depthwise || p->group > 0 || p->in_place || !p->has_right || p->apart_in_sum || p->turned) return;
   for (int a = p->spatial; a < p->nest.axis_count; a++)
     if (p->deep < 0 || p->nest.open[a] || p->nest.extent[a] > p->nest.extent[p->deep]) p->deep = a;
   if (p->deep >= 0 && !p->nest.open[p->deep] && p->nest.extent[p->deep] < 4 * TN__RULE_SHORTEST_BLOCK) p->deep = -1;
@@ -360,10 +398,20 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
     p->moves_right[a] = c.right != NULL && tn__expr_uses_var(c.right, seen.axes.var[a]);
   p->in_place = tn__contraction_pads_in_place(&c, &seen, p);
   tn__contraction_see_operands(&c, &seen, p);
-  find_deep(p);
   scan_maps(&c, p);
+  find_deep(p);
   k->data = p;
   open_decisions(k, p, scratch->arena);
+}
+
+/* Columns last, so that they lie side by side in a tile. */
+static void put_columns_last(tn__schedule *s, const tn__buffer *tile, int column) {
+  tn__layout layout = {.rank = tile->rank};
+  for (int d = 0; d < tile->rank; d++) {
+    int from = d + 1 == tile->rank ? column : d + (d >= column);
+    layout.parts[d] = (tn__layout_part){from, 1, 0};
+  }
+  tn__sched_transform_layout(s, tile->name, &layout);
 }
 
 /* The sums of a tile in registers. Returns the block that takes them from there; *separate is one that reads them all
@@ -437,7 +485,10 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   c.block = c.sum->name;
   nest_loops nest;
   const char *separate = NULL, *consumer = v[TN__TILE_DEPTH] > 0 ? NULL : sums_in_registers(&c, v, &separate);
-  tile_loops(&c, known, v, &nest);
+  if (known->apart_in_sum && consumer != NULL)
+    put_columns_last(s, tn__sched_find(s, c.block, true)->block.writes[0].buffer, known->column);
+  bool turned = known->turned && v[TN__TILE_ROWS] > 1 && v[TN__TILE_LANES] > 1;
+  tile_loops(&c, known, v, turned ? consumer : NULL, &nest);
   tn__outer_loops outer;
   tn__contraction_loops(known, v, &outer);
   for (int side = 0; side < 2; side++) {
@@ -452,7 +503,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     finish_blocks(&c, known, v, &nest, &outer);
     return;
   }
-  tn__sched_reverse_compute_at(s, consumer, nest.tile);
+  if (!turned) tn__sched_reverse_compute_at(s, consumer, nest.tile);
   tn__sched_decompose_reduction(s, c.sum->name, nest.first_reduction);
   if (separate == NULL) return;
   if (v[TN__TILE_EPILOGUE] < TN__EPILOGUE_AT) {

@@ -76,6 +76,8 @@ typedef struct tn__contraction_space {
   double epilogue, epilogue_loads;   /* operations and loads of one element besides those of the sum */
   bool streams;      /* the left operand of a depthwise sum is computed within the loop over column tiles */
   bool has_epilogue; /* that may be computed elsewhere */
+  bool apart_in_sum; /* neighbouring columns are apart in the sum's tensor: its tile has a layout of its own */
+  bool turned;       /* rows, not columns, lie side by side in the output: tiles are transposed on their way there */
   tn__contraction_operand operand[2];
   /* The left operand is another tensor with a constant around it, read in place: borders are cut off, and interiors
    * have no conditions. The window's axes that move an unrolled row are unrolled too, so that conditions are known at

@@ -186,6 +186,23 @@ static bool takes_halves(const tn__target *target, int vector_bytes) {
   return vector_bytes < target->cpu.vector_bytes && tn__schedule_halves_are_as_fast(target);
 }
 
+/* What it takes that rows lie side by side in the output: a transposition of each vector's columns, stores of their
+ * rows in pieces of powers of two. */
+static void turned_stores(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t rows,
+                          tn__operations *end) {
+  int64_t lanes = v[TN__TILE_LANES], high = 1, pieces = 0;
+  double columns = (double)(v[TN__TILE_VECTORS] * lanes), stages = 0;
+  if (v[TN__TILE_ROWS] == 1) {
+    end->stores = columns * (double)rows;
+    return;
+  }
+  for (int64_t rest = v[TN__TILE_ROWS]; rest > 0; rest /= 2) pieces += rest % 2;
+  for (; high < v[TN__TILE_ROWS]; high *= 2) stages++;
+  int64_t piece = high * p->element < k->options.vector_bytes ? high * p->element : k->options.vector_bytes;
+  end->shuffles += columns * (double)high * p->element / (double)piece * stages;
+  end->stores = columns * (double)(pieces * v[TN__TILE_MORE_ROWS]);
+}
+
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
 static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
                        const int64_t tile[2], int64_t vectors, bool masked, double times) {
@@ -240,6 +257,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   end.loads = finishes ? (1 + out) * accumulators * p->epilogue_loads : 0;
   if (blocked) end.loads = (1 + out) * accumulators;
   end.stores = (1 + out) * accumulators;
+  if (p->turned) turned_stores(p, k, v, rows, &end);
   if (masked) end.other += 2 * accumulators;
   end.chain = 2.0 * core->fma_latency;
   tn__cost_phase(f, k->target, &end, times);
