@@ -439,6 +439,54 @@ static inline tn__te *attention_of(tn__ir *ir, int64_t rows, int64_t keys, int64
 static inline tn__te *attention(tn__ir *ir) { return attention_of(ir, 13, 21, 5, 9); }
 static inline tn__te *wide_attention(tn__ir *ir) { return attention_of(ir, 24, 49, 8, 64); } /* for several threads */
 
+/* Reductions that are no sums of products of two, of tensors that meet as those of a product do. */
+typedef enum meeting_kind { DISTANCES, LEAST_SUMS, THREE_FACTORS, TRIANGULAR, COMPLEX, SCALED } meeting_kind;
+
+static inline const tn__expr *meeting_term(tn__ir *ir, meeting_kind kind, const tn__expr *const in[4],
+                                           const tn__expr *row, const tn__expr *at) {
+  const tn__expr *product = tn__ir_mul(ir, in[0], in[1]);
+  switch (kind) {
+    case DISTANCES: return tn__ir_call1(ir, TN__CALL_ABS, tn__ir_sub(ir, in[0], in[1]));
+    case LEAST_SUMS: return tn__ir_add(ir, in[0], in[1]);
+    case THREE_FACTORS: return tn__ir_mul(ir, tn__ir_mul(ir, in[0], in[2]), in[1]);
+    case TRIANGULAR:
+      return tn__ir_mul(ir, tn__ir_select(ir, tn__ir_le(ir, at, row), in[0], tn__ir_constant(ir, TN_F32, 0)), in[1]);
+    case COMPLEX: return tn__ir_sub(ir, product, tn__ir_mul(ir, in[3], in[1]));
+    default: return tn__ir_mul(ir, in[0], tn__ir_mul(ir, tn__ir_sub(ir, in[1], in[2]), in[2]));
+  }
+}
+
+/* Rows are open where they are 0. */
+static inline tn__te *meeting_of(tn__ir *ir, meeting_kind kind, int64_t m) {
+  tn__te *te = tn__te_create(ir, "meeting");
+  const tn__expr *rows = m > 0 ? tn__ir_index(ir, m) : tn__te_dim(te, "M", 1)->self, *n = tn__ir_index(ir, 37),
+                 *k = tn__ir_index(ir, 11);
+  const tn__expr *left[] = {rows, k}, *right[] = {kind == DISTANCES ? n : k, kind == DISTANCES ? k : n};
+  const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, left), *b = tn__te_input(te, "B", TN_F32, 2, right),
+                   *w = tn__te_input(te, "w", TN_F32, 1, &k), *c = tn__te_input(te, "E", TN_F32, 2, left), *sum = NULL;
+  for (int i = 0; i < (kind == COMPLEX ? 2 : 1); i++) {
+    tn__te_axes x = tn__te_axes_create(te, "i", 2, (const tn__expr *[]){rows, n}),
+                r = tn__te_axes_create(te, "k", 1, &k);
+    const tn__expr *in[] = {
+        at(ir, i == 0 ? a : c, 2, x.index[0], r.index[0], NULL),
+        kind == DISTANCES ? at(ir, b, 2, x.index[1], r.index[0], NULL) : at(ir, b, 2, r.index[0], x.index[1], NULL),
+        at(ir, w, 1, r.index[0], NULL, NULL), at(ir, i == 0 ? c : a, 2, x.index[0], r.index[0], NULL)};
+    sum = tn__te_reduce(te, i == 0 ? "C" : "D", &x, &r, kind == LEAST_SUMS ? TN__TE_MIN : TN__TE_SUM,
+                        meeting_term(ir, kind, in, x.index[0], r.index[0]));
+    if (i == 0 && kind == COMPLEX) tn__te_output(te, sum);
+  }
+  tn__te_output(te, sum);
+  return te;
+}
+static inline tn__te *distances(tn__ir *ir) { return meeting_of(ir, DISTANCES, 23); }
+static inline tn__te *open_distances(tn__ir *ir) { return meeting_of(ir, DISTANCES, 0); }
+static inline tn__te *least_sums(tn__ir *ir) { return meeting_of(ir, LEAST_SUMS, 23); }
+static inline tn__te *three_factors(tn__ir *ir) { return meeting_of(ir, THREE_FACTORS, 23); }
+static inline tn__te *triangular(tn__ir *ir) { return meeting_of(ir, TRIANGULAR, 23); }
+static inline tn__te *open_triangular(tn__ir *ir) { return meeting_of(ir, TRIANGULAR, 0); }
+static inline tn__te *complex_product(tn__ir *ir) { return meeting_of(ir, COMPLEX, 23); }
+static inline tn__te *scaled_product(tn__ir *ir) { return meeting_of(ir, SCALED, 23); }
+
 typedef tn__te *(*declaration)(tn__ir *ir);
 /* A depthwise convolution, channels last, as wide as its margin allows. */
 typedef struct depthwise_shape {
@@ -548,7 +596,15 @@ static const declaration declarations[] = {product,
                                            turned_product,
                                            product_of_turned,
                                            open_turned_product,
-                                           open_product_of_turned};
+                                           open_product_of_turned,
+                                           distances,
+                                           open_distances,
+                                           least_sums,
+                                           three_factors,
+                                           triangular,
+                                           open_triangular,
+                                           complex_product,
+                                           scaled_product};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -311,6 +311,55 @@ static inline void make_turned(making *m) {
   tn__te_output(m->te, tn__te_compute(m->te, "Q", &y, back));
 }
 
+/* A combiner that must be applied in order: twice what there is, plus the term. */
+static inline const tn__te_combiner *doubling(making *m) {
+  tn__te_combiner *c = TN__NEW(tn__ir_arena(m->ir), tn__te_combiner);
+  c->count = 1;
+  c->lhs[0] = tn__var_create(m->ir, "a", m->dtype, NULL, NULL);
+  c->rhs[0] = tn__var_create(m->ir, "x", m->dtype, NULL, NULL);
+  c->identity[0] = number_of(m, 0);
+  c->result[0] = tn__ir_add(m->ir, tn__ir_mul(m->ir, c->lhs[0]->self, number_of(m, 2)), c->rhs[0]->self);
+  return c;
+}
+
+/* Reductions whose terms are no products, of tensors that meet as those of a product do, or two of them. The stride
+ * says which way round the left operand and the result are. */
+static inline void make_meeting(making *m) {
+  static const tn__te_reducer reducers[] = {TN__TE_SUM, TN__TE_MIN, TN__TE_MAX, TN__TE_SUM,
+                                            TN__TE_SUM, TN__TE_SUM, TN__TE_ANY, TN__TE_SUM};
+  tn__ir *ir = m->ir;
+  int variant = m->r->variant;
+  bool turn_a = m->r->stride == 2, turn_c = m->r->stride == 3;
+  const tn__expr *rows = m->dims[0], *columns = m->dims[1], *depth = m->dims[2];
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, turn_a ? depth : rows, turn_a ? rows : depth, NULL);
+  const tn__buffer *b = variant == 0 ? make_input(m, "B", m->dtype, 2, columns, depth, NULL)
+                                     : make_input(m, "B", m->dtype, 2, depth, columns, NULL);
+  const tn__buffer *w = make_input(m, "w", m->dtype, 1, depth, NULL, NULL), *sums[2] = {NULL, NULL};
+  for (int i = 0; i < (variant == 5 ? 2 : 1); i++) {
+    tn__te_axes x = make_axes(m, "i", 2, turn_c ? columns : rows, turn_c ? rows : columns, NULL),
+                k = make_axes(m, "k", 1, depth, NULL, NULL);
+    const tn__expr *row = x.index[turn_c], *column = x.index[!turn_c], *at = k.index[0];
+    const tn__expr *left = load_at(m, a, turn_a ? at : row, turn_a ? row : at, NULL);
+    const tn__expr *right = load_at(m, b, variant == 0 ? column : at, variant == 0 ? at : column, NULL);
+    const tn__expr *weight = load_at(m, w, at, NULL, NULL), *term = tn__ir_mul(ir, left, right);
+    if (variant == 0) term = tn__ir_sub(ir, tn__ir_max(ir, left, right), tn__ir_min(ir, left, right));
+    if (variant == 1) term = tn__ir_add(ir, left, right);
+    if (variant == 3) term = tn__ir_mul(ir, tn__ir_mul(ir, left, weight), right);
+    if (variant == 4) term = tn__ir_mul(ir, tn__ir_select(ir, tn__ir_le(ir, at, row), left, number_of(m, 0)), right);
+    if (variant == 5) term = tn__ir_sub(ir, term, tn__ir_mul(ir, i == 0 ? left : weight, right));
+    if (variant == 6) term = tn__ir_lt(ir, left, right);
+    if (variant == 7)
+      tn__te_reduce_with(m->te, "C", &x, &k, doubling(m), &term, sums);
+    else
+      sums[i] = tn__te_reduce(m->te, i == 0 ? "C" : "D", &x, &k, reducers[variant], term);
+  }
+  if (variant == 5) tn__te_output(m->te, sums[1]);
+  if (variant == 6)
+    tn__te_output(m->te, sums[0]);
+  else
+    finish_with_map(m, sums[0], false);
+}
+
 typedef struct recipe_kind {
   const char *name;
   void (*make)(making *m);
@@ -324,7 +373,7 @@ static const recipe_kind recipe_kinds[] = {
     {"pool", make_pool, false},      {"combined", make_combined, true},
     {"dots", make_dots, true},       {"transposed", make_transposed, true},
     {"gather", make_gather, true},   {"logic", make_logic, true},
-    {"turned", make_turned, true},
+    {"turned", make_turned, true},   {"meeting", make_meeting, true},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
 

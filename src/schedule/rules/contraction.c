@@ -355,7 +355,8 @@ static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *
  */
 static void find_deep(tn__contraction_space *p) {
   p->deep = -1;
-  if (p->depthwise || p->group > 0 || p->in_place || !p->has_right || p->apart_in_sum || p->turned) return;
+  if (p->general || p->depthwise || p->group > 0 || p->in_place || !p->has_right || p->apart_in_sum || p->turned)
+    return;
   for (int a = p->spatial; a < p->nest.axis_count; a++)
     if (p->deep < 0 || p->nest.open[a] || p->nest.extent[a] > p->nest.extent[p->deep]) p->deep = a;
   if (p->deep >= 0 && !p->nest.open[p->deep] && p->nest.extent[p->deep] < 4 * TN__RULE_SHORTEST_BLOCK) p->deep = -1;
@@ -375,7 +376,8 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
                                .group = c.group,
                                .panel = c.panel,
                                .depthwise = c.depthwise,
-                               .has_right = c.right != NULL,
+                               .general = c.general,
+                               .has_right = c.general || c.right != NULL,
                                .large = tn__rule_is_large(k->te)};
   tn__nest_of_block(scratch, c.sum->name, &p->nest);
   if (p->nest.axis_count + 6 > TN__NEST_LOOPS || p->nest.axis_count != p->spatial + p->reduce)
@@ -384,7 +386,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   p->rows = c.row >= 0 ? p->nest.extent[c.row] : 1;
   p->more = c.more_rows >= 0 ? p->nest.extent[c.more_rows] : 1;
   p->element = (int)tn_dtype_size(seen.tensors[0]->dtype);
-  p->left_element = (int)tn_dtype_size(c.left->value.buffer->dtype);
+  p->left_element = c.left == NULL ? p->element : (int)tn_dtype_size(c.left->value.buffer->dtype);
   for (int a = 0; a < p->nest.axis_count; a++) p->any_open |= p->nest.open[a];
   p->right_element = c.right == NULL ? p->element : (int)tn_dtype_size(c.right->value.buffer->dtype);
   for (int i = 0; i < p->nest.access_count; i++) {
@@ -394,8 +396,8 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
     if (p->more_rows >= 0) p->more_stride = access->along[p->more_rows].stride;
   }
   see_right_rows(p);
-  for (int a = 0; a < p->spatial; a++)
-    p->moves_right[a] = c.right != NULL && tn__expr_uses_var(c.right, seen.axes.var[a]);
+  for (int a = 0; a < p->spatial; a++) p->moves_right[a] = tn__contraction_moves(&c, 1, a);
+  if (p->general) tn__contraction_count(&c, &p->term);
   p->in_place = tn__contraction_pads_in_place(&c, &seen, p);
   tn__contraction_see_operands(&c, &seen, p);
   scan_maps(&c, p);

@@ -1,9 +1,11 @@
-/* Products and convolutions, for the rule of contractions (contraction.c): what is found in a declaration
- * (contraction.c), and what a choice of tiles costs (contraction_cost.c). */
+/* Products, convolutions and their like, for the rule of contractions (contraction.c): what is found in a declaration
+ * (contraction_find.c, contraction_term.c), and what a choice of tiles costs (contraction_cost.c). */
 #ifndef TENON_SCHEDULE_RULES_CONTRACTION_H
 #define TENON_SCHEDULE_RULES_CONTRACTION_H
 
 #include "schedule/rules/rules.h"
+
+enum { TN__TERM_LOADS = 8 };
 
 typedef struct tn__contraction {
   tn__schedule *s;
@@ -12,9 +14,14 @@ typedef struct tn__contraction {
   const tn__te_stage *sum;
   const tn__schedule_options *options;
   const tn__expr *left, *right; /* loads; right is contiguous along the columns */
-  bool depthwise;               /* the column moves both operands, and both are contiguous along it */
-  int column, row;              /* axes of the sum; row is -1 when there is none */
-  int more_rows;                /* an axis outside of a short row axis whose rows join a tile; -1: none */
+  /* The term is more than a product of two loads: what the sum's block stores, and all loads in that. `left` and
+   * `right` are those of them that are the only ones on their side, of what moves with columns and what does not. */
+  bool general;
+  const tn__expr *value, *loads[TN__TERM_LOADS];
+  int load_count;
+  bool depthwise;        /* the column moves both operands, and both are contiguous along it */
+  int column, row;       /* axes of the sum; row is -1 when there is none */
+  int more_rows;         /* an axis outside of a short row axis whose rows join a tile; -1: none */
   int64_t group;         /* columns of one group when the left operand depends on column / group; 0: it does not */
   int64_t rows, columns; /* extents; -1 when symbolic */
   int known_column, known_left; /* what opening the sketch found; -1: it is being opened */
@@ -61,6 +68,12 @@ typedef struct tn__contraction_operand {
   int64_t shape[TN__MAX_RANK], step[TN__MAX_RANK][TN__NEST_AXES];
 } tn__contraction_operand;
 
+/* What a term of the sum takes that is no product of two loads: operations and loads that do [1] or do not [0] differ
+ * from row to row, and from column to column. */
+typedef struct tn__contraction_term {
+  double work[2][2], loads[2][2];
+} tn__contraction_term;
+
 /* What the rule found: a plan that is applied to a fresh schedule each time. */
 typedef struct tn__contraction_space {
   tn__nest nest;
@@ -68,7 +81,8 @@ typedef struct tn__contraction_space {
   int left;                                  /* of the operands of the product, which is the left one */
   int deep;                                  /* the axis of the reduction that may be blocked; -1: none */
   int64_t columns, rows, more, group, panel; /* extents; open ones as the nest takes them */
-  bool depthwise, has_right, large, any_open;
+  bool depthwise, general, has_right, large, any_open;
+  tn__contraction_term term; /* where it is general */
   bool moves_right[TN__NEST_AXES];
   int left_element, right_element, element;
   int64_t row_stride, more_stride;   /* bytes of the left operand */
@@ -102,8 +116,16 @@ typedef struct tn__outer_loops {
 
 /* Is the stage a sum of products of two loads? */
 bool tn__contraction_sums_products(const tn__te_stage *stage);
-/* The only reduction, which is a sum of products; everything else are maps. NULL otherwise. */
+/* Is the stage a reduction whose terms read tensors that meet, as the rows of one meet the columns of another in a
+ * product, whatever is done with them? */
+bool tn__contraction_reuses(tn__ir *ir, const tn__te_stage *stage);
+/* The only reduction, of one of these kinds; everything else are maps. NULL otherwise. */
 const tn__te_stage *tn__contraction_find(const tn__te *te);
+/* Finds the loads of `value`, which the sum's block stores. */
+void tn__contraction_read_term(tn__contraction *c, const tn__expr *value);
+/* Does something on the left (0) or right (1) side of the term move with the axis? */
+bool tn__contraction_moves(const tn__contraction *c, int side, int axis);
+void tn__contraction_count(const tn__contraction *c, tn__contraction_term *out);
 /* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
  * now. */
 void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen);

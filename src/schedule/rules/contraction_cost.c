@@ -203,6 +203,17 @@ static void turned_stores(const tn__contraction_space *p, const tn__sketch *k, c
   end->stores = columns * (double)(pieces * v[TN__TILE_MORE_ROWS]);
 }
 
+/* What a step of a general term takes: operations and loads for each sum, for each row, for each column's vector. */
+static void general_step(const tn__contraction_space *p, const tn__sketch *k, double rows, double vectors,
+                         double crossing, double misses, tn__operations *step) {
+  const tn__contraction_term *t = &p->term;
+  const tn__costs *costs = &k->target->cpu.machine.costs;
+  step->fma = rows * vectors * t->work[1][1] + rows * t->work[1][0] + vectors * t->work[0][1] + t->work[0][0];
+  step->loads = rows * vectors * t->loads[1][1] + (1 + crossing) * vectors * t->loads[0][1];
+  step->loads += (costs->broadcast + misses) * (rows * t->loads[1][0] + t->loads[0][0]);
+  if (t->work[1][0] > 0) step->shuffles += rows; /* what is computed for a row goes into all lanes */
+}
+
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
 static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
                        const int64_t tile[2], int64_t vectors, bool masked, double times) {
@@ -236,7 +247,13 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
              core->load_ports / core->l2_bytes;
   if (v[TN__TILE_AHEAD] > 0)
     step.loads += TN__RULE_PREFETCH * (double)(unroll * tiles(vectors * vector_bytes, costs->line_bytes));
-  if (p->depthwise) {
+  if (p->general) {
+    tn__operations term = {0};
+    general_step(p, k, (double)rows, (double)vectors, right, misses, &term);
+    step.fma = unroll * term.fma;
+    step.loads += unroll * (term.loads - (1 + right) * (double)vectors);
+    step.shuffles = unroll * term.shuffles;
+  } else if (p->depthwise) {
     double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
     step.loads += (1 + left + misses * vector_bytes / costs->line_bytes) * loads;
   } else {
@@ -244,7 +261,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
     if (takes_halves(k->target, vector_bytes)) step.fma += costs->half_broadcast * unroll * (double)rows;
     if (p->left_element != p->element) step.other += 2 * unroll * (double)rows;
   }
-  if (p->right_element != p->element) step.fma += unroll * (double)vectors;
+  if (p->right_element != p->element && !p->general) step.fma += unroll * (double)vectors;
   if (masked) step.other += unroll * (double)vectors;
   if (unroll > 1 && unroll * accumulators > TN__RULE_LONG_PIECE && !taps) step.fma *= TN__RULE_LONG_PIECE_LOSS;
   if (unroll > 1 && masked) step.fma *= TN__RULE_MASKED_PIECE_LOSS;
@@ -411,6 +428,12 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
     double taps, trips;
     straight_piece(p, v, &taps, &trips);
     f->registers = (int)(v[TN__TILE_VECTORS] * (rows + 2 * (int64_t)taps));
+  }
+  if (p->general) { /* all that moves with columns, what one sum is made of, and what stands still */
+    double each = p->term.work[1][1] > 1 ? 1 : 0, still = p->term.loads[0][0] > 0 ? 1 : 0;
+    f->registers =
+        (int)((double)rows * (double)v[TN__TILE_VECTORS] + (double)v[TN__TILE_VECTORS] * p->term.loads[0][1] +
+              (v[TN__TILE_VECTORS] > 1 ? p->term.loads[1][0] : 0) + each + still);
   }
   if (f->registers > k->options.registers || !tn__contraction_loops(p, v, &outer)) return NULL;
   if (p->in_place) {

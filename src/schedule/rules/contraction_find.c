@@ -38,7 +38,8 @@ const tn__te_stage *tn__contraction_find(const tn__te *te) {
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind == TN__TE_COMPUTE) continue;
-    if (sum != NULL || !tn__contraction_sums_products(stage)) return NULL;
+    if (sum != NULL || !(tn__contraction_sums_products(stage) || tn__contraction_reuses(tn__te_ir(te), stage)))
+      return NULL;
     sum = stage;
   }
   return sum;
@@ -100,7 +101,7 @@ static int64_t group_width(const tn__contraction *c, const tn__expr *left, const
 static int row_axis(const tn__contraction *c, int before) {
   const tn__te_axes *axes = &c->sum->axes;
   for (int a = before - 1; a >= 0; a--) {
-    bool moves_only_left = uses(c->left, axes->var[a]) && !uses(c->right, axes->var[a]);
+    bool moves_only_left = tn__contraction_moves(c, 0, a) && !tn__contraction_moves(c, 1, a);
     if (a != c->column && moves_only_left && !tn__ir_is_int_value(axes->var[a]->extent, 1)) return a;
   }
   return -1;
@@ -122,8 +123,42 @@ static bool try_column(tn__contraction *c, const tn__expr *left, const tn__expr 
   return !depthwise || row_axis(c, c->sum->axes.count) >= 0;
 }
 
+/* The load that alone is on this side of a general term; NULL when there are more, or the tensor is on both. */
+static const tn__expr *only_load(const tn__contraction *c, bool right) {
+  const tn__var *column = c->sum->axes.var[c->column];
+  const tn__expr *only = NULL;
+  for (int i = 0; i < c->load_count; i++) {
+    if (uses(c->loads[i], column) != right) continue;
+    if (only != NULL) return NULL;
+    only = c->loads[i];
+  }
+  for (int i = 0; i < c->load_count && only != NULL; i++)
+    if (c->loads[i] != only && tn__expr_uses_buffer(c->loads[i], only->value.buffer)) return NULL;
+  return only;
+}
+
+/* An axis along which all that moves with it is contiguous, and another that it stands still along. */
+static bool find_column_of_term(tn__contraction *c) {
+  const tn__te_axes *axes = &c->sum->axes;
+  for (c->column = axes->count - 1; c->column >= 0; c->column--) {
+    bool moves = false, contiguous = true;
+    if (tn__ir_is_int_value(axes->var[c->column]->extent, 1)) continue;
+    for (int i = 0; i < c->load_count; i++) {
+      if (!uses(c->loads[i], axes->var[c->column])) continue;
+      moves = true;
+      contiguous &= is_contiguous(c->ir, c->loads[i], axes->var[c->column]);
+    }
+    if (!moves || !contiguous || row_axis(c, axes->count) < 0) continue;
+    c->left = only_load(c, false);
+    c->right = only_load(c, true);
+    return true;
+  }
+  return false;
+}
+
 static bool find_column(tn__contraction *c) {
   const tn__expr *operands[2];
+  if (c->general) return find_column_of_term(c);
   find_operands(c, operands);
   const tn__te_axes *axes = &c->sum->axes;
   if (c->known_column >= 0 && c->known_column < axes->count && operands[c->known_left] != NULL &&
@@ -172,6 +207,59 @@ static bool has_rows(const tn__contraction *c, const tn__expr *left, const tn__e
   return false;
 }
 
+/* Copies what the load reads with dimension `last` innermost, in front of it the reduction, once before the sum.
+ * Returns the load in terms of the copy; NULL when the sum does not read it as a tensor. */
+static const tn__expr *turn_operand(tn__contraction *c, const tn__expr *load, int last) {
+  int order[TN__MAX_RANK], n = 0;
+  for (int d = 0; d < load->arg_count; d++) /* what moves with other spatial axes first, then the reduction */
+    if (d != last && !tn__expr_uses_var(load->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
+  for (int d = 0; d < load->arg_count; d++)
+    if (d != last && tn__expr_uses_var(load->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
+  order[n++] = last;
+  const tn__snode *block = tn__sched_find(c->s, c->sum->name, true);
+  for (int r = 0; r < block->block.read_count; r++) {
+    if (block->block.reads[r].buffer != load->value.buffer) continue;
+    const char *copy = tn__sched_cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
+    int contiguous = 0;
+    for (int d = 0; d < n; d++)
+      if (order[d] == n - 1) contiguous = d;
+    tn__rule_turn(c->s, copy, contiguous, c->options);
+    const tn__expr *indices[TN__MAX_RANK];
+    for (int d = 0; d < n; d++) indices[d] = load->args[order[d]];
+    return tn__ir_load(c->ir, tn__sched_find(c->s, copy, true)->block.writes[0].buffer, indices);
+  }
+  return NULL;
+}
+
+/* The dimension that the axis alone is the index of; -1: none. */
+static int dimension_of(const tn__expr *load, const tn__var *axis) {
+  int last = -1;
+  for (int d = 0; d < load->arg_count; d++)
+    if (load->args[d] == axis->self) last = d;
+  return last;
+}
+
+/* The same for all that a general term reads along one axis: the last one where that can be done. */
+static void turn_term(tn__contraction *c) {
+  const tn__te_axes *axes = &c->sum->axes;
+  for (c->column = axes->count - 1; c->column >= 0; c->column--) {
+    const tn__var *axis = axes->var[c->column];
+    int64_t rows;
+    int moving = 0, row = row_axis(c, axes->count);
+    bool turns = row >= 0 && (!tn__ir_as_int(axes->var[row]->extent, &rows) || rows >= 8);
+    for (int i = 0; i < c->load_count; i++) {
+      if (!uses(c->loads[i], axis)) continue;
+      moving++;
+      turns &= dimension_of(c->loads[i], axis) >= 0 || is_contiguous(c->ir, c->loads[i], axis);
+    }
+    if (!turns || moving == 0) continue;
+    for (int i = 0; i < c->load_count; i++)
+      if (uses(c->loads[i], axis) && !is_contiguous(c->ir, c->loads[i], axis))
+        turn_operand(c, c->loads[i], dimension_of(c->loads[i], axis));
+    return;
+  }
+}
+
 /* A product such as Q * K^T reads both operands along the reduction. The one whose column axis is last in the result is
  * copied with that axis innermost, once, before the product. */
 static void transpose_operand(tn__contraction *c) {
@@ -182,34 +270,15 @@ static void transpose_operand(tn__contraction *c) {
     for (int o = 0; o < 2; o++) {
       const tn__expr *right = operands[1 - o], *left = operands[o];
       if (left == NULL || right == NULL) continue;
-      int order[TN__MAX_RANK], n = 0, last = -1;
       if (tn__expr_uses_var(left, axes->var[a]) || tn__ir_is_int_value(axes->var[a]->extent, 1)) continue;
       if (!has_rows(c, left, right)) continue;
-      for (int d = 0; d < right->arg_count; d++)
-        if (right->args[d] == axes->var[a]->self) last = d;
-      if (last < 0) continue;
-      for (int d = 0; d < right->arg_count; d++) /* what moves with other spatial axes first, then the reduction */
-        if (d != last && !tn__expr_uses_var(right->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
-      for (int d = 0; d < right->arg_count; d++)
-        if (d != last && tn__expr_uses_var(right->args[d], c->sum->reduce_axes.var[0])) order[n++] = d;
-      order[n++] = last;
-      const tn__snode *block = tn__sched_find(c->s, c->sum->name, true);
-      for (int r = 0; r < block->block.read_count; r++) {
-        if (block->block.reads[r].buffer != right->value.buffer) continue;
-        const char *copy = tn__sched_cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
-        int contiguous = 0;
-        for (int d = 0; d < n; d++)
-          if (order[d] == n - 1) contiguous = d;
-        tn__rule_turn(c->s, copy, contiguous, c->options);
-        /* The roles, in terms of the copy. */
-        const tn__expr *indices[TN__MAX_RANK];
-        for (int d = 0; d < n; d++) indices[d] = right->args[order[d]];
-        const tn__buffer *copied = tn__sched_find(c->s, copy, true)->block.writes[0].buffer;
-        c->right = tn__ir_load(c->ir, copied, indices);
-        c->left = left;
-        c->column = a;
-        return;
-      }
+      int last = dimension_of(right, axes->var[a]);
+      const tn__expr *turned = last < 0 ? NULL : turn_operand(c, right, last);
+      if (turned == NULL) continue;
+      c->right = turned; /* the roles, in terms of the copy */
+      c->left = left;
+      c->column = a;
+      return;
     }
 }
 
@@ -233,23 +302,31 @@ static bool only_renames(const tn__te_stage *stage) {
   return true;
 }
 
+/* The load that stands for `load`, of what the stage renames. False when that is less contiguous along an axis than
+ * the load was, or indices are no plain steps along the reduction any more. */
+static bool stays_contiguous(const tn__contraction *c, const tn__te_stage *stage, const tn__expr *load,
+                             const tn__expr *other) {
+  const tn__expr *value = without_casts(stage->values[0]), *coefficients[TN__MAX_RANK], *rest;
+  const tn__te_axes *axes = &c->sum->axes, *reduce = &c->sum->reduce_axes;
+  const tn__expr *through = tn__ir_substitute(c->ir, value, stage->axes.var, load->args, stage->axes.count);
+  for (int a = 0; a < axes->count; a++)
+    if (is_contiguous(c->ir, load, axes->var[a]) && !uses(other, axes->var[a]) &&
+        !is_contiguous(c->ir, through, axes->var[a]))
+      return false;
+  return tn__ir_affine_in(c->ir, flat_index(c->ir, through), reduce->var, reduce->count, coefficients, &rest);
+}
+
 /* Would reading through this stage leave a packed or contiguous operand as it is? */
 static bool keeps_layout(tn__contraction *c, const tn__te_stage *stage) {
   const tn__expr *value = without_casts(stage->values[0]), *term = without_casts(c->sum->values[0]);
-  const tn__te_axes *axes = &c->sum->axes;
   if (value->kind != TN__EXPR_LOAD) return true;
+  for (int i = 0; i < c->load_count; i++)
+    if (c->loads[i]->value.buffer == stage->tensors[0] && !stays_contiguous(c, stage, c->loads[i], NULL)) return false;
+  if (c->general) return true;
   for (int o = 0; o < 2; o++) {
     const tn__expr *load = without_casts(term->args[o]);
     if (load->value.buffer != stage->tensors[0]) continue;
-    const tn__expr *through = tn__ir_substitute(c->ir, value, stage->axes.var, load->args, stage->axes.count);
-    for (int a = 0; a < axes->count; a++)
-      if (is_contiguous(c->ir, load, axes->var[a]) &&
-          !tn__expr_uses_var(without_casts(term->args[1 - o]), axes->var[a]) &&
-          !is_contiguous(c->ir, through, axes->var[a]))
-        return false;
-    const tn__expr *flat = flat_index(c->ir, through), *coefficients[TN__MAX_RANK], *rest;
-    if (!tn__ir_affine_in(c->ir, flat, c->sum->reduce_axes.var, c->sum->reduce_axes.count, coefficients, &rest))
-      return false;
+    if (!stays_contiguous(c, stage, load, without_casts(term->args[1 - o]))) return false;
   }
   return true;
 }
@@ -305,23 +382,33 @@ bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum) 
   return true;
 }
 
-void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
-  tn__schedule *s = c->s;
-  c->sum = tn__contraction_find(c->te);
-  place_maps(c);
-  /* Through renaming stages the operands may be others than declared. */
-  *seen = *c->sum;
-  const tn__block *block = &tn__sched_find(s, c->sum->name, true)->block;
+/* The sum as its block reads now: through renaming stages operands may be others than declared. */
+static void see_sum(tn__contraction *c, tn__te_stage *seen) {
+  const tn__block *block = &tn__sched_find(c->s, c->sum->name, true)->block;
   const tn__expr *value = block->body->as.store.value;
+  if (c->general) {
+    tn__contraction_read_term(c, value);
+    return;
+  }
   const tn__expr *own = tn__ir_load(c->ir, c->sum->tensors[0], c->sum->axes.index);
   seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
+}
+
+void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
+  c->sum = tn__contraction_find(c->te);
+  c->general = !tn__contraction_sums_products(c->sum);
+  if (c->general) tn__contraction_read_term(c, c->sum->values[0]);
+  place_maps(c);
+  *seen = *c->sum;
   c->sum = seen;
+  see_sum(c, seen);
   if (find_roles(c)) return;
-  transpose_operand(c);
-  block = &tn__sched_find(s, c->sum->name, true)->block;
-  value = block->body->as.store.value;
-  seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
-  if (!find_roles(c)) tn__sched_refuse(s, "contraction: no axis carries vectors");
+  if (c->general)
+    turn_term(c);
+  else
+    transpose_operand(c);
+  see_sum(c, seen);
+  if (!find_roles(c)) tn__sched_refuse(c->s, "contraction: no axis carries vectors");
 }
 
 /* A tensor, or a constant where the stage's position is outside of it. */
@@ -342,7 +429,7 @@ static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
 
 bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
   const tn__te_stage *map = tn__contraction_map(c, 0);
-  if (map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
+  if (c->general || map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
   /* What it reads may have been inlined into it. */
   const tn__stmt *body = tn__sched_find(c->s, map->name, true)->block.body;
   if (body->kind != TN__STMT_STORE || !is_padding(body->as.store.value)) return false;
@@ -401,6 +488,7 @@ void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *
     *o = (tn__contraction_operand){.dim = -1, .element = p->element};
     if (load == NULL || (other != NULL && other->value.buffer == load->value.buffer)) continue;
     const tn__te_stage *map = tn__contraction_map(c, side);
+    if (c->general && map != NULL) continue;
     o->exists = true;
     o->rank = load->arg_count;
     o->element = (int)tn_dtype_size(load->value.buffer->dtype);

@@ -9,16 +9,15 @@ int64_t tn__rule_loop_extent(const tn__schedule *s, const char *loop) {
   return tn__ir_as_int(tn__sched_loop(s, "loop_extent", loop)->var->extent, &extent) ? extent : -1;
 }
 
-static void add_cost(const tn__expr *e, void *user) {
-  int64_t *cost = user;
+int64_t tn__rule_cost_of_node(const tn__expr *e) {
   switch (e->kind) {
     case TN__EXPR_INT:
     case TN__EXPR_FLOAT:
     case TN__EXPR_VAR:
     case TN__EXPR_CAST:
-    case TN__EXPR_BITCAST: return;
+    case TN__EXPR_BITCAST: return 0;
     case TN__EXPR_DIV:
-    case TN__EXPR_MOD: *cost += TN__RULE_DIVISION_COST; return;
+    case TN__EXPR_MOD: return TN__RULE_DIVISION_COST;
     case TN__EXPR_CALL:
       switch (e->intrinsic) {
         case TN__CALL_ABS:
@@ -33,13 +32,18 @@ static void add_cost(const tn__expr *e, void *user) {
         case TN__CALL_POPCOUNT:
         case TN__CALL_CLZ:
         case TN__CALL_DOT4:
-        case TN__CALL_LIKELY: *cost += 1; return;
+        case TN__CALL_LIKELY: return 1;
         case TN__CALL_SQRT:
-        case TN__CALL_RSQRT: *cost += TN__RULE_ROOT_COST; return;
-        default: *cost += TN__RULE_FUNCTION_COST; return;
+        case TN__CALL_RSQRT: return TN__RULE_ROOT_COST;
+        default: return TN__RULE_FUNCTION_COST;
       }
-    default: *cost += 1; return;
+    default: return 1;
   }
+}
+
+static void add_cost(const tn__expr *e, void *user) {
+  int64_t *cost = user;
+  *cost += tn__rule_cost_of_node(e);
 }
 
 int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value) {

@@ -58,6 +58,8 @@ int64_t tn__rule_loop_extent(const tn__schedule *s, const char *loop);
 bool tn__rule_is_large(const tn__te *te);
 /* Are there threads, and is the work worth waking them? */
 bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options);
+/* Operations of a node of an expression alone. */
+int64_t tn__rule_cost_of_node(const tn__expr *e);
 /* Operations that one element of a value costs, transcendental functions weighted by what they take. */
 int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value);
 

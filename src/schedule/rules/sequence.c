@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
-#include "schedule/rules/rules.h"
+#include "schedule/rules/contraction.h"
 #include "schedule/sketch/plan.h"
 
 enum { MOST_PARTS = 64 };
@@ -25,8 +25,10 @@ typedef struct partition {
   int count;
 } partition;
 
-/* The order of terms may change, and each is a product of two different things. */
-static bool sums_products(const tn__te_stage *stage) {
+/* The order of terms may change, and each is a product of two different things; or what a term reads is used again for
+ * others. */
+static bool sums_products(const tn__te *te, const tn__te_stage *stage) {
+  if (tn__contraction_reuses(tn__te_ir(te), stage)) return true;
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || !stage->combiner->reorderable) return false;
   const tn__expr *value = stage->values[0];
   return stage->combiner->result[0]->kind == TN__EXPR_ADD && value->kind == TN__EXPR_MUL &&
@@ -84,7 +86,7 @@ static bool add_part(partition *p, int first, bool sums) {
 /* False when there are too many parts. */
 static bool add_stage(partition *p, int stage) {
   part *last = p->count > 0 ? &p->parts[p->count - 1] : NULL;
-  bool sums = sums_products(tn__te_stage_at(p->te, stage));
+  bool sums = sums_products(p->te, tn__te_stage_at(p->te, stage));
   bool is_map = tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE;
   bool follows = last != NULL && (!last->sums_products || (is_map && is_epilogue(p, stage)));
   if (!sums && follows) {
@@ -110,7 +112,7 @@ static bool add_stage(partition *p, int stage) {
 static partition *split_up(const tn__te *te) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   int count = tn__te_stage_count(te), products = 0;
-  for (int i = 0; i < count; i++) products += sums_products(tn__te_stage_at(te, i));
+  for (int i = 0; i < count; i++) products += sums_products(te, tn__te_stage_at(te, i));
   if (products == 0 || products > MOST_PARTS || count < 2) return NULL;
   partition *p = TN__NEW(arena, partition);
   p->te = te;
