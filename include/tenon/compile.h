@@ -117,6 +117,11 @@ typedef struct tn_model_function {
  * options name (dimensions, aliases) must be in at least one of them. The first function is the one that NULL names. */
 TN_API TN_MUST_USE tn_status *tn_compile_functions(const tn_model_function *functions, int count,
                                                    const tn_compile_options *options, tn_module **out);
+/* What tn_compile_functions would refuse before it reads a file: names of functions (TN_INVALID_ARGUMENT; with `count`
+ * 0 the options alone are looked at), numbers out of their ranges, targets, passes and texts that there are not, and
+ * targets that there is no code generator for (TN_UNSUPPORTED). Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_compile_arguments_check(const tn_model_function *functions, int count,
+                                                         const tn_compile_options *options);
 TN_API void tn_module_release(tn_module *module);                         /* NULL is fine */
 TN_API const void *tn_module_data(const tn_module *module, size_t *size); /* lives as long as the module */
 /* Writes the executable atomically. */

@@ -1,5 +1,6 @@
 #include "base/strbuf.h"
 
+#include <ctype.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -131,4 +132,10 @@ const char *tn__strbuf_text(const tn__strbuf *buf) { return buf->text == NULL ? 
 tn_status *tn__strbuf_status(const tn__strbuf *buf) {
   return buf->failed ? tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a text of more than %zu bytes", buf->length)
                      : NULL;
+}
+
+bool tn__is_c_word(const char *text) {
+  for (const char *c = text; *c; c++)
+    if (!isalnum((unsigned char)*c) && *c != '_') return false;
+  return text[0] != '\0' && strlen(text) < 128;
 }

@@ -25,6 +25,9 @@ void tn__strbuf_f64(tn__strbuf *buf, double value);
 const char *tn__strbuf_text(const tn__strbuf *buf);              /* never NULL */
 TN_MUST_USE tn_status *tn__strbuf_status(const tn__strbuf *buf); /* out of memory when any append failed */
 
+/* May the text be a part of C's identifiers: 1 to 127 letters, digits and _? */
+bool tn__is_c_word(const char *text);
+
 /* What "dimension" ends in when there are so many. */
 static inline const char *tn__plural(int64_t count) { return count == 1 ? "" : "s"; }
 

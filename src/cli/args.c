@@ -5,24 +5,35 @@
 
 #include "cli/cli.h"
 
-int cli_misused(const char *command, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
+static int say_misused(const char *command, const char *message) {
   fprintf(stderr, "tenon %s: ", command);
-  vfprintf(stderr, format, args);
+  cli_put_shown(stderr, message);
   fprintf(stderr, "; `tenon %s --help` tells more\n", command);
-  va_end(args);
   return EXIT_MISUSED;
 }
 
-size_t cli_put_shown(FILE *out, const char *text) {
-  const unsigned char *at = (const unsigned char *)text;
-  bool second = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0; /* U+0080 to U+009F, which are controls, too */
-  if (second || at[0] == 0x7f || (at[0] < 0x20 && at[0] != '\n' && at[0] != '\t'))
-    fprintf(out, "\\u%04x", at[second]);
-  else
-    fputc(*at, out);
-  return second ? 2 : 1;
+int cli_misused(const char *command, const char *format, ...) {
+  char message[8192]; /* more than two paths, and a cut one is better than none */
+  va_list args;
+  va_start(args, format);
+  vsnprintf(message, sizeof message, format, args);
+  va_end(args);
+  return say_misused(command, message);
+}
+
+int cli_misused_status(const char *command, tn_status *status) {
+  if (!status) return EXIT_DONE;
+  say_misused(command, tn_status_message(status));
+  tn_status_free(status);
+  return EXIT_MISUSED;
+}
+
+void cli_put_shown(FILE *out, const char *text) {
+  char shown[8];
+  for (const char *at = text; *at;) {
+    at += tn__shown_char(at, shown);
+    fputs(shown, out);
+  }
 }
 
 int cli_report(tn_status *status) {
@@ -30,7 +41,14 @@ int cli_report(tn_status *status) {
   const char *message = tn_status_message(status), *error = strstr(message, ": error: ");
   bool placed = error && !memchr(message, '\n', (size_t)(error - message)); /* as editors want it: FILE:LINE:COLUMN */
   if (!placed) fputs("tenon: ", stderr);
-  for (const char *at = message; *at;) at += cli_put_shown(stderr, at);
+  for (const char *at = message; *at;) { /* of texts: with the lines that are wrong below */
+    char shown[8];
+    bool plain = placed && (*at == '\n' || *at == '\t');
+    if (plain) fputc(*at++, stderr);
+    if (plain) continue;
+    at += tn__shown_char(at, shown);
+    fputs(shown, stderr);
+  }
   fputc('\n', stderr);
   tn_status_free(status);
   return EXIT_FAILED;
@@ -185,7 +203,7 @@ static bool parse_option(const cli_command *command, int argc, char **argv, int 
     return false;
   }
   if (contradicts(out, o, value)) return false;
-  if (out->count == (int)(sizeof out->settings / sizeof out->settings[0])) {
+  if (out->count == CLI_MOST_SETTINGS) {
     cli_misused(command->name, "too many options");
     return false;
   }

@@ -1,5 +1,4 @@
 /* tenon build: declarations in a .te file to an object file and a C header. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,52 +17,6 @@ static const cli_option options[] = {
     {0}};
 
 static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj", NULL};
-
-enum { MAX_DIMS = 256 };
-
-typedef struct built_dims {
-  tn_dim_setting list[MAX_DIMS];
-  char names[MAX_DIMS][128];
-  int count, twice; /* the place of one that came again, or -1 */
-} built_dims;
-
-static bool add_dim(const char *text, size_t length, built_dims *dims) {
-  const char *equals = memchr(text, '=', length);
-  size_t name = equals != NULL ? (size_t)(equals - text) : 0;
-  char *end = NULL;
-  if (equals == NULL || name == 0 || name >= sizeof dims->names[0]) return false;
-  errno = 0;
-  long long size = strtoll(equals + 1, &end, 10);
-  if (end == equals + 1 || end != text + length || errno != 0 || dims->count == MAX_DIMS) return false;
-  memcpy(dims->names[dims->count], text, name);
-  dims->names[dims->count][name] = 0;
-  for (int i = 0; i < dims->count; i++)
-    if (strcmp(dims->names[i], dims->names[dims->count]) == 0) dims->twice = i;
-  dims->list[dims->count] = (tn_dim_setting){dims->names[dims->count], size};
-  dims->count++;
-  return true;
-}
-
-static bool read_dims(const cli_args *args, built_dims *dims) {
-  int position = 0;
-  dims->twice = -1;
-  for (const char *text = cli_next(args, "--dim", &position); text; text = cli_next(args, "--dim", &position)) {
-    for (const char *at = text; at != NULL;) {
-      const char *comma = strchr(at, ',');
-      if (!add_dim(at, comma != NULL ? (size_t)(comma - at) : strlen(at), dims)) {
-        cli_misused(args->command, "--dim takes NAME=N or NAME=N,NAME=N, not \"%s\"", text);
-        return false;
-      }
-      if (dims->twice >= 0) {
-        cli_misused(args->command, "--dim %s is given twice: %lld and %lld", dims->names[dims->twice],
-                    (long long)dims->list[dims->twice].size, (long long)dims->list[dims->count - 1].size);
-        return false;
-      }
-      at = comma != NULL ? comma + 1 : NULL;
-    }
-  }
-  return true;
-}
 
 typedef struct work {
   tn_te **tes;
@@ -94,9 +47,9 @@ static tn_status *schedule(const cli_args *args, tn_schedule_options options_now
   const char *target = cli_value(args, "--target"), *trace_path = cli_value(args, "--schedule");
   const char *stage = cli_value(args, "--emit");
   options_now.plain = stage != NULL && strcmp(stage, "te") == 0; /* nothing is asked of the schedule */
-  const char *constants[MAX_DIMS];
+  const char *constants[CLI_MOST_SETTINGS];
   int position = 0;
-  for (const char *c; (c = cli_next(args, "--constant", &position)) != NULL && options_now.constant_count < MAX_DIMS;)
+  for (const char *c; (c = cli_next(args, "--constant", &position)) != NULL;)
     constants[options_now.constant_count++] = c;
   options_now.constants = constants;
   if (options_now.constant_count > 0 && w->count > 1)
@@ -181,10 +134,10 @@ static bool is_model(const char *path) {
 }
 
 static int run(const cli_args *args) {
-  static built_dims dims;
+  static cli_compile setup;
   tn_schedule_options options_now = {.size = sizeof options_now};
   const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
-  if (!read_dims(args, &dims) || !cli_schedule_setup(args, &options_now) || !cli_word(args, "--emit", stages))
+  if (!cli_compile_setup(args, &setup) || !cli_schedule_setup(args, &options_now) || !cli_word(args, "--emit", stages))
     return EXIT_MISUSED;
   if (is_model(args->file)) return cli_misused("build", "%s is a model: `tenon compile` takes it", args->file);
   if (path == NULL && stage == NULL) return cli_misused("build", "where to? -o BASE");
@@ -200,8 +153,8 @@ static int run(const cli_args *args) {
   if (status == NULL) status = tn__file_map_open(args->file, &text);
   if (status != NULL) return cli_report(status);
   work w = {0};
-  status = tn_te_parse_all(args->file, (const char *)text.data, text.size, cli_value(args, "--kernel"), dims.list,
-                           dims.count, &w.tes, &w.count);
+  status = tn_te_parse_all(args->file, (const char *)text.data, text.size, cli_value(args, "--kernel"),
+                           setup.options.dims, setup.options.dim_count, &w.tes, &w.count);
   tn__file_map_close(&text);
   if (status == NULL) status = schedule(args, options_now, &w);
   if (status == NULL) status = stage != NULL ? write_stage(stage, path, &build, &w) : write_files(path, &build, &w);

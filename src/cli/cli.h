@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
-#include "base/strbuf.h"
+#include "base/shown.h"
 #include "options/options.h"
 #include "tenon/te.h"
 
@@ -26,13 +26,13 @@ typedef struct cli_setting { /* one option as given */
   const char *value;
 } cli_setting;
 
-enum { CLI_MOST_FILES = 64, CLI_NO_FILES = -1 };
+enum { CLI_MOST_FILES = 64, CLI_NO_FILES = -1, CLI_MOST_SETTINGS = 256 };
 
 typedef struct cli_args {
   const char *command, *file;        /* the first positional argument */
   const char *files[CLI_MOST_FILES]; /* all of them */
   int file_count;
-  cli_setting settings[256];
+  cli_setting settings[CLI_MOST_SETTINGS];
   int count;
 } cli_args;
 
@@ -60,15 +60,16 @@ bool cli_refuse(const cli_args *args, const char *const *names, const char *form
 bool cli_word(const cli_args *args, const char *name, const char *const *words);
 
 int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /* returns EXIT_MISUSED */
-/* Prints the character at `text`, one that would command the terminal as \uXXXX: names of other people's are in what is
- * said. Returns how many bytes it was. */
-size_t cli_put_shown(FILE *out, const char *text);
+/* The same with what the status says, which is freed; EXIT_DONE for NULL. */
+int cli_misused_status(const char *command, tn_status *status);
+/* Prints other people's text, a name or a path, as it is shown (base/shown.h). */
+void cli_put_shown(FILE *out, const char *text);
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
 
 /* ---- what several commands share --------------------------------------------------------------------------------- */
 
-enum { CLI_MOST_ROWS = 48, CLI_MOST_ITEMS = 64 };
+enum { CLI_MOST_ROWS = 48, CLI_MOST_ITEMS = 256 };
 
 /* What an option of the table that is a list was given. */
 typedef struct cli_list {
@@ -106,6 +107,8 @@ void cli_format_bytes(double bytes, char *out, size_t size);
 /* tn__file_check_place of `path` with an ending behind it. */
 tn_status *cli_check_place(const char *path, const char *ending);
 bool cli_is_executable(const char *path);
+/* EXIT_DONE when the command's file is an executable; else says `why` it is refused, or that it cannot be read. */
+int cli_need_executable(const cli_args *args, const char *why);
 bool cli_is_declarations(const char *path); /* by its name: FILE.te */
 /* Options that do nothing for an executable, those that do nothing for a model, and files that are neither: true after
  * saying so. */

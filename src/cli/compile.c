@@ -93,12 +93,13 @@ static int read_functions(const cli_args *args, tn_model_function *functions, ch
     if (length >= 128) return cli_misused("compile", "the name of a function has less than 128 characters");
     memcpy(names[i], text, length);
     names[i][length] = 0;
+    if (named && !equals[1]) return cli_misused("compile", "\"%s\" names no file: NAME=FILE", text);
     functions[i] = (tn_model_function){.name = named ? names[i] : "main", .path = named ? equals + 1 : text};
     if (cli_is_executable(functions[i].path))
       return cli_misused("compile", "%s is compiled already", functions[i].path);
     if (cli_wrong_file(args, functions[i].path)) return EXIT_MISUSED;
   }
-  return EXIT_DONE;
+  return cli_misused_status("compile", tn_compile_arguments_check(functions, args->file_count, NULL));
 }
 
 /* The files that the path stands for. */
@@ -108,6 +109,12 @@ static int check_output(const cli_args *args, const char *path, const char *endi
   const char *taken = cli_taken_place(args, name);
   return taken ? cli_misused("compile", "the result would take the place of \"%s\", which it is made from", taken)
                : EXIT_DONE;
+}
+
+/* The part of the path that C functions are named by. */
+static const char *c_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return slash ? slash + 1 : path;
 }
 
 /* What is written takes the place of what was there, so it must be neither a model nor the other file. */
@@ -124,6 +131,8 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
   bool standalone = stage && strcmp(stage, "c") == 0;
   int misused = check_output(args, path, standalone ? ".o" : "");
   if (!misused && standalone) misused = check_output(args, path, ".h");
+  if (!misused && standalone && !tn__is_c_word(c_name(path)))
+    misused = cli_misused("compile", "\"%s\" cannot be a part of C's names: use letters, digits and _", c_name(path));
   return !misused && constants ? check_output(args, constants, "") : misused;
 }
 
@@ -158,15 +167,13 @@ static void tell_of_constants(const cli_args *args, const cli_compile *setup, co
   tn__strbuf_release(&wanted);
 }
 
-/* An object and a header; the last part of the path names the C functions. */
 static int write_c(const char *path, tn_module *module) {
   char object[4096], header[4096];
-  const char *slash = strrchr(path, '/');
   snprintf(object, sizeof object, "%s.o", path);
   tn_status *status = NULL;
   if (snprintf(header, sizeof header, "%s.h", path) >= (int)sizeof header)
     status = tn_status_create(TN_INVALID_ARGUMENT, "the path is too long");
-  if (!status) status = tn_module_emit_c(module, slash ? slash + 1 : path, object, header);
+  if (!status) status = tn_module_emit_c(module, c_name(path), object, header);
   if (!status) printf("%s, %s\n", object, header);
   tn_module_release(module);
   return cli_report(status);

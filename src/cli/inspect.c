@@ -28,7 +28,9 @@ static const char *skip_string(const char *at) {
 static void print_string(const char *at, const char *end) {
   for (at++; at < end - 1;) {
     if (*at != '\\') {
-      at += cli_put_shown(stdout, at);
+      char shown[8];
+      at += tn__shown_char(at, shown);
+      fputs(shown, stdout);
       continue;
     }
     if (at[1] != '"') putchar(*at);

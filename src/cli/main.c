@@ -39,6 +39,13 @@ static int finished(int result) {
   return EXIT_FAILED;
 }
 
+static int unknown(const char *text, const char *why) {
+  fprintf(stderr, "tenon: %s \"", why);
+  cli_put_shown(stderr, text);
+  fputs("\"; `tenon --help` lists them\n", stderr);
+  return EXIT_MISUSED;
+}
+
 int main(int argc, char **argv) {
   static char asking[] = "--help";
   if (argc < 2) {
@@ -46,6 +53,7 @@ int main(int argc, char **argv) {
     return EXIT_MISUSED;
   }
   if (strcmp(argv[1], "--version") == 0) {
+    if (argc > 2) return unknown(argv[2], "--version goes with no other word, and not with");
     printf("tenon %s\n", tn_version());
     return finished(EXIT_DONE);
   }
@@ -68,6 +76,5 @@ int main(int argc, char **argv) {
     if (!cli_parse(commands[i], argc - 2, argv + 2, &args)) return EXIT_MISUSED;
     return finished(commands[i]->run(&args));
   }
-  fprintf(stderr, "tenon: there is no command \"%s\"; `tenon --help` lists them\n", argv[1]);
-  return EXIT_MISUSED;
+  return unknown(argv[1], "there is no command");
 }

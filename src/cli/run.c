@@ -478,6 +478,17 @@ static bool wrong_options(const cli_args *args, const cli_compile *setup) {
   if (trace && !trace[0] && cli_flag(args, "--json") &&
       cli_refuse(args, tables, "prints a table, which is no JSON: name a file for it, --profile FILE.json"))
     return true;
+  const char *taken = trace && trace[0] ? cli_taken_place(args, trace) : NULL;
+  if (taken) {
+    cli_misused(args->command, "the trace would take the place of \"%s\", which is read", taken);
+    return true;
+  }
+  int position = 0;
+  for (const char *input; (input = cli_next(args, "--input", &position)) != NULL;)
+    if (input[strlen(input) - 1] == '=') {
+      cli_misused(args->command, "--input takes NAME=FILE, not \"%s\"", input);
+      return true;
+    }
   if (!cli_is_executable(args->file)) return false;
   if (cli_refuse(args, check, "needs the model, not an executable")) return true;
   return setup->options.special_dim_count > 0 &&
@@ -490,11 +501,7 @@ static tn_status *check_places(const cli_args *args) {
   struct stat info;
   if (directory && stat(directory, &info) == 0 && !S_ISDIR(info.st_mode))
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: it is no folder, which --output names", directory);
-  if (!trace || !trace[0]) return NULL;
-  const char *taken = cli_taken_place(args, trace);
-  if (taken)
-    return tn_status_create(TN_INVALID_ARGUMENT, "the trace would take the place of \"%s\", which is read", taken);
-  return tn__file_check_place(trace);
+  return trace && trace[0] ? tn__file_check_place(trace) : NULL;
 }
 
 static int run_command(const cli_args *args) {

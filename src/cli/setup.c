@@ -13,7 +13,10 @@
 
 static void write_log(void *user, tn_log_level level, const char *line) {
   (void)user;
-  if (level >= TN_LOG_WARNING) fprintf(stderr, "tenon: %s\n", line);
+  if (level < TN_LOG_WARNING) return;
+  fputs("tenon: ", stderr);
+  cli_put_shown(stderr, line);
+  fputc('\n', stderr);
 }
 
 /* How far it is, and for how long it will go on, once there is something to tell that from. */
@@ -44,36 +47,54 @@ static void show_pass(void *user, const char *pass, const char *text) {
   fprintf(stderr, "# after %s\n%s\n", pass, text);
 }
 
-static bool wrong_dim(const cli_args *args, const char *text) {
-  cli_misused(args->command, "--dim takes NAME=N or NAME=N,N..., with N at least 0, not \"%s\"", text);
+/* Declarations have no special sizes, and the row says so to those that build them alone. */
+static bool one_size(const cli_args *args, const tn__option_row *row) {
+  for (int i = 0; i < args->count; i++)
+    if (args->settings[i].option == &row->declaration) return true;
+  return false;
+}
+
+static bool wrong_dim(const cli_args *args, const tn__option_row *row, const char *text) {
+  cli_misused(args->command, "%s takes NAME=N or %s, with N at least 0, not \"%s\"", row->cli.name,
+              one_size(args, row) ? "NAME=N,NAME=N" : "NAME=N,N...", text);
+  return false;
+}
+
+static bool too_many_dims(const cli_args *args, const tn__option_row *row) {
+  cli_misused(args->command, "more than %d %s", CLI_MOST_ITEMS, row->cli.name);
   return false;
 }
 
 /* Two sizes for one dimension are a slip, or special sizes, which are written with a comma. */
-static bool known_dim(const cli_args *args, const cli_compile *setup, const char *name) {
+static bool known_dim(const cli_args *args, const cli_compile *setup, const tn__option_row *row, const char *name,
+                      const char *sizes) {
   const tn_compile_options *o = &setup->options;
-  bool known = false;
-  for (int i = 0; i < o->dim_count; i++) known |= strcmp(o->dims[i].name, name) == 0;
-  for (int i = 0; i < o->special_dim_count; i++) known |= strcmp(o->special_dims[i].name, name) == 0;
+  const tn_dim_setting *known = NULL;
+  for (int i = 0; i < o->dim_count; i++)
+    if (strcmp(o->dims[i].name, name) == 0) known = &o->dims[i];
+  for (int i = 0; i < o->special_dim_count; i++)
+    if (strcmp(o->special_dims[i].name, name) == 0) known = &o->special_dims[i];
   if (!known) return false;
-  cli_misused(args->command, "--dim %s is given twice; for several sizes write --dim %s=N,N", name, name);
+  if (one_size(args, row))
+    cli_misused(args->command, "%s %s is given twice: %lld and %s", row->cli.name, name, (long long)known->size, sizes);
+  else
+    cli_misused(args->command, "%s %s is given twice; for several sizes write %s %s=N,N", row->cli.name, name,
+                row->cli.name, name);
   return true;
 }
 
 /* The sizes of one --dim: one is fixed, several are special. */
-static bool read_sizes(const cli_args *args, cli_compile *setup, cli_list *list, const char *text, const char *name,
-                       const char *sizes) {
+static bool read_sizes(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list,
+                       const char *text, const char *name, const char *sizes) {
   tn_compile_options *o = &setup->options;
   bool several = strchr(sizes, ',') != NULL;
+  if (several && one_size(args, row)) return wrong_dim(args, row, text);
   for (;;) {
     char *end;
     errno = 0;
     long long size = strtoll(sizes, &end, 10);
-    if (end == sizes || (*end && *end != ',') || size < 0 || errno) return wrong_dim(args, text);
-    if (o->dim_count == CLI_MOST_ITEMS || o->special_dim_count == CLI_MOST_ITEMS) {
-      cli_misused(args->command, "more than 64 --dim");
-      return false;
-    }
+    if (end == sizes || (*end && *end != ',') || size < 0 || errno) return wrong_dim(args, row, text);
+    if (o->dim_count == CLI_MOST_ITEMS || o->special_dim_count == CLI_MOST_ITEMS) return too_many_dims(args, row);
     if (several)
       list[1].of.sizes[o->special_dim_count++] = (tn_dim_setting){name, size};
     else
@@ -84,22 +105,19 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, cli_list *list,
 }
 
 /* NAME=N[,N...] up to `end`, which is a part of `text`. */
-static bool read_dim(const cli_args *args, cli_compile *setup, cli_list *list, const char *text, const char *at,
-                     const char *end, int *count) {
+static bool read_dim(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list,
+                     const char *text, const char *at, const char *end, int *count) {
   const char *equals = memchr(at, '=', (size_t)(end - at));
   char sizes[1024];
   size_t length = equals ? (size_t)(equals - at) : 0, rest = equals ? (size_t)(end - equals) - 1 : 0;
-  if (length == 0 || length >= sizeof list->text[0][0] || rest >= sizeof sizes) return wrong_dim(args, text);
-  if (*count == CLI_MOST_ITEMS) {
-    cli_misused(args->command, "more than 64 --dim");
-    return false;
-  }
+  if (length == 0 || length >= sizeof list->text[0][0] || rest >= sizeof sizes) return wrong_dim(args, row, text);
+  if (*count == CLI_MOST_ITEMS) return too_many_dims(args, row);
   char *name = list->text[(*count)++][0];
   memcpy(name, at, length);
   name[length] = 0;
   memcpy(sizes, equals + 1, rest);
   sizes[rest] = 0;
-  return !known_dim(args, setup, name) && read_sizes(args, setup, list, text, name, sizes);
+  return !known_dim(args, setup, row, name, sizes) && read_sizes(args, setup, row, list, text, name, sizes);
 }
 
 /* Each --dim, and each NAME=N of "NAME=N,NAME=N". The row behind it is that of the special sizes. */
@@ -112,8 +130,8 @@ static bool read_dims(const cli_args *args, cli_compile *setup, const tn__option
     for (;;) {
       const char *equals = strchr(at, '='), *next = equals ? strchr(equals + 1, '=') : NULL, *end = next;
       while (end && end > equals && *end != ',') end--; /* the comma in front of the next name */
-      if (next && end == equals) return wrong_dim(args, text);
-      if (!read_dim(args, setup, list, text, at, end ? end : at + strlen(at), &count)) return false;
+      if (next && end == equals) return wrong_dim(args, row, text);
+      if (!read_dim(args, setup, row, list, text, at, end ? end : at + strlen(at), &count)) return false;
       if (!end) break;
       at = end + 1;
     }
@@ -132,6 +150,18 @@ static bool read_sides(const char *text, cli_list *list, int i) {
   return true;
 }
 
+/* Does an earlier of `count` settings say something else of the same name? */
+static bool says_twice(const cli_args *args, const tn__option_row *row, const cli_list *list, int count) {
+  for (int i = 0; i < count; i++) {
+    if (strcmp(list->text[i][0], list->text[count][0]) != 0 || strcmp(list->text[i][1], list->text[count][1]) == 0)
+      continue;
+    cli_misused(args->command, "%s %s is given twice: \"%s\" and \"%s\"", row->cli.name, list->text[i][0],
+                list->text[i][1], list->text[count][1]);
+    return true;
+  }
+  return false;
+}
+
 /* The number of pairs, -1 after saying what is wrong. */
 static int read_pairs(const cli_args *args, const tn__option_row *row, cli_list *list) {
   int position = 0, count = 0;
@@ -141,6 +171,7 @@ static int read_pairs(const cli_args *args, const tn__option_row *row, cli_list 
                   CLI_MOST_ITEMS, text);
       return -1;
     }
+    if (says_twice(args, row, list, count)) return -1;
     list->of.pairs[count] = (tn_alias_setting){list->text[count][0], list->text[count][1]};
   }
   return count;
@@ -157,6 +188,7 @@ static int read_named_sizes(const cli_args *args, const tn__option_row *row, cli
                   row->cli.value, (long long)row->low, CLI_MOST_ITEMS, text);
       return -1;
     }
+    if (says_twice(args, row, list, count)) return -1;
     list->of.sizes[count] = (tn_dim_setting){list->text[count][0], size};
   }
   return count;
@@ -241,6 +273,7 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log.write = write_log};
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (row->cli.name && !read_row(args, setup, row)) return false;
+  if (cli_misused_status(args->command, tn_compile_arguments_check(NULL, 0, &setup->options))) return false;
   setup->options.log = &setup->log;
   if (setup->options.print_after) setup->options.print = show_pass;
   if (cli_flag(args, "--time-passes")) setup->options.times = print_times;
@@ -269,6 +302,15 @@ bool cli_is_executable(const char *path) {
   ssize_t n = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? read(fd, magic, sizeof magic) : 0;
   close(fd);
   return n == sizeof magic && memcmp(magic, "\x7fTNX", sizeof magic) == 0;
+}
+
+int cli_need_executable(const cli_args *args, const char *why) {
+  if (cli_is_executable(args->file)) return EXIT_DONE;
+  tn__file_map map;
+  tn_status *status = tn__file_map_open(args->file, &map); /* why it is none may be that it is not there */
+  if (status) return cli_report(status);
+  tn__file_map_close(&map);
+  return cli_misused(args->command, "%s %s", args->file, why);
 }
 
 static bool ends_with(const char *text, const char *end) {
@@ -320,8 +362,9 @@ static bool only_verifies(const cli_args *args) {
 }
 
 int cli_verify(const cli_args *args, cli_compile *setup) {
-  if (!cli_is_executable(args->file)) return cli_misused(args->command, "--verify-only needs an executable");
   if (!only_verifies(args)) return EXIT_MISUSED;
+  int wrong = cli_need_executable(args, "is no executable, which --verify-only needs");
+  if (wrong) return wrong;
   tn_status *status = cli_read_key(args, setup);
   tn_load_options load = cli_load_options(args, setup);
   if (!status) status = tn_executable_verify(args->file, &load);

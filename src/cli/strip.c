@@ -11,7 +11,8 @@ static const cli_option options[] = {
 static int run(const cli_args *args) {
   static cli_compile setup;
   if (!cli_compile_setup(args, &setup)) return EXIT_MISUSED;
-  if (!cli_is_executable(args->file)) return cli_misused("strip", "%s is no executable", args->file);
+  int wrong = cli_need_executable(args, "is no executable");
+  if (wrong) return wrong;
   const char *output = cli_value(args, "--output"), *constants = cli_value(args, "--constants");
   if (!output) output = args->file;
   if (constants && tn__same_file(output, constants))

@@ -119,6 +119,14 @@ tn_status *tn__driver_compile_by(const tn__chooser *chooser, const tn_model_func
   return NULL;
 }
 
+tn_status *tn_compile_arguments_check(const tn_model_function *functions, int count,
+                                      const tn_compile_options *options) {
+  tn_compile_options o;
+  if (count != 0) TN_RETURN_IF_ERROR(check_names(functions, count));
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &o));
+  return tn__with_arena(o.allocator, tn__driver_check_options, &o);
+}
+
 tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
                                 tn_module **out) {
   return tn__driver_compile_by(&tn__chooser_static, functions, count, options, out);

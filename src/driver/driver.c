@@ -16,8 +16,7 @@ tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile
 }
 
 /* A pass that does not exist prints nothing, which looks like a pass that changes nothing. */
-static void check_pass(const tn__driver *driver, const char *name) {
-  tn__arena *arena = driver->arena;
+static void check_pass(tn__arena *arena, const char *name) {
   const char *known = "", *pass;
   if (name == NULL || strcmp(name, "all") == 0) return;
   for (int i = 0; (pass = tn__graph_pass_name(i)) != NULL; i++) {
@@ -32,6 +31,21 @@ static void check_pass(const tn__driver *driver, const char *name) {
   }
   tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there is no pass \"%s\" to print after; there are %sand all", name,
              known);
+}
+
+static unsigned read_words(tn__arena *arena, const tn_compile_options *options) {
+  unsigned texts;
+  tn__check(arena->escape, tn__kernels_texts_parse(options->texts, &texts));
+  check_pass(arena, options->print_after);
+  return texts;
+}
+
+void tn__driver_check_options(tn__arena *arena, void *options) {
+  const tn_compile_options *o = options;
+  tn__target target;
+  tn__check(arena->escape, tn__target_parse(o->target, &target));
+  tn__backend_of(arena->escape, &target);
+  read_words(arena, o);
 }
 
 /* The networks of the tests take up to some twenty thousand steps for each of their nodes, and a hundred for each byte
@@ -61,8 +75,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
                                                       : 1;
   driver->chooser = &tn__chooser_static;
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
-  tn__check(arena->escape, tn__kernels_texts_parse(options->texts, &driver->texts));
-  check_pass(driver, options->print_after);
+  driver->texts = read_words(arena, options);
   if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
   if (!options->no_cache && !options->print_after) {
     uint64_t limit = options->cache_limit_bytes ? options->cache_limit_bytes : UINT64_C(2) << 30;

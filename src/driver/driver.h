@@ -64,6 +64,8 @@ void tn__compilation_back(tn__compilation *c);
 int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
 /* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
 TN_MUST_USE tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out);
+/* Throws when the target, the texts or the pass that they name cannot be; reads no file. */
+void tn__driver_check_options(tn__arena *arena, void *options);
 
 /* tn_compile_functions() with schedules as `chooser` wants them. What it consults is part of the caches' keys. */
 TN_MUST_USE tn_status *tn__driver_compile_by(const tn__chooser *chooser, const tn_model_function *functions, int count,

@@ -118,12 +118,6 @@ static tn_status *write_files(const tn__c_emitter *e, const char *path, const tn
   return status;
 }
 
-static bool is_identifier(const char *name) {
-  for (const char *c = name; *c; c++)
-    if (!isalnum((unsigned char)*c) && *c != '_') return false;
-  return name[0] != '\0' && strlen(name) < 128;
-}
-
 static tn_status *make_header(tn__c_emitter *e) {
   TN_RETURN_IF_ERROR(tn__c_plan(e));
   TN_RETURN_IF_ERROR(tn__c_write_header(e));
@@ -153,7 +147,7 @@ static tn_status *emit(const tn_executable *exe, const char *name, const char *o
 
 tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                             const char *header_path) {
-  if (!is_identifier(name))
+  if (!tn__is_c_word(name))
     return tn_status_create(TN_INVALID_ARGUMENT, "\"%s\" cannot be a part of C's names: use letters, digits and _",
                             name);
   size_t size;

@@ -214,7 +214,7 @@ int main(void) {
                          f"    1 | {line}\n      | {' ' * 29}^\n")
         self.assertEqual(refused(source, "-o", base, "--kernel", "conv"),
                          f"tenon: {source}: there is no kernel called conv\n")
-        self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, not \"M=x\"",
+        self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, with N at least 0, not \"M=x\"",
                       refused(source, "-o", base, "--dim", "M=x", status=2))
         self.assertIn("where to? -o BASE", refused(source, status=2))
         self.assertIn("--emit obj is binary: say where with -o FILE", refused(source, "--emit", "obj", status=2))
@@ -222,7 +222,7 @@ int main(void) {
                       refused(source, "--emit", "soup", status=2))
         for twice in (("--dim", "M=2", "--dim", "M=3"), ("--dim", "M=2,M=3")):
             self.assertIn("tenon build: --dim M is given twice: 2 and 3;", refused(source, "-o", base, *twice, status=2))
-        self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, not \"M=99999999999999999999\"",
+        self.assertIn("--dim takes NAME=N or NAME=N,NAME=N, with N at least 0, not \"M=99999999999999999999\"",
                       refused(source, "-o", base, "--dim", "M=99999999999999999999", status=2))
         self.assertEqual(refused(source, "-o", base / "none" / "k"),
                          f"tenon: {base}/none/k.o: cannot write: there is no folder {base}/none\n")
@@ -242,7 +242,7 @@ int main(void) {
         self.assertIn("the result would take the place of the declarations",
                       refused(clash, "-o", self.folder / "clash", status=2))
         self.assertEqual(clash.read_text(), GEMM)
-        self.assertIn("no-such-cpu", refused(source, "-o", base, "--target", "no-such-cpu"))
+        self.assertIn("no-such-cpu", refused(source, "-o", base, "--target", "no-such-cpu", status=2))
 
     def make_example(self, name, declarations):
         """Builds a copy of an example whose kernels are those of one file, and returns its folder."""
