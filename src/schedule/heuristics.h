@@ -107,6 +107,11 @@
 #define TN__RULE_PART_RESULT 4
 #define TN__RULE_PARTS 200
 
+/* ---- pipelines --------------------------------------------------------------------------------------------------- */
+/* The share of the smaller of computing and memory that the other does not hide where a tensor goes to memory between
+ * two stages: its pages are new, and each of them waits for the system once. */
+#define TN__RULE_PIPE_UNHIDDEN 0.5
+
 /* ---- transpositions: cycles a line ------------------------------------------------------------------------------- */
 /* Of a line of which a piece is used, as the rest may be gone by then; of stores to more pages than prefetchers follow;
  * of a page beyond the TLBs, stores more than loads, which overlap; of a whole line that the hardware had fetched ahead

@@ -55,6 +55,25 @@ static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, 
   return size <= TN__MOST_INLINED || size <= old;
 }
 
+/* What stands in the place of a load of the block's tensor. */
+static inlining inlining_of(const tn__snode *block, const int *axis_of_dim) {
+  inlining in = {.buffer = block->block.writes[0].buffer, .value = block->block.body->as.store.value};
+  for (int d = 0; d < in.buffer->rank; d++) {
+    if (axis_of_dim[d] < 0) continue;
+    in.dims[in.count] = d;
+    in.vars[in.count++] = block->block.axes[axis_of_dim[d]].var;
+  }
+  return in;
+}
+
+const tn__stmt *tn__sched_body_with(tn__schedule *s, const tn__snode *block, const tn__snode *reader) {
+  int axis_of_dim[TN__MAX_RANK];
+  inlined after;
+  check_map(s, "inline", block, axis_of_dim);
+  inlining in = inlining_of(block, axis_of_dim);
+  return inline_into(s, reader, &in, &after) ? after.body : NULL;
+}
+
 bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "inline", name);
   int axis_of_dim[TN__MAX_RANK];
@@ -81,12 +100,7 @@ bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
         tn__te_stage_of(s->te, readers.data[i]->block.writes[0].buffer)->kind == TN__TE_EXTERN)
       tn__sched_refuse(s, "inline of \"%s\": its reader \"%s\" is imperative", name, readers.data[i]->name);
   for (int i = 0; i < readers.count; i++) tn__sched_check_not_frozen(s, "inline", readers.data[i]);
-  inlining in = {.buffer = buffer, .value = block->block.body->as.store.value};
-  for (int d = 0; d < buffer->rank; d++) {
-    if (axis_of_dim[d] < 0) continue;
-    in.dims[in.count] = d;
-    in.vars[in.count++] = block->block.axes[axis_of_dim[d]].var;
-  }
+  inlining in = inlining_of(block, axis_of_dim);
   inlined *after = TN__NEW_ARRAY(s->arena, readers.count, inlined);
   for (int i = 0; i < readers.count; i++)
     if (!inline_into(s, readers.data[i], &in, &after[i])) return false;

@@ -183,6 +183,11 @@ void tn__sched_users(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out)
  * in two of them, apart from buffers that belong to the iteration when there are `privates`. */
 void tn__sched_check_independent(tn__schedule *s, const char *step, tn__snode *loop, bool privates);
 
+/* ---- inline.c ---------------------------------------------------------------------------------------------------- */
+/* The reader's body with what the map `block` computes in the place of its tensor; NULL: it is larger than a body may
+ * be. Changes nothing. */
+const tn__stmt *tn__sched_body_with(tn__schedule *s, const tn__snode *block, const tn__snode *reader);
+
 /* ---- region.c ---------------------------------------------------------------------------------------------------- */
 /* The hull of what the accesses to `region`'s buffer cover when the loops `inner` run and those outside stand still:
  * min[d], and extent[d] free of loop variables or NULL when no bound is known. `block` supplies the bindings. */

@@ -8,8 +8,30 @@
 typedef struct regions {
   tn__ir *ir;
   tn__arena *arena;
-  TN__VEC(tn__region) list;
+  TN__VEC(tn__region) list, more; /* the first of each tensor; others */
 } regions;
+
+/* Regions of one tensor in one block; what is read beyond them widens the last one to whole dimensions. */
+enum { MOST_REGIONS = 32 };
+
+/* How far the index lies from the region's start; false when that is no number. */
+static bool offset_in(tn__ir *ir, const tn__region *r, const tn__expr *index, int d, int64_t *offset, int64_t *extent) {
+  return tn__ir_as_int(r->extent[d], extent) && tn__ir_as_int(tn__ir_sub(ir, index, r->min[d]), offset);
+}
+
+static bool is_whole(const tn__region *r, int d) {
+  return tn__ir_is_int_value(r->min[d], 0) && r->extent[d] == r->buffer->shape[d];
+}
+
+/* Is the access at `indices` a number of elements away from the region, in every dimension of which it is a part? */
+static bool is_near(tn__ir *ir, const tn__region *r, const tn__expr *const *indices) {
+  int64_t offset, extent;
+  for (int d = 0; d < r->buffer->rank; d++)
+    if (tn__expr_has_load(indices[d]) ? !is_whole(r, d)
+                                      : !is_whole(r, d) && !offset_in(ir, r, indices[d], d, &offset, &extent))
+      return false;
+  return true;
+}
 
 /* Widens `r` to cover the access at `indices` too. Indices that are not plain arithmetic (they load) cover the
  * dimension. */
@@ -29,7 +51,7 @@ static void widen(regions *out, tn__region *r, const tn__expr *const *indices) {
       continue;
     }
     int64_t offset, old_extent;
-    if (tn__ir_as_int(r->extent[d], &old_extent) && tn__ir_as_int(tn__ir_sub(ir, index, r->min[d]), &offset)) {
+    if (offset_in(ir, r, index, d, &offset, &old_extent)) {
       min[d] = offset < 0 ? index : r->min[d];
       int64_t end = offset + 1 > old_extent ? offset + 1 : old_extent;
       extent[d] = tn__ir_index(ir, offset < 0 ? end - offset : end);
@@ -39,15 +61,32 @@ static void widen(regions *out, tn__region *r, const tn__expr *const *indices) {
   r->extent = extent;
 }
 
+/* Accesses that lie apart by what is no number, x / 2 and (x + 1) / 2 say, are regions of their own: where a tile of
+ * the block's axes is computed, each of them has an extent. They stand behind all first ones, whose numbers steps of
+ * schedules know. */
 static void add_access(regions *out, const tn__buffer *buffer, const tn__expr *const *indices) {
-  for (int i = 0; i < out->list.count; i++)
-    if (out->list.data[i].buffer == buffer) {
-      widen(out, &out->list.data[i], indices);
+  tn__region *last = NULL;
+  int count = 0;
+  for (int list = 0; list < 2; list++)
+    for (int i = 0; i < (list ? out->more.count : out->list.count); i++) {
+      tn__region *r = list ? &out->more.data[i] : &out->list.data[i];
+      if (r->buffer != buffer) continue;
+      last = r;
+      count++;
+      if (!is_near(out->ir, r, indices)) continue;
+      widen(out, r, indices);
       return;
     }
+  if (count == MOST_REGIONS) {
+    widen(out, last, indices);
+    return;
+  }
   tn__region region = {.buffer = buffer};
   widen(out, &region, indices);
-  tn__vec_push(out->arena, &out->list, region);
+  if (count == 0)
+    tn__vec_push(out->arena, &out->list, region);
+  else
+    tn__vec_push(out->arena, &out->more, region);
 }
 
 static void collect_load(const tn__expr *e, void *user) {
@@ -70,6 +109,8 @@ void tn__te_block_regions(tn__ir *ir, tn__block *block) {
   tn__stmt_walk_exprs(block->body, collect_loads, &reads);
   if (block->init != NULL) tn__stmt_walk(block->init, collect_store, &writes);
   tn__stmt_walk(block->body, collect_store, &writes);
+  for (int i = 0; i < reads.more.count; i++) tn__vec_push(reads.arena, &reads.list, reads.more.data[i]);
+  for (int i = 0; i < writes.more.count; i++) tn__vec_push(reads.arena, &writes.list, writes.more.data[i]);
   block->reads = reads.list.data;
   block->read_count = reads.list.count;
   block->writes = writes.list.data;

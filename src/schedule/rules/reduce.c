@@ -204,13 +204,16 @@ static bool is_lone_map(tn__schedule *s, tn__snode *block) {
 }
 
 void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {
+  int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, name, true)->block.writes[0].buffer->dtype);
+  tn__reduce_vectorize_last(s, name, rows, options->vector_bytes / (bytes < 4 ? 4 : bytes));
+}
+
+void tn__reduce_vectorize_last(tn__schedule *s, const char *name, int rows, int64_t lanes) {
   const char *loops[TN__MAX_LOOPS];
   int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS);
   if (count <= rows) return;
   const char *loop = loops[count - 1];
   int64_t extent = tn__rule_loop_extent(s, loop);
-  int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, name, true)->block.writes[0].buffer->dtype);
-  int64_t lanes = options->vector_bytes / (bytes < 4 ? 4 : bytes);
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   /* Short work is done for two vectors in one turn of the loop. */
@@ -260,11 +263,12 @@ static int keep_results(tn__schedule *s, const char *name, const char *epilogue,
   return count;
 }
 
-bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
-                       bool prefetches) {
-  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+/* Under `outer` loops that stay as they are: no other thread, and no other map, has a part in it then. */
+static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
+                          bool prefetches, int outer) {
+  tn__snode *block = tn__sched_find(s, name, true), *all[TN__MAX_LOOPS], **path = all + outer;
   const char *order[TN__MAX_LOOPS], *spatial[TN__MAX_LOOPS], *reduce[TN__MAX_LOOPS];
-  int count = tn__sched_path(s, s->root, block, path), n = 0, spatial_count = 0, reduce_count = 0, at = 0;
+  int count = tn__sched_path(s, s->root, block, all) - outer, n = 0, spatial_count = 0, reduce_count = 0, at = 0;
   for (int i = 0; i < count; i++) {
     if (tn__sched_drives(path[i], block, TN__AXIS_REDUCE)) {
       reduce[reduce_count++] = path[i]->name;
@@ -274,7 +278,8 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
     }
   }
   if (spatial_count == 0) return false;
-  const char *vector = spatial[spatial_count - 1], *epilogue = epilogue_of(s, block), *writers[MOST_RESULTS + 1];
+  const char *vector = spatial[spatial_count - 1], *epilogue = outer > 0 ? NULL : epilogue_of(s, block);
+  const char *writers[MOST_RESULTS + 1];
   int64_t extent = tn__rule_loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
@@ -285,7 +290,7 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
   if (lanes < 2) return false;
   int writer_count = keep_results(s, name, epilogue, writers);
   tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
-  tn__sched_path(s, s->root, block, path); /* other nests may have taken the names that the parts would have */
+  tn__sched_path(s, s->root, block, all); /* other nests may have taken the names that the parts would have */
   for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
   const char *tile = order[n++] = path[at]->name;
   for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];
@@ -304,6 +309,7 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
   for (int i = 0; i < writer_count; i++) tn__sched_reverse_compute_at(s, writers[i], tile);
   TN__INVARIANT(reduce_count > 0); /* the rule is for reductions over rows */
   tn__sched_decompose_reduction(s, name, reduce[0]);
+  if (outer > 0) return false;
   if (prefetches) prefetch_rows(s, name, reduce[reduce_count - 1]);
   const char *outermost = order[0];
   int64_t tasks = tn__rule_loop_extent(s, outermost);
@@ -317,6 +323,11 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
   compute_maps_near(s, name, spatial_count - 1 - fused, options);
   if (tn__rule_shares(s, options)) tn__sched_parallel(s, outermost);
   return epilogue != NULL;
+}
+
+bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
+                       bool prefetches) {
+  return reduce_across(s, name, options, vectors, prefetches, 0);
 }
 
 bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors) {
@@ -416,4 +427,12 @@ void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule
   if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
   for (int64_t half = lanes / 2; half > 1; half /= 2) tn__sched_unroll(s, factor(s, name, 1, half));
   tn__sched_unroll(s, tn__reduce_last_loop(s, name));
+}
+
+void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer) {
+  const int64_t vectors = 4;
+  if (tn__reduce_runs_across(s, tn__sched_find(s, name, true)))
+    reduce_across(s, name, options, vectors, false, outer);
+  else
+    tn__rule_reduce_along(s, name, options, vectors);
 }

@@ -17,13 +17,19 @@ bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block);
  * part of the nest. */
 bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
                        bool prefetches);
+/* The same, or along the row, for a reduction under `outer` loops that stay as they are: those of a tile. */
+void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer);
 /* Whole rows are added to a row of sums, which stays in L1, `rows` at a time: each row is read from its start to its
  * end. Returns false where that cannot be, with nothing done. */
 bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t rows);
 /* Unrolls and vectorises the last loop of a block, whose extent is vectors * lanes. */
 void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes);
+/* Vectors of at most so many elements along the last loop of a map that has more than `rows` loops. */
+void tn__reduce_vectorize_last(tn__schedule *s, const char *block, int rows, int64_t lanes);
 /* The innermost loop around a block. */
 const char *tn__reduce_last_loop(const tn__schedule *s, const char *block);
+/* Schedules one stage for itself, with the usual values of the rule's decisions (stages.c). */
+void tn__reduce_schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options);
 /* The longest reduction, when it is long enough to be cut; NULL otherwise (stages.c). */
 const tn__te_stage *tn__reduce_stage_to_cut(const tn__te *te);
 

@@ -115,30 +115,37 @@ static void reduce_parts(tn__schedule *s, const tn__te_stage *stage, const tn__s
 
 static bool matches_anything(const tn__te *te) { return true; }
 
+/* A map with a nest of its own, or one that was moved behind what it reads. */
+static void schedule_map(tn__schedule *s, const tn__snode *block, const tn__schedule_options *options) {
+  tn__snode *path[TN__MAX_LOOPS];
+  tn__snodes inside = {0};
+  if ((block->parent != s->root && !block->exact) || tn__sched_path(s, s->root, block, path) == 0) return;
+  tn__sched_blocks(s, path[0], &inside);
+  if (inside.count == 1) tn__rule_nest(s, block->name, options);
+}
+
+static void schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options,
+                           const int64_t *values) {
+  const tn__snode *block = tn__sched_find(s, stage->name, true);
+  if (block == NULL || stage->kind == TN__TE_EXTERN) return; /* dissolved, or not ours */
+  if (stage->kind == TN__TE_SCAN)
+    schedule_scan(s, stage, options);
+  else if (stage->kind == TN__TE_COMPUTE)
+    schedule_map(s, block, options);
+  else if (values[PARTS] > 1 && stage == tn__reduce_stage_to_cut(s->te))
+    reduce_parts(s, stage, options, values);
+  else
+    reduce_stage(s, stage->name, options, values);
+}
+
+void tn__reduce_schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+  static const int64_t usual[] = {[VECTORS] = 4, [PREFETCH] = 0, [WHOLE] = 0, [PARTS] = 1};
+  schedule_stage(s, stage, options, usual);
+}
+
 static void apply_stages(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
-  const tn__schedule_options *options = &k->options;
-  const tn__te_stage *cut_stage = tn__reduce_stage_to_cut(s->te);
   tn__reduce_dissolve_maps(s);
-  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
-    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    tn__snode *block = tn__sched_find(s, stage->name, true);
-    if (block == NULL || stage->kind == TN__TE_EXTERN) continue; /* dissolved, or not ours */
-    if (stage->kind == TN__TE_SCAN) {
-      schedule_scan(s, stage, options);
-    } else if (stage->kind == TN__TE_COMPUTE) {
-      if (block->parent == s->root || block->exact) {
-        tn__snode *path[TN__MAX_LOOPS];
-        tn__snodes inside = {0};
-        if (tn__sched_path(s, s->root, block, path) == 0) continue;
-        tn__sched_blocks(s, path[0], &inside);
-        if (inside.count == 1) tn__rule_nest(s, stage->name, options);
-      }
-    } else if (values[PARTS] > 1 && stage == cut_stage) {
-      reduce_parts(s, stage, options, values);
-    } else {
-      reduce_stage(s, stage->name, options, values);
-    }
-  }
+  for (int i = 0; i < tn__te_stage_count(s->te); i++) schedule_stage(s, tn__te_stage_at(s->te, i), &k->options, values);
 }
 
 static void open_stages(tn__sketch *k, tn__schedule *scratch) {

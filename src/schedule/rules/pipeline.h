@@ -1,0 +1,70 @@
+/* What the rule "pipeline" knows of a declaration of several stages (pipeline_stages.c), and what it costs to compute
+ * groups of them a tile at a time (pipeline_cost.c). The idea of groups that grow by merging, each computed in
+ * overlapping tiles of its last stage, is that of Mullapudi et al., "Automatically Scheduling Halide Image Processing
+ * Pipelines" (SIGGRAPH 2016); what a stage costs, and what is inlined, comes from the target's ports and caches. */
+#ifndef TENON_SCHEDULE_RULES_PIPELINE_H
+#define TENON_SCHEDULE_RULES_PIPELINE_H
+
+#include "schedule/rules/rules.h"
+
+enum { TN__PIPE_STAGES = 128, TN__PIPE_AXES = 2 * TN__MAX_RANK };
+
+/* What a stage reads of one tensor at one point: [min, last] in each dimension, in terms of the stage's axes. */
+typedef struct tn__pipe_read {
+  int from; /* the stage that makes the tensor; -1: it is an input */
+  const tn__buffer *buffer;
+  const tn__expr *min[TN__MAX_RANK], *last[TN__MAX_RANK];
+} tn__pipe_read;
+
+typedef struct tn__pipe_stage {
+  const tn__snode *block;
+  const char *name;
+  const tn__buffer *buffer; /* the tensor that it makes, or the first of several */
+  bool movable;             /* it can be computed where its readers are */
+  bool is_output;
+  int axis_count, spatial; /* axes of the reduction come behind the others */
+  const tn__var *axis[TN__PIPE_AXES];
+  int64_t extent[TN__PIPE_AXES];
+  int axis_of_dim[TN__MAX_RANK]; /* of the tensor; -1: the dimension is 1 */
+  double terms;                  /* that one element reduces; 1 of a map */
+  int64_t lanes;                 /* of a vector of the widest type that it computes with */
+  double cycles;                 /* for a vector of elements, a term each */
+  int read_count;
+  const tn__pipe_read *reads;
+} tn__pipe_stage;
+
+typedef struct tn__pipe {
+  tn__schedule *s; /* with small stages inlined */
+  const tn__target *target;
+  int64_t cache_bytes; /* L2 */
+  int count;
+  tn__pipe_stage *stages; /* in order: what a stage reads stands before it */
+} tn__pipe;
+
+/* Stages that are computed together: tiles of the last one, and what the others make for each. */
+typedef struct tn__pipe_group {
+  int count;
+  int member[TN__PIPE_STAGES]; /* in order; the last one is the only one that others read */
+  int64_t tile[TN__PIPE_AXES]; /* along the axes of the last stage; as long as the axis: there is one tile */
+  double cycles;
+} tn__pipe_group;
+
+/* Inlines what its readers compute as cheaply as they read it, and looks at what is left. Throws where that is too
+ * much, or nothing of it can be tiled. */
+tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target, const tn__schedule_options *options);
+
+/* Is the axis of the last stage one that the other members' elements depend on? Others stay inside of the tiles. */
+bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis);
+/* The elements of each member's tensor that a tile needs, by its dimensions: sizes[i] of member i. */
+void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]);
+/* Cycles of all tiles of the group, with what comes from memory and goes there; INFINITY for what makes no sense. */
+double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile);
+/* Sizes of tiles worth trying along one axis, in rising order. */
+int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
+/* Finds the cheapest tile: g->tile, g->cycles. */
+void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g);
+/* Cycles for one vector of what the body stores (pipeline_stages.c). */
+double tn__pipe_body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body,
+                            int64_t *lanes);
+
+#endif

@@ -1,0 +1,295 @@
+/* What it costs to compute a group of stages a tile at a time: from the boxes that a tile of the last stage needs of
+ * each of the others, by arithmetic on intervals. No loop is built. */
+#include <math.h>
+
+#include "schedule/rules/pipeline.h"
+
+/* ---- boxes ------------------------------------------------------------------------------------------------------- */
+
+/* Where the axes of a stage are while one tile is computed. */
+typedef struct ranges {
+  const tn__pipe_stage *stage;
+  tn__interval of[TN__PIPE_AXES];
+} ranges;
+
+static int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }
+
+static tn__interval hull(tn__interval a, tn__interval b) {
+  return (tn__interval){a.min < b.min ? a.min : b.min, a.max > b.max ? a.max : b.max};
+}
+
+static tn__interval times(tn__interval a, int64_t factor) {
+  int64_t x = tn__ir_bound_mul(a.min, factor), y = tn__ir_bound_mul(a.max, factor);
+  return x < y ? (tn__interval){x, y} : (tn__interval){y, x};
+}
+
+/* The values of an index; false when it depends on something else than axes and numbers. */
+static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
+  tn__interval a, b;
+  if (tn__ir_is_int(e)) {
+    *out = (tn__interval){e->value.i, e->value.i};
+    return true;
+  }
+  if (e->kind == TN__EXPR_VAR) {
+    for (int i = 0; i < r->stage->axis_count; i++)
+      if (r->stage->axis[i]->self == e) {
+        *out = r->of[i];
+        return true;
+      }
+    return false;
+  }
+  if (e->arg_count != 2 || !range_of(r, e->args[0], &a) || !range_of(r, e->args[1], &b)) return false;
+  switch (e->kind) {
+    case TN__EXPR_ADD:
+      *out = (tn__interval){tn__ir_bound_add(a.min, b.min), tn__ir_bound_add(a.max, b.max)};
+      return true;
+    case TN__EXPR_SUB:
+      *out = (tn__interval){tn__ir_bound_add(a.min, -b.max), tn__ir_bound_add(a.max, -b.min)};
+      return true;
+    case TN__EXPR_MUL:
+      if (b.min == b.max) *out = times(a, b.min);
+      if (b.min != b.max && a.min == a.max) *out = times(b, a.min);
+      return b.min == b.max || a.min == a.max;
+    case TN__EXPR_DIV:
+      if (b.min != b.max || b.min <= 0) return false;
+      *out = (tn__interval){floor_div(a.min, b.min), floor_div(a.max, b.min)};
+      return true;
+    case TN__EXPR_MOD:
+      if (b.min != b.max || b.min <= 0) return false;
+      *out = a.max - a.min + 1 >= b.min || floor_div(a.min, b.min) != floor_div(a.max, b.min)
+                 ? (tn__interval){0, b.min - 1}
+                 : (tn__interval){a.min - floor_div(a.min, b.min) * b.min, a.max - floor_div(a.min, b.min) * b.min};
+      return true;
+    case TN__EXPR_MIN: *out = (tn__interval){a.min < b.min ? a.min : b.min, a.max < b.max ? a.max : b.max}; return true;
+    case TN__EXPR_MAX: *out = (tn__interval){a.min > b.min ? a.min : b.min, a.max > b.max ? a.max : b.max}; return true;
+    default: return false;
+  }
+}
+
+/* The part of a tensor's dimension that the stage reads. */
+static tn__interval read_range(const ranges *r, const tn__pipe_read *read, int dim) {
+  tn__interval first, last;
+  int64_t size = 1;
+  tn__ir_as_int(read->buffer->shape[dim], &size);
+  if (!range_of(r, read->min[dim], &first) || !range_of(r, read->last[dim], &last)) return (tn__interval){0, size - 1};
+  return (tn__interval){first.min, last.max};
+}
+
+/* What tile number `place` (along every axis) of the last stage needs of each member, by the tensors' dimensions. */
+typedef struct boxes {
+  tn__interval of[TN__PIPE_STAGES][TN__MAX_RANK]; /* by member */
+  bool needed[TN__PIPE_STAGES];
+} boxes;
+
+static void ranges_of(const tn__pipe_stage *stage, const tn__interval *box, ranges *r) {
+  r->stage = stage;
+  for (int a = 0; a < stage->axis_count; a++) r->of[a] = (tn__interval){0, stage->extent[a] - 1};
+  for (int d = 0; d < stage->buffer->rank; d++)
+    if (stage->axis_of_dim[d] >= 0) r->of[stage->axis_of_dim[d]] = box[d];
+}
+
+static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t place, boxes *b) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  for (int i = 0; i < g->count; i++) b->needed[i] = i == g->count - 1;
+  for (int d = 0; d < last->buffer->rank; d++) {
+    int axis = last->axis_of_dim[d];
+    int64_t start = axis < 0 || tile[axis] >= last->extent[axis] ? 0 : place * tile[axis];
+    b->of[g->count - 1][d] = (tn__interval){start, start + (axis < 0 ? 1 : tile[axis]) - 1};
+  }
+  for (int i = g->count - 1; i >= 0; i--) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    ranges r;
+    if (!b->needed[i]) continue;
+    ranges_of(stage, b->of[i], &r);
+    for (int k = 0; k < stage->read_count; k++) {
+      int from = 0;
+      while (from < i && g->member[from] != stage->reads[k].from) from++;
+      if (from == i) continue;
+      for (int d = 0; d < stage->reads[k].buffer->rank; d++) {
+        tn__interval own = read_range(&r, &stage->reads[k], d);
+        b->of[from][d] = b->needed[from] ? hull(b->of[from][d], own) : own;
+      }
+      b->needed[from] = true;
+    }
+  }
+}
+
+static int64_t size_of(tn__interval i) { return i.max - i.min + 1; }
+
+/* Boxes have one size, wherever the tile is: where they differ, the schedule takes the whole dimension, as here. */
+void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]) {
+  boxes here, there;
+  find_boxes(p, g, tile, 3, &here);
+  find_boxes(p, g, tile, 4, &there);
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    for (int d = 0; d < stage->buffer->rank; d++) {
+      int64_t whole = 1, size = size_of(here.of[i][d]);
+      tn__ir_as_int(stage->buffer->shape[d], &whole);
+      sizes[i][d] = !here.needed[i] || size != size_of(there.of[i][d]) || size > whole || size < 1 ? whole : size;
+    }
+  }
+}
+
+bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  if (last->extent[axis] == 1) return false;
+  for (int k = 0; k < last->read_count; k++) {
+    bool inside = false;
+    for (int i = 0; i < g->count - 1; i++) inside |= g->member[i] == last->reads[k].from;
+    for (int d = 0; d < last->reads[k].buffer->rank && inside; d++)
+      if (tn__expr_uses_var(last->reads[k].min[d], last->axis[axis]) ||
+          tn__expr_uses_var(last->reads[k].last[d], last->axis[axis]))
+        return true;
+  }
+  return false;
+}
+
+/* ---- cycles ------------------------------------------------------------------------------------------------------ */
+
+static double bytes_of(const tn__buffer *buffer) {
+  double bytes = (double)tn_dtype_size(buffer->dtype);
+  int64_t extent;
+  for (int d = 0; d < buffer->rank; d++)
+    bytes *= tn__ir_as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
+  return bytes;
+}
+
+/* Bytes a cycle of a tensor that is read or written as a whole, from where it has room. */
+static double rate_of(const tn__pipe *p, double bytes) {
+  const tn__machine *m = &p->target->cpu.machine;
+  if (bytes <= m->costs.fill * (double)p->cache_bytes) return m->core.l2_bytes;
+  if (bytes <= m->costs.shared_fill * (double)m->l3_bytes) return m->core.l3_bytes;
+  return m->core.memory_bytes;
+}
+
+/* What a tile of the member takes, without what comes from beyond L1. */
+static double tile_work(const tn__pipe *p, const tn__pipe_stage *stage, const int64_t *size) {
+  const tn__costs *costs = &p->target->cpu.machine.costs;
+  double points = 1, row = 1;
+  for (int d = 0; d < stage->buffer->rank; d++) {
+    points *= (double)size[d];
+    if (size[d] > 1) row = (double)size[d];
+  }
+  double rows = points / row, vectors = ceil(row / (double)stage->lanes);
+  return rows * (vectors * stage->terms * stage->cycles + costs->loop_entry) + costs->mispredicted;
+}
+
+/* Bytes of what the tile touches: members' parts, and of other tensors' as much as it reads. */
+static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*sizes)[TN__MAX_RANK], double *outside) {
+  double inside = 0;
+  *outside = 0;
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    ranges r;
+    tn__interval box[TN__MAX_RANK];
+    double bytes = (double)tn_dtype_size(stage->buffer->dtype);
+    for (int d = 0; d < stage->buffer->rank; d++) {
+      bytes *= (double)sizes[i][d];
+      box[d] = (tn__interval){0, sizes[i][d] - 1};
+    }
+    if (i < g->count - 1) inside += bytes;
+    if (i == g->count - 1) *outside += bytes;
+    ranges_of(stage, box, &r);
+    for (int k = 0; k < stage->read_count; k++) {
+      bool own = false;
+      for (int m = 0; m < i; m++) own |= g->member[m] == stage->reads[k].from;
+      if (own) continue;
+      double part = (double)tn_dtype_size(stage->reads[k].buffer->dtype);
+      for (int d = 0; d < stage->reads[k].buffer->rank; d++)
+        part *= (double)size_of(read_range(&r, &stage->reads[k], d));
+      double whole = bytes_of(stage->reads[k].buffer);
+      *outside += part < whole ? part : whole;
+    }
+  }
+  return inside + *outside;
+}
+
+/* Cycles for what comes from outside once, whatever the tiles are, and for what goes there. */
+static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
+  double written = bytes_of(p->stages[g->member[g->count - 1]].buffer), bytes = 2 * written;
+  const tn__buffer *seen[TN__PIPE_STAGES];
+  int count = 0;
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    for (int k = 0; k < stage->read_count; k++) {
+      bool known = false;
+      for (int m = 0; m < g->count; m++) known |= g->member[m] == stage->reads[k].from;
+      for (int n = 0; n < count; n++) known |= seen[n] == stage->reads[k].buffer;
+      if (known) continue;
+      if (count < TN__PIPE_STAGES) seen[count++] = stage->reads[k].buffer;
+      bytes += bytes_of(stage->reads[k].buffer);
+    }
+  }
+  return bytes / rate_of(p, bytes - written);
+}
+
+double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+  const tn__machine *machine = &p->target->cpu.machine;
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK];
+  double tiles = 1, work = 0, outside;
+  for (int a = 0; a < last->spatial; a++) tiles *= ceil((double)last->extent[a] / (double)tile[a]);
+  if (g->count > 1 && tiles == 1) return INFINITY; /* there is no loop to compute the others in */
+  tn__pipe_boxes(p, g, tile, sizes);
+  for (int i = 0; i < g->count; i++) work += tile_work(p, &p->stages[g->member[i]], sizes[i]);
+  /* Each stage of a group is done for all of a tile before the next one begins. */
+  double touched = tile_bytes(p, g, sizes, &outside), unhidden = machine->costs.unhidden, near = 0;
+  if (g->count > 1 && touched > machine->costs.fill * (double)machine->l1_bytes)
+    near = 2 * touched / rate_of(p, touched);
+  if (touched > machine->costs.fill * (double)p->cache_bytes) unhidden = TN__RULE_PIPE_UNHIDDEN;
+  /* What tiles share with their neighbours comes again, from the next cache. */
+  double far = traffic(p, g), again = g->count > 1 ? tiles * outside / machine->core.l3_bytes : 0;
+  double inner = tiles * (work > near ? work + unhidden * near : near + unhidden * work);
+  double outer = far > again ? far : again;
+  return inner > outer ? inner + TN__RULE_PIPE_UNHIDDEN * outer : outer + TN__RULE_PIPE_UNHIDDEN * inner;
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out) {
+  static const int64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128}, columns[] = {64, 128, 256, 512, 1024};
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int inner = last->spatial - 1, outer, count = 0, places = 0;
+  while (inner > 0 && !tn__pipe_is_tiled(p, g, inner)) inner--;
+  for (outer = inner - 1; outer > 0 && !tn__pipe_is_tiled(p, g, outer);) outer--;
+  if (axis == inner && tn__pipe_is_tiled(p, g, axis)) {
+    for (int i = 0; i < (int)(sizeof columns / sizeof *columns); i++)
+      if (columns[i] < last->extent[axis]) out[count++] = columns[i];
+  } else if (axis == outer && tn__pipe_is_tiled(p, g, axis)) {
+    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++)
+      if (rows[i] < last->extent[axis]) out[count++] = rows[i];
+  } else if (tn__pipe_is_tiled(p, g, axis)) {
+    for (int a = axis + 1; a < last->spatial; a++) places += tn__pipe_is_tiled(p, g, a);
+    out[count++] = 1;
+    if (places == 2 && last->extent[axis] > 8) out[count++] = 8;
+    if (places == 2 && last->extent[axis] <= 8) out[count++] = last->extent[axis];
+    return count;
+  }
+  out[count++] = last->extent[axis];
+  return count;
+}
+
+void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int64_t sizes[TN__PIPE_AXES][16], tile[TN__PIPE_AXES];
+  int counts[TN__PIPE_AXES], at[TN__PIPE_AXES] = {0};
+  g->cycles = INFINITY;
+  for (int a = 0; a < last->axis_count; a++) {
+    g->tile[a] = tile[a] = sizes[a][0] = last->extent[a];
+    counts[a] = g->count > 1 && a < last->spatial ? tn__pipe_sizes(p, g, a, sizes[a]) : 1;
+  }
+  for (bool more = true; more;) {
+    for (int a = 0; a < last->spatial; a++) tile[a] = sizes[a][at[a]];
+    double cycles = tn__pipe_cycles(p, g, tile);
+    if (cycles < g->cycles) {
+      g->cycles = cycles;
+      for (int a = 0; a < last->spatial; a++) g->tile[a] = tile[a];
+    }
+    more = false;
+    for (int a = 0; a < last->spatial && !more; a++) {
+      more = ++at[a] < counts[a];
+      if (!more) at[a] = 0;
+    }
+  }
+}
