@@ -17,15 +17,40 @@ int64_t tn__sched_divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var) 
   return d.value;
 }
 
-/* Bounds of one dimension; *extent is NULL when they are not known. */
+/* Variables that indices depend on: those of loops, and one for each remainder that moves with them. */
+typedef struct moving {
+  const tn__var *var[2 * TN__MAX_LOOPS];
+  int count, loops;
+} moving;
+
+static const tn__expr *remainder_as_var(tn__ir *ir, const tn__expr *e, void *user) {
+  moving *m = user;
+  bool moves = false;
+  if (e->kind != TN__EXPR_MOD || e->dtype != TN_I64 || !tn__ir_is_int(e->args[1]) || e->args[1]->value.i <= 0 ||
+      m->count == 2 * TN__MAX_LOOPS)
+    return NULL;
+  for (int i = 0; i < m->loops; i++) moves |= tn__expr_uses_var(e->args[0], m->var[i]);
+  if (!moves) return NULL;
+  m->var[m->count] = tn__var_create(ir, "remainder", TN_I64, tn__ir_index(ir, 0), e->args[1]);
+  return m->var[m->count++]->self;
+}
+
+/* Bounds of one dimension; *extent is NULL when they are not known. A remainder may be anything, whatever else the
+ * index has of the same variables: what is covered may be a little more than what is read. */
 static void hull_of(tn__schedule *s, const tn__expr *first, const tn__expr *size, const tn__var *const *vars, int count,
                     const tn__expr **min, const tn__expr **extent) {
   tn__ir *ir = s->ir;
+  moving m = {.count = count, .loops = count};
+  for (int i = 0; i < count; i++) m.var[i] = vars[i];
   const tn__expr *last = tn__ir_add_i(ir, tn__ir_add(ir, first, size), -1), *low, *unused, *high;
   *min = first;
   *extent = NULL;
-  if (!tn__ir_bounds_over(ir, first, vars, count, &low, &unused) ||
-      !tn__ir_bounds_over(ir, last, vars, count, &unused, &high))
+  if (count > 0) {
+    first = tn__expr_rewrite(ir, first, remainder_as_var, &m);
+    last = tn__expr_rewrite(ir, last, remainder_as_var, &m);
+  }
+  if (!tn__ir_bounds_over(ir, first, m.var, m.count, &low, &unused) ||
+      !tn__ir_bounds_over(ir, last, m.var, m.count, &unused, &high))
     return;
   *min = low;
   *extent = tn__ir_add_i(ir, tn__ir_sub(ir, high, low), 1);

@@ -15,31 +15,11 @@ typedef struct body_cost {
   bool floats;
 } body_cost;
 
-/* How far the value moves when the variable makes one step, away from borders: NAN when that is no number. */
-static double slope_of(const tn__expr *e, const tn__var *var) {
-  if (!tn__expr_uses_var(e, var)) return 0;
-  switch (e->kind) {
-    case TN__EXPR_VAR: return 1;
-    case TN__EXPR_ADD: return slope_of(e->args[0], var) + slope_of(e->args[1], var);
-    case TN__EXPR_SUB: return slope_of(e->args[0], var) - slope_of(e->args[1], var);
-    case TN__EXPR_MUL:
-      if (tn__ir_is_int(e->args[1])) return slope_of(e->args[0], var) * (double)e->args[1]->value.i;
-      return tn__ir_is_int(e->args[0]) ? slope_of(e->args[1], var) * (double)e->args[0]->value.i : NAN;
-    case TN__EXPR_DIV: return tn__ir_is_int(e->args[1]) ? slope_of(e->args[0], var) / (double)e->args[1]->value.i : NAN;
-    case TN__EXPR_MIN: /* a clamp stands still at its ends only */
-    case TN__EXPR_MAX: {
-      double a = slope_of(e->args[0], var), b = slope_of(e->args[1], var);
-      return fabs(a) > fabs(b) ? a : b;
-    }
-    default: return NAN;
-  }
-}
-
 static void add_load(body_cost *c, const tn__expr *e) {
   double slope = 0;
   if (c->along == NULL || !tn__expr_uses_var(e, c->along)) return; /* one element for all: before the loop */
   for (int d = 0; d < e->arg_count; d++) {
-    double own = slope_of(e->args[d], c->along);
+    double own = tn__rule_slope(e->args[d], c->along);
     slope = d < e->arg_count - 1 && own != 0 ? NAN : own;
     if (isnan(slope)) break;
   }

@@ -5,6 +5,7 @@
  * convolution). Vectors run across the results, with accumulators in registers. */
 #include "schedule/rules/reduce.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -77,17 +78,27 @@ typedef struct strides {
 /* Terms in a row that are not worth a vector. */
 #define SHORT_ROW 8
 
+/* Elements between neighbours along the variable, away from where clamps hold an index; INT64_MAX: no number. */
+static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *var) {
+  const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, e->args, e->arg_count);
+  int64_t stride, size, row = 1;
+  double all = 0;
+  if (var == NULL || !tn__expr_uses_var(flat, var)) return 0;
+  if (tn__ir_stride_in(c->s->ir, flat, var, &stride)) return stride;
+  for (int d = e->arg_count - 1; d >= 0; d--) {
+    all += (double)row * tn__rule_slope(e->args[d], var);
+    if (!tn__ir_as_int(e->value.buffer->shape[d], &size)) size = TN__OPEN_EXTENT;
+    row = tn__ir_bound_mul(row, size);
+  }
+  return isnan(all) || all != floor(all) ? INT64_MAX : (int64_t)all;
+}
+
 static void count_strides(const tn__expr *e, void *user) {
   strides *c = user;
   if (e->kind != TN__EXPR_LOAD) return;
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
-  const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, e->args, e->arg_count);
-  int64_t across = 0, along = 0, terms;
-  if (c->across != NULL && tn__expr_uses_var(flat, c->across) && !tn__ir_stride_in(c->s->ir, flat, c->across, &across))
-    across = INT64_MAX;
-  if (c->along != NULL && tn__expr_uses_var(flat, c->along) && !tn__ir_stride_in(c->s->ir, flat, c->along, &along))
-    along = INT64_MAX;
+  int64_t across = stride_along(c, e, c->across), along = stride_along(c, e, c->along), terms;
   bool strided = across > 1 && across <= MOST_APART && c->along != NULL && tn__ir_as_int(c->along->extent, &terms) &&
                  terms < SHORT_ROW;
   c->strided = c->strided || strided;

@@ -52,6 +52,26 @@ int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value) {
   return cost;
 }
 
+double tn__rule_slope(const tn__expr *e, const tn__var *var) {
+  if (!tn__expr_uses_var(e, var)) return 0;
+  switch (e->kind) {
+    case TN__EXPR_VAR: return 1;
+    case TN__EXPR_ADD: return tn__rule_slope(e->args[0], var) + tn__rule_slope(e->args[1], var);
+    case TN__EXPR_SUB: return tn__rule_slope(e->args[0], var) - tn__rule_slope(e->args[1], var);
+    case TN__EXPR_MUL:
+      if (tn__ir_is_int(e->args[1])) return tn__rule_slope(e->args[0], var) * (double)e->args[1]->value.i;
+      return tn__ir_is_int(e->args[0]) ? tn__rule_slope(e->args[1], var) * (double)e->args[0]->value.i : NAN;
+    case TN__EXPR_DIV:
+      return tn__ir_is_int(e->args[1]) ? tn__rule_slope(e->args[0], var) / (double)e->args[1]->value.i : NAN;
+    case TN__EXPR_MIN: /* a clamp stands still at its ends only */
+    case TN__EXPR_MAX: {
+      double a = tn__rule_slope(e->args[0], var), b = tn__rule_slope(e->args[1], var);
+      return fabs(a) > fabs(b) ? a : b;
+    }
+    default: return NAN;
+  }
+}
+
 bool tn__rule_is_large(const tn__te *te) {
   tn__ir *ir = tn__te_ir(te);
   double work = 0;
