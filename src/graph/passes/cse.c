@@ -32,8 +32,8 @@ static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node,
   *bucket = e;
 }
 
-/* The first entry of a chain that has the hash. Each is a step of work: what is compared must not grow with the square of
- * the graph. */
+/* The first entry of a chain that has the hash. Each is a step of work: what is compared must not grow with the
+ * square of the graph. */
 static const entry *with_hash(tn__arena *arena, const entry *e, uint64_t hash) {
   while (e != NULL && e->hash != hash) e = e->next;
   tn__work_step(arena, e != NULL);

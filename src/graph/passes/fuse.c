@@ -156,9 +156,9 @@ static bool is_target(int k, const int *targets, int count) {
   return false;
 }
 
-/* What would become one kernel: a node and the kernels that it is to be in. It may not when it then depended on itself:
- * when something leads from one of these kernels to the node, or to one of these again, by way of another kernel or of a
- * symbol that is read from memory. */
+/* What would become one kernel: a node and the kernels that it is to be in. It may not when it then depended on
+ * itself: when something leads from one of these kernels to the node, or to one of these again, by way of another
+ * kernel or of a symbol that is read from memory. */
 typedef struct joint {
   int node;
   const int *targets;
