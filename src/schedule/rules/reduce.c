@@ -419,11 +419,12 @@ static const char *factor(tn__schedule *s, const char *name, int64_t vectors, in
   return around;
 }
 
-void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors) {
+const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
+                                  int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
   const char *loop = tn__reduce_last_loop(s, name);
-  if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return;
-  if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return;
+  if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return NULL;
+  if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return NULL;
   int64_t widest = 1, extent = tn__rule_loop_extent(s, loop);
   for (int w = 0; w < block->block.write_count; w++) {
     int64_t bytes = (int64_t)tn_dtype_size(block->block.writes[w].buffer->dtype);
@@ -431,13 +432,16 @@ void tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule
   }
   int64_t lanes = options->vector_bytes / widest;
   while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
-  if (lanes < 4 || (extent >= 0 && extent < lanes)) return;
-  while (vectors > 1 && (block->block.write_count != 1 || (extent >= 0 && extent < vectors * lanes))) vectors /= 2;
-  factor(s, name, vectors, lanes);
+  if (lanes < 4 || (extent >= 0 && extent < lanes)) return NULL;
+  if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
+  while (vectors > 1 && extent >= 0 && extent < vectors * lanes) vectors /= 2;
+  const char *turns = factor(s, name, vectors, lanes);
   /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
   if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
   for (int64_t half = lanes / 2; half > 1; half /= 2) tn__sched_unroll(s, factor(s, name, 1, half));
   tn__sched_unroll(s, tn__reduce_last_loop(s, name));
+  bool few = extent > vectors * lanes && extent <= TN__RULE_CHAINS * lanes && extent % (vectors * lanes) == 0;
+  return few ? turns : NULL;
 }
 
 void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer) {

@@ -152,10 +152,12 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (tn__sched_find(s, stage->name, true) == NULL) continue;
-    if (stage->kind == TN__TE_REDUCE)
-      tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
-    else
+    if (stage->kind == TN__TE_REDUCE) {
+      const char *turns = tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
+      if (turns != NULL) tn__sched_unroll(s, turns);
+    } else {
       tn__rule_vectorize_map(s, stage->name, rows, options);
+    }
   }
   if (values[STREAM]) tn__rule_stream(s, anchor);
   for (int i = 1; i < rows; i++) {

@@ -21,8 +21,10 @@ int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
  * transposed in registers. Loop number `contiguous` runs along what the source has contiguous (transpose.c). */
 void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options);
 
-/* Reduces along the last loop in `vectors` vectors of partial results, where its length allows (reduce.c). */
-void tn__rule_reduce_along(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
+/* Reduces along the last loop in `vectors` vectors of partial results, where its length allows. Returns the loop over
+ * these where it has so few turns that they may be written out; NULL otherwise (reduce.c). */
+const char *tn__rule_reduce_along(tn__schedule *s, const char *block, const tn__schedule_options *options,
+                                  int64_t vectors);
 /* Reduces in `vectors` vectors of neighbouring results, where their number allows. True when the only map that reads
  * the results has become part of the nest (reduce.c). */
 bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vectors);
