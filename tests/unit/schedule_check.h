@@ -487,6 +487,19 @@ static inline tn__te *open_triangular(tn__ir *ir) { return meeting_of(ir, TRIANG
 static inline tn__te *complex_product(tn__ir *ir) { return meeting_of(ir, COMPLEX, 23); }
 static inline tn__te *scaled_product(tn__ir *ir) { return meeting_of(ir, SCALED, 23); }
 
+/* How the weights of a 3 x 3 convolution change, channels first: what is contiguous has three steps, so that vectors
+ * run along the channels of a copy. */
+static inline tn__te *weight_gradient(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "weight_gradient");
+  const int64_t high = 5, wide = 7, in = 9, out = 13;
+  const tn__buffer *x = input(te, "X", 3, in, high + 2, wide + 2), *dy = input(te, "dY", 3, out, high, wide);
+  tn__te_axes w = axes_of(te, "w", 4, (int64_t[]){out, in, 3, 3}), k = axes_of(te, "k", 2, (int64_t[]){high, wide});
+  const tn__expr *i = tn__ir_add(ir, k.index[0], w.index[2]), *j = tn__ir_add(ir, k.index[1], w.index[3]);
+  const tn__expr *image = at(ir, x, 3, w.index[1], i, j), *change = at(ir, dy, 3, w.index[0], k.index[0], k.index[1]);
+  tn__te_output(te, tn__te_reduce(te, "dW", &w, &k, TN__TE_SUM, tn__ir_mul(ir, image, change)));
+  return te;
+}
+
 typedef tn__te *(*declaration)(tn__ir *ir);
 /* A depthwise convolution, channels last, as wide as its margin allows. */
 typedef struct depthwise_shape {
@@ -604,7 +617,8 @@ static const declaration declarations[] = {product,
                                            triangular,
                                            open_triangular,
                                            complex_product,
-                                           scaled_product};
+                                           scaled_product,
+                                           weight_gradient};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

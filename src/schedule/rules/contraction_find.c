@@ -123,6 +123,12 @@ static bool try_column(tn__contraction *c, const tn__expr *left, const tn__expr 
   return !depthwise || row_axis(c, c->sum->axes.count) >= 0;
 }
 
+/* Has the axis less than half a vector's steps? */
+static bool is_narrow(const tn__contraction *c, int axis) {
+  int64_t extent, lanes = c->options->vector_bytes / (int64_t)tn_dtype_size(c->sum->tensors[0]->dtype);
+  return tn__ir_as_int(c->sum->axes.var[axis]->extent, &extent) && 2 * extent < lanes;
+}
+
 /* The load that alone is on this side of a general term; NULL when there are more, or the tensor is on both. */
 static const tn__expr *only_load(const tn__contraction *c, bool right) {
   const tn__var *column = c->sum->axes.var[c->column];
@@ -165,14 +171,16 @@ static bool find_column(tn__contraction *c) {
       !tn__ir_is_int_value(axes->var[c->known_column]->extent, 1) &&
       try_column(c, operands[c->known_left], operands[1 - c->known_left], c->known_column, c->known_depthwise))
     return true;
-  for (int depthwise = 0; depthwise < 2; depthwise++)
+  for (int pass = 0; pass < 4; pass++) { /* narrow axes last; depthwise behind others */
+    bool narrow = pass / 2 != 0, depthwise = pass % 2 != 0;
     for (int a = axes->count - 1; a >= 0; a--)
       for (int o = 0; o < 2; o++) {
         if (operands[o] == NULL || tn__ir_is_int_value(axes->var[a]->extent, 1)) continue;
-        if (!try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
+        if (is_narrow(c, a) != narrow || !try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
         c->known_left = o;
         return true;
       }
+  }
   return false;
 }
 
@@ -261,8 +269,8 @@ static void turn_term(tn__contraction *c) {
 }
 
 /* A product such as Q * K^T reads both operands along the reduction. The one whose column axis is last in the result is
- * copied with that axis innermost, once, before the product. */
-static void transpose_operand(tn__contraction *c) {
+ * copied with that axis innermost, once, before the product: along a `wide` axis only, if so. Was there one? */
+static bool transpose_operand(tn__contraction *c, bool wide) {
   const tn__te_axes *axes = &c->sum->axes;
   const tn__expr *operands[2];
   find_operands(c, operands);
@@ -271,15 +279,16 @@ static void transpose_operand(tn__contraction *c) {
       const tn__expr *right = operands[1 - o], *left = operands[o];
       if (left == NULL || right == NULL) continue;
       if (tn__expr_uses_var(left, axes->var[a]) || tn__ir_is_int_value(axes->var[a]->extent, 1)) continue;
-      if (!has_rows(c, left, right)) continue;
+      if (!has_rows(c, left, right) || (wide && is_narrow(c, a))) continue;
       int last = dimension_of(right, axes->var[a]);
       const tn__expr *turned = last < 0 ? NULL : turn_operand(c, right, last);
       if (turned == NULL) continue;
       c->right = turned; /* the roles, in terms of the copy */
       c->left = left;
       c->column = a;
-      return;
+      return true;
     }
+  return false;
 }
 
 /* ---- producers and epilogue -------------------------------------------------------------------------------------- */
@@ -402,11 +411,12 @@ void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
   *seen = *c->sum;
   c->sum = seen;
   see_sum(c, seen);
-  if (find_roles(c)) return;
+  bool found = find_roles(c);
+  if (found && (c->general || !is_narrow(c, c->column))) return;
   if (c->general)
     turn_term(c);
-  else
-    transpose_operand(c);
+  else if (!transpose_operand(c, found) && found)
+    return;
   see_sum(c, seen);
   if (!find_roles(c)) tn__sched_refuse(c->s, "contraction: no axis carries vectors");
 }
