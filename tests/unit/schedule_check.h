@@ -500,6 +500,22 @@ static inline tn__te *weight_gradient(tn__ir *ir) {
   return te;
 }
 
+/* Products whose operands have the batch behind, and whose result has it in front or in the middle. */
+static inline tn__te *batch_behind_of(tn__ir *ir, int batch_at) {
+  tn__te *te = tn__te_create(ir, "batch_behind");
+  const int64_t batch = 5, m = 11, n = 21, depth = 6;
+  const tn__buffer *a = input(te, "A", 3, depth, m, batch), *b = input(te, "B", 3, depth, n, batch);
+  const int64_t in_front[] = {batch, n, m}, in_middle[] = {m, batch, n};
+  tn__te_axes x = axes_of(te, "i", 3, batch_at == 0 ? in_front : in_middle), k = axes_of(te, "k", 1, &depth);
+  const tn__expr *one = x.index[batch_at], *row = x.index[batch_at == 0 ? 2 : 0],
+                 *column = x.index[batch_at == 0 ? 1 : 2];
+  const tn__expr *term = tn__ir_mul(ir, at(ir, a, 3, k.index[0], row, one), at(ir, b, 3, k.index[0], column, one));
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &k, TN__TE_SUM, term));
+  return te;
+}
+static inline tn__te *batch_behind(tn__ir *ir) { return batch_behind_of(ir, 0); }
+static inline tn__te *batch_in_middle(tn__ir *ir) { return batch_behind_of(ir, 1); }
+
 typedef tn__te *(*declaration)(tn__ir *ir);
 /* A depthwise convolution, channels last, as wide as its margin allows. */
 typedef struct depthwise_shape {
@@ -618,7 +634,9 @@ static const declaration declarations[] = {product,
                                            open_triangular,
                                            complex_product,
                                            scaled_product,
-                                           weight_gradient};
+                                           weight_gradient,
+                                           batch_behind,
+                                           batch_in_middle};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

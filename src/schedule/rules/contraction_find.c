@@ -162,7 +162,15 @@ static bool find_column_of_term(tn__contraction *c) {
   return false;
 }
 
-static bool find_column(tn__contraction *c) {
+/* Do neighbours along the axis lie side by side in the sum? */
+static bool is_last(const tn__te_axes *axes, int axis) {
+  for (int a = axis + 1; a < axes->count; a++)
+    if (!tn__ir_is_int_value(axes->var[a]->extent, 1)) return false;
+  return true;
+}
+
+/* `scatters`: both operands may be read in vectors along an axis that the sum is scattered along. */
+static bool find_column(tn__contraction *c, bool scatters) {
   const tn__expr *operands[2];
   if (c->general) return find_column_of_term(c);
   find_operands(c, operands);
@@ -176,7 +184,8 @@ static bool find_column(tn__contraction *c) {
     for (int a = axes->count - 1; a >= 0; a--)
       for (int o = 0; o < 2; o++) {
         if (operands[o] == NULL || tn__ir_is_int_value(axes->var[a]->extent, 1)) continue;
-        if (is_narrow(c, a) != narrow || !try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
+        if (is_narrow(c, a) != narrow || (depthwise && !scatters && !is_last(axes, a))) continue;
+        if (!try_column(c, operands[o], operands[1 - o], a, depthwise)) continue;
         c->known_left = o;
         return true;
       }
@@ -185,10 +194,10 @@ static bool find_column(tn__contraction *c) {
 }
 
 /* Finds the operands' roles and the axes; false when no spatial axis can carry vectors. */
-static bool find_roles(tn__contraction *c) {
+static bool find_roles(tn__contraction *c, bool scatters) {
   const tn__te_axes *axes = &c->sum->axes;
   c->column = -1;
-  if (!find_column(c)) return false;
+  if (!find_column(c, scatters)) return false;
   c->row = row_axis(c, axes->count);
   c->panel = c->right == NULL ? 0 : packed_width(c->ir, c->right, axes->var[c->column]);
   if (!tn__ir_as_int(axes->var[c->column]->extent, &c->columns)) c->columns = -1;
@@ -289,6 +298,24 @@ static bool transpose_operand(tn__contraction *c, bool wide) {
       return true;
     }
   return false;
+}
+
+/* A left operand that lies along neither its rows nor the reduction, but along an axis outside of the tiles, brings a
+ * cache line for each of its elements: it is copied once with its rows innermost. Was it? */
+static bool turn_left(tn__contraction *c) {
+  if (c->general || c->depthwise || c->group > 0 || c->row < 0 || c->left == NULL || c->right == NULL) return false;
+  const tn__expr *flat = flat_index(c->ir, c->left);
+  int64_t stride;
+  bool outside = false;
+  for (int a = 0; a < c->sum->axes.count; a++)
+    outside |= a != c->row && !tn__ir_is_int_value(c->sum->axes.var[a]->extent, 1) &&
+               uses(c->left, c->sum->axes.var[a]) && is_contiguous(c->ir, c->left, c->sum->axes.var[a]);
+  for (int a = 0; a < c->sum->reduce_axes.count; a++)
+    if (tn__ir_stride_in(c->ir, flat, c->sum->reduce_axes.var[a], &stride) && stride == 1) return false;
+  int last = dimension_of(c->left, c->sum->axes.var[c->row]);
+  if (!outside || last < 0 || is_contiguous(c->ir, c->left, c->sum->axes.var[c->row])) return false;
+  if (c->left->value.buffer == c->right->value.buffer || !has_rows(c, c->right, c->left)) return false;
+  return turn_operand(c, c->left, last) != NULL;
 }
 
 /* ---- producers and epilogue -------------------------------------------------------------------------------------- */
@@ -411,14 +438,18 @@ void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
   *seen = *c->sum;
   c->sum = seen;
   see_sum(c, seen);
-  bool found = find_roles(c);
-  if (found && (c->general || !is_narrow(c, c->column))) return;
-  if (c->general)
-    turn_term(c);
-  else if (!transpose_operand(c, found) && found)
-    return;
+  bool found = find_roles(c, false);
+  if (!found || (!c->general && is_narrow(c, c->column))) {
+    if (c->general)
+      turn_term(c);
+    else
+      transpose_operand(c, found);
+    see_sum(c, seen);
+    if (!find_roles(c, false) && !find_roles(c, true)) tn__sched_refuse(c->s, "contraction: no axis carries vectors");
+  }
+  if (!turn_left(c)) return;
   see_sum(c, seen);
-  if (!find_roles(c)) tn__sched_refuse(c->s, "contraction: no axis carries vectors");
+  if (!find_roles(c, false)) tn__sched_refuse(c->s, "contraction: the left operand was turned for nothing");
 }
 
 /* A tensor, or a constant where the stage's position is outside of it. */
