@@ -1,5 +1,6 @@
 /* What passes and fusion have to do grows with the graph and no faster, however many read one value. Work is counted,
- * in steps (base/arena.h), and never timed; a graph of twice as many nodes may take a little more than twice as many. */
+ * in steps (base/arena.h), and never timed; a graph of twice as many nodes may take a little more than twice as many
+ * of them. */
 #include "check.h"
 #include "graph/passes/passes.h"
 
