@@ -35,6 +35,13 @@ struct tn__graph {
   uint32_t next_node_id;
 };
 
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+/* A new value; the name becomes one that is unique. */
+tn__value *tn__value_create(tn__graph *graph, const char *name, tn_dtype dtype, int rank, const tn__expr *const *dims);
+/* Throws when a tensor of that type and shape is more than can be: `name` is its in messages. */
+void tn__value_check_size(const tn__graph *graph, const char *name, tn_dtype dtype, int rank,
+                          const tn__expr *const *dims);
+
 /* ---- for the reader of the text form ----------------------------------------------------------------------------- */
 /* Constants and results have names of the graph's choice: one that has this name already gives way, and gets that of
  * `value`. */

@@ -7,14 +7,13 @@
  *     output "y" = dot_general4
  *   } */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/base64.h"
 #include "base/utf8.h"
 #include "graph/internal.h"
 #include "graph/text.h"
-#include "ir/print.h"
+#include "graph/words.h"
 #include "ir/text.h"
 
 typedef struct printer {
@@ -65,110 +64,17 @@ static void print_name(const char *name, tn__strbuf *out) {
 
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
-static void print_expr(const printer *p, const tn__expr *e) {
-  if (p->exprs != NULL)
-    tn__printer_expr(p->exprs, e);
-  else
-    tn__expr_print_short(e, p->out);
-}
+static void print_expr(const printer *p, const tn__expr *e) { tn__g_print_expr(e, p->exprs, p->out); }
 
-static void print_type(const printer *p, const tn__value *value) {
-  static const char *const holds[] = {"", "sequence ", "optional ", "optional sequence "};
-  tn__strbuf_append(p->out, holds[value->holds]);
-  tn__strbuf_append(p->out, tn_dtype_name(value->dtype));
-  bool tensor = value->holds == TN__HOLDS_TENSOR, any = !tensor && value->item_rank == TN__ANY_RANK;
-  tn__strbuf_append(p->out, any ? "[*" : "[");
-  for (int i = 0; i < (tensor ? value->rank : value->item_rank); i++) {
-    if (i > 0) tn__strbuf_append(p->out, ", ");
-    if (!tensor || value->dims[i] == NULL)
-      tn__strbuf_char(p->out, '?');
-    else
-      print_expr(p, value->dims[i]);
-  }
-  tn__strbuf_char(p->out, ']');
-  if (value->held == NULL) return;
-  tn__strbuf_append(p->out, " of ");
-  if (value->held->dtype != value->dtype) tn__strbuf_append(p->out, tn_dtype_name(value->held->dtype));
-  tn__strbuf_char(p->out, '[');
-  for (int i = 0; i < value->held->rank; i++) {
-    if (i > 0) tn__strbuf_append(p->out, ", ");
-    print_expr(p, value->held->dims[i]);
-  }
-  tn__strbuf_append(p->out, "] in {");
-  tn__layout_print(&value->held->layout, p->out);
-  tn__strbuf_char(p->out, '}');
-}
-
-static const char *take_text(const tn__graph *graph, tn__strbuf *buf) {
-  tn_status *status = tn__strbuf_status(buf);
-  if (status != NULL) {
-    tn__strbuf_release(buf);
-    tn__throw(graph->arena->escape, status);
-  }
-  const char *text = tn__arena_strdup(graph->arena, tn__strbuf_text(buf));
-  tn__strbuf_release(buf);
-  return text;
-}
-
-const char *tn__value_type_text(const tn__graph *graph, const tn__value *value) {
-  tn__strbuf buf;
-  tn__strbuf_init(&buf, graph->arena->allocator);
-  print_type(&(printer){.graph = graph, .out = &buf}, value);
-  return take_text(graph, &buf);
-}
-
-const char *tn__g_expr_text(const tn__graph *graph, const tn__expr *e) {
-  tn__strbuf buf;
-  tn__strbuf_init(&buf, graph->arena->allocator);
-  tn__expr_print_short(e, &buf);
-  return take_text(graph, &buf);
-}
-
-/* ---- texts of checks --------------------------------------------------------------------------------------------- */
-
-/* A size in a text is its number in graph->sizes between two of these. */
-enum { SIZE_MARK = 1 };
-
-const char *tn__g_size_mark(tn__graph *graph, const tn__expr *e) {
-  tn__vec_push(graph->arena, &graph->sizes, e);
-  return tn__arena_printf(graph->arena, "%c%d%c", SIZE_MARK, graph->sizes.count - 1, SIZE_MARK);
-}
-
-const char *tn__g_size_text(tn__graph *graph, const tn__expr *e) {
-  if (tn__ir_is_int(e)) return tn__g_expr_text(graph, e);
-  const tn__symbol *symbol = e->kind == TN__EXPR_VAR ? tn__graph_symbol_of(graph, e->value.var->id) : NULL;
-  bool named = e->kind == TN__EXPR_VAR && (symbol == NULL || symbol->source == TN__SYMBOL_INPUT_DIM);
-  const char *name = named ? e->value.var->name : ""; /* that of an operand's element says nothing to people */
-  return tn__arena_printf(graph->arena, "%s%s%s", name, name[0] == '\0' ? "" : " = ", tn__g_size_mark(graph, e));
-}
-
-/* The size that stands at `*at`, which moves behind it; NULL when none does. */
-static const tn__expr *size_at(const tn__graph *graph, const char **at) {
-  char *end = NULL;
-  long index = **at == SIZE_MARK ? strtol(*at + 1, &end, 10) : -1;
-  if (index < 0 || index >= graph->sizes.count || *end != SIZE_MARK) return NULL;
-  *at = end + 1;
-  return graph->sizes.data[index];
-}
-
-void tn__graph_check_text(const tn__graph *graph, const tn__check_at_run *check,
-                          void (*put)(void *user, const tn__expr *size, tn__strbuf *out), void *user, tn__strbuf *out) {
-  for (const char *at = check->text; *at != '\0';) {
-    const tn__expr *size = size_at(graph, &at);
-    if (size == NULL)
-      tn__strbuf_char(out, *at++);
-    else if (put == NULL)
-      tn__expr_print_short(size, out);
-    else
-      put(user, size, out);
-  }
-}
+static void print_type(const printer *p, const tn__value *value) { tn__value_print_type(value, p->exprs, p->out); }
 
 static void print_origin(const char *origin, tn__strbuf *out) {
   if (origin == NULL) return;
   tn__strbuf_append(out, " from ");
   print_string(origin, out);
 }
+
+/* ---- checks ----------------------------------------------------------------------------------------------------- */
 
 /* check n == m, "dimension 1 is ", n, " and must be ", m */
 static void print_check(const printer *p, const tn__check_at_run *check) {
@@ -177,7 +83,7 @@ static void print_check(const printer *p, const tn__check_at_run *check) {
   const char *at = check->text, *begin = at;
   do {
     const char *end = at;
-    const tn__expr *size = size_at(p->graph, &at);
+    const tn__expr *size = tn__g_size_at(p->graph, &at);
     if (size == NULL && *at != '\0') {
       at++;
       continue;

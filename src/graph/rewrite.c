@@ -13,18 +13,6 @@ void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *
   tn__vec_push(graph->arena, &value->readers, place);
 }
 
-void tn__graph_set_output(tn__graph *graph, int index, tn__value *value) {
-  if (graph->outputs.data[index].value == value) return;
-  graph->outputs.data[index].value = value;
-  tn__vec_push(graph->arena, &value->results, index);
-}
-
-void tn__symbol_set_value(tn__graph *graph, tn__symbol *symbol, tn__value *value) {
-  if (symbol->value == value) return;
-  symbol->value = value;
-  tn__vec_push(graph->arena, &value->symbols, symbol);
-}
-
 void tn__graph_move_symbols(tn__graph *graph, tn__value *from, tn__value *to) {
   if (from == to) return;
   tn__work_step(graph->arena, (uint64_t)from->symbols.count);
