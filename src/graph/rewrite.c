@@ -130,6 +130,29 @@ static void substitute_extent(tn__graph *graph, const substitution *s, tn__exten
   if (extent->valid != NULL) extent->valid = tn__ir_substitute(graph->ir, extent->valid, s->vars, s->values, s->count);
 }
 
+/* In all of a graph, and in the bodies of its composites, which are over the same symbols. */
+static void substitute_graph(tn__graph *graph, const substitution *s) {
+  for (int i = 0; i < graph->values.count; i++) {
+    tn__value *value = graph->values.data[i];
+    value->dims = substitute_all(graph, s, value->dims, value->rank);
+    if (value->held != NULL) {
+      tn__held held = *value->held;
+      held.dims = substitute_all(graph, s, held.dims, held.rank);
+      tn__value_hold(graph, value, &held);
+    }
+    int count = tn__g_element_count(value->rank, value->dims);
+    if (value->elements != NULL) value->elements = count < 0 ? NULL : substitute_all(graph, s, value->elements, count);
+    substitute_extent(graph, s, &value->extent);
+  }
+  for (int i = 0; i < graph->outputs.count; i++) substitute_extent(graph, s, &graph->outputs.data[i].extent);
+  for (int i = 0; i < graph->nodes.count; i++) {
+    tn__node *node = graph->nodes.data[i];
+    substitute_attrs(graph, s, node);
+    if (tn__composite_body(node) != NULL) substitute_graph(node->graphs[0], s);
+  }
+  substitute_checks(graph, s);
+}
+
 /* One round; values may again read symbols that are known, so the caller repeats. */
 static bool resolve_symbols(tn__graph *graph) {
   substitution s = {TN__NEW_ARRAY(graph->arena, graph->symbols.count, const tn__var *),
@@ -147,21 +170,7 @@ static bool resolve_symbols(tn__graph *graph) {
   }
   graph->symbols.count = kept;
   if (s.count == 0) return false;
-  for (int i = 0; i < graph->values.count; i++) {
-    tn__value *value = graph->values.data[i];
-    value->dims = substitute_all(graph, &s, value->dims, value->rank);
-    if (value->held != NULL) {
-      tn__held held = *value->held;
-      held.dims = substitute_all(graph, &s, held.dims, held.rank);
-      tn__value_hold(graph, value, &held);
-    }
-    int count = tn__g_element_count(value->rank, value->dims);
-    if (value->elements != NULL) value->elements = count < 0 ? NULL : substitute_all(graph, &s, value->elements, count);
-    substitute_extent(graph, &s, &value->extent);
-  }
-  for (int i = 0; i < graph->outputs.count; i++) substitute_extent(graph, &s, &graph->outputs.data[i].extent);
-  for (int i = 0; i < graph->nodes.count; i++) substitute_attrs(graph, &s, graph->nodes.data[i]);
-  substitute_checks(graph, &s);
+  substitute_graph(graph, &s);
   return true;
 }
 

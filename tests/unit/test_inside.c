@@ -2,7 +2,7 @@
  * ones, with all dimensions open, is shown to be inside by the extents of the loops around it, by conditions, clamps
  * and what nodes have checked, whatever the data are. Those that need more than that stand in a list with their
  * reasons. */
-#include "graph/ops/composite.h"
+#include "graph/build/outline.h"
 #include "te/te.h"
 #include "unit/graph_check.h"
 
@@ -507,7 +507,28 @@ static void make_attention(tn__graph *g) {
   tn__value *values = tn__graph_input(g, "values", TN_F32, 3, dims);
   tn__value *result = tn__g_dot_general(g, weights, values, &zero, &zero, 1, &last, &first, 1, TN_F32);
   tn__node *nodes[] = {scores->producer, weights->producer, result->producer};
-  tn__graph_outline(g, "attention", nodes, 3);
+  tn__g_outline(g, "attention", nodes, 3);
+}
+/* Heads in the last dimension, of which two share keys and values. */
+static void make_grouped_attention(tn__graph *g) {
+  static const int64_t q[3] = {-1, -2, 24}, kv[3] = {-1, -3, 12}, mask[4] = {-1, 4, -2, -3};
+  const tn__attention_spec spec = {.q = floats(g, "q", 3, q),
+                                   .k = floats(g, "k", 3, kv),
+                                   .v = floats(g, "v", 3, kv),
+                                   .heads = 4,
+                                   .groups = 2,
+                                   .bias = floats(g, "b", 4, mask),
+                                   .visible = input_of(g, "m", TN_BOOL, 4, mask),
+                                   .cap = 20};
+  tn__value *stages[4];
+  const tn__value *whole = tn__g_attention(g, &spec, NULL), *parts = tn__g_attention(g, &spec, stages);
+  int composites = 0;
+  for (int i = 0; i < tn__graph_node_count(g); i++)
+    composites += tn__g_is_op(tn__graph_node_at(g, i), "attention") && !tn__graph_node_at(g, i)->dead;
+  assert_int_equal(composites, 1); /* others read what is in the second */
+  assert_int_equal(whole->rank, 3);
+  for (int i = 0; i < 3; i++) assert_ptr_equal(whole->dims[i], parts->dims[i]);
+  for (int i = 0; i < 4; i++) assert_int_equal(tn__g_dim_const(stages[i], 1), 4);
 }
 static void make_convolution(tn__graph *g) {
   const tn__expr *const *low = numbers(g, "l", 2), *const *high = numbers(g, "h", 2);
@@ -586,6 +607,7 @@ static const struct {
     {"cumulative", make_cumulative},
     {"dot_general", make_dot},
     {"attention", make_attention},
+    {"attention", make_grouped_attention},
     {"convolution", make_convolution},
     {"quantized_matmul quantized_convolution", make_quantized},
     {"winograd_input", make_winograd},

@@ -200,6 +200,21 @@ tn__value *tn__g_layer_norm_with_statistics(tn__graph *g, tn__value *a, const in
 tn__value *tn__g_rms_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                           tn__norm_scale scale);
 
+/* softmax(q k + bias) v, in f32 or f64 (build/attention.c). */
+typedef struct tn__attention_spec {
+  /* q [batch, heads, rows, size], k and v [batch, groups, keys, size]: each group of heads, neighbours of each other,
+   * shares keys and values. Or with heads in the last dimension: [batch, rows, heads * size]. The scale of the scores
+   * has gone into q. */
+  tn__value *q, *k, *v;
+  int64_t heads, groups; /* -1: only a run tells, and no operand has them in its last dimension */
+  tn__value *bias;       /* what is added to the scores, or bools: negative infinity where false; broadcast; or NULL */
+  tn__value *visible;    /* bools, broadcast: other keys have no weight, and a row without keys gives zeros; or NULL */
+  double cap;            /* scores become cap * tanh(scores / cap) before the bias; 0: they do not */
+} tn__attention_spec;
+/* One composite, with heads where q has them. `stages`: NULL, or gets the scores as they are, with the cap, with the bias,
+ * and the weights, all [batch, heads, rows, keys]: others then read them, and no composite is made. */
+tn__value *tn__g_attention(tn__graph *g, const tn__attention_spec *spec, tn__value **stages);
+
 /* ---- composites of quantised numbers (ops/quantized.c) ----------------------------------------------------------- */
 /* (x - zero) * scale, in the type of the scale; and x / scale (or x * scale when it `multiplies`) to the nearest
  * integer, plus zero, within the range of so many bits of a type of integers. Operands broadcast NumPy's way; zeros,

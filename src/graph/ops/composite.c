@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "graph/build/build.h"
+#include "graph/build/outline.h"
 #include "graph/internal.h"
-#include "graph/ops/composite.h"
 
 static tn__value *binary(tn__graph *g, const char *op, tn__value *a, tn__value *b) { return tn__g_binary(g, op, a, b); }
 
@@ -151,30 +151,8 @@ static void expand_rms_norm(tn__graph *g, const tn__node *node, tn__value *const
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Copies `node` into `graph`, where `map` (by id) has the values that its operands are. */
-static void copy_node(tn__graph *graph, const tn__node *node, tn__value **map) {
-  tn__value **inputs = TN__NEW_ARRAY(graph->arena, node->input_count, tn__value *);
-  for (int i = 0; i < node->input_count; i++) {
-    tn__value *own = node->inputs[i];
-    int64_t shape[TN__MAX_RANK];
-    if (own != NULL && own->data != NULL && map[own->id] == NULL && tn__g_shape_const(own, shape))
-      map[own->id] = tn__g_constant_value(graph, own->dtype, own->rank, shape, own->data, own->splat);
-    inputs[i] = own == NULL ? NULL : map[own->id];
-  }
-  tn__graph_set_origin(graph, node->origin);
-  const tn__node *copy = tn__node_create(graph, node->op, inputs, node->input_count, node->attrs, node->attr_count,
-                                         node->graphs, node->graph_count);
-  for (int i = 0; i < node->output_count; i++) map[node->outputs[i]->id] = copy->outputs[i];
-}
-
 static void expand_carried(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
-  const tn__graph *body = node->graphs[0];
-  const char *origin = g->origin;
-  tn__value **map = TN__NEW_ARRAY(g->arena, body->values.count, tn__value *);
-  for (int i = 0; i < node->input_count; i++) map[body->inputs.data[i]->id] = inputs[i];
-  for (int i = 0; i < body->nodes.count; i++) copy_node(g, body->nodes.data[i], map);
-  tn__graph_set_origin(g, origin);
-  for (int i = 0; i < body->outputs.count; i++) outputs[i] = map[body->outputs.data[i].value->id];
+  tn__g_copy_body(g, node->graphs[0], inputs, outputs);
 }
 
 static void infer_carried(tn__graph *graph, tn__node *node) {
@@ -197,36 +175,6 @@ static void infer_carried(tn__graph *graph, tn__node *node) {
   }
   const tn__value *result = body->outputs.data[0].value;
   tn__g_set_output(graph, node, 0, result->dtype, result->rank, result->dims, NULL);
-}
-
-/* One number, which kernels have in their code. */
-static bool is_number(const tn__value *v) {
-  bool one = v->data != NULL && v->dtype != TN_STRING;
-  for (int d = 0; one && !v->splat && d < v->rank; d++) one = tn__ir_is_int_value(v->dims[d], 1);
-  return one;
-}
-
-tn__node *tn__graph_outline(tn__graph *graph, const char *op, tn__node *const *nodes, int count) {
-  tn__graph *body = tn__graph_create(graph->ir, op);
-  tn__value **map = TN__NEW_ARRAY(graph->arena, graph->values.count, tn__value *);
-  TN__VEC(tn__value *) operands = {0};
-  for (int i = 0; i < count; i++) {
-    for (int j = 0; j < nodes[i]->input_count; j++) {
-      tn__value *own = nodes[i]->inputs[j];
-      if (own == NULL || map[own->id] != NULL || is_number(own)) continue;
-      const char *name = tn__arena_printf(graph->arena, "x%d", operands.count);
-      map[own->id] = tn__graph_input(body, name, own->dtype, own->rank, own->dims);
-      tn__vec_push(graph->arena, &operands, own);
-    }
-    copy_node(body, nodes[i], map);
-  }
-  const tn__value *result = nodes[count - 1]->outputs[0], *own = map[result->id];
-  bool same = body->symbols.count == 0 && own->dtype == result->dtype && own->rank == result->rank;
-  for (int d = 0; same && d < own->rank; d++) same = own->dims[d] == result->dims[d];
-  if (!same) return NULL; /* sizes that only the graph's own symbols can tell */
-  tn__graph_output(body, "y", map[result->id]);
-  tn__graph_set_origin(graph, nodes[count - 1]->origin);
-  return tn__node_create(graph, tn__op_find(op), operands.data, operands.count, NULL, 0, &body, 1);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

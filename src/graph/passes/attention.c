@@ -1,10 +1,11 @@
-/* attention: what fusion would make one kernel of, from the product of queries and keys to that of weights and values,
- * becomes one composite, whose body is these nodes; fusion then takes it as it is. In the body, weights that are
- * numbers times one number of their row, as those of a softmax are, are multiplied as they are, and the rows of the
- * result by that number: (e * r) V = (e V) * r. A row of the result has as many elements as a head has columns, a row
- * of weights as many as there are keys; and a pass over the weights is saved (Dao et al., "FlashAttention", 2022). Only
- * the body does so: outside of it softmax is one node, which would need a second result for the numbers of rows. */
-#include "graph/ops/composite.h"
+/* attention: what came as the composite of that name is finished, and what fusion would make one kernel of, from the
+ * product of queries and keys to that of weights and values, becomes one composite, whose body is these nodes; fusion
+ * then takes it as it is. In the body, weights that are numbers times one number of their row, as those of a softmax
+ * are, are multiplied as they are, and the rows of the result by that number: (e * r) V = (e V) * r. A row of the
+ * result has as many elements as a head has columns, a row of weights as many as there are keys; and a pass over the
+ * weights is saved (Dao et al., "FlashAttention", 2022). Only the body does so: outside of it softmax is one node,
+ * which would need a second result for the numbers of rows. */
+#include "graph/build/outline.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -64,10 +65,26 @@ static void scale_rows(tn__graph *body, const tn__optimize_options *options) {
   tn__graph_sweep(body);
 }
 
+/* Those that came as composites: their bodies are finished, or inlined after all when sizes have become known since. */
+static void finish_composites(tn__graph *graph, const tn__optimize_options *options) {
+  tn__rewriter rewriter;
+  tn__rewriter_init(&rewriter, graph, options);
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *node = tn__graph_node_at(graph, i);
+    if (node->dead || tn__composite_body(node) == NULL) continue;
+    if (tn__pass_stays_whole(node))
+      scale_rows(node->graphs[0], options);
+    else
+      tn__pass_put_body(&rewriter, node);
+  }
+  tn__graph_sweep(graph);
+}
+
 void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
   tn__rewriter rewriter;
   const char *origin = tn__graph_origin(graph);
   bool any = false;
+  finish_composites(graph, options);
   for (int i = 0; i < tn__graph_node_count(graph); i++)
     any |= tn__op_has(tn__graph_node_at(graph, i), TN__FACT_WEIGHTS);
   if (!any) return;
@@ -77,7 +94,7 @@ void tn__pass_attention(tn__graph *graph, const tn__optimize_options *options) {
     const tn__group *g = &found.items[i];
     tn__node *product = g->nodes[g->node_count - 1];
     int first = tn__graph_node_count(graph);
-    tn__node *whole = tn__graph_outline(graph, "attention", g->nodes, g->node_count);
+    tn__node *whole = tn__g_outline(graph, "attention", g->nodes, g->node_count);
     if (whole == NULL) continue;
     scale_rows(whole->graphs[0], options);
     tn__pass_put_in_place(&rewriter, product->outputs[0], whole->outputs[0]);

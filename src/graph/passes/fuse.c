@@ -590,6 +590,24 @@ static bool is_score_product(const tn__node *n) {
 
 static bool is_known(const tn__value *v, int dim) { return tn__g_dim_const(v, dim) >= 0; }
 
+/* Rows of scores and columns of a result that a kernel of both products can be made for. */
+bool tn__pass_suits_attention(const tn__node *scores, const tn__node *product) {
+  if (!is_score_product(scores) || !is_score_product(product)) return false;
+  const tn__value *weights = product->inputs[0];
+  int rank = weights->rank;
+  const tn__attr *contract = tn__node_attr(product, "rhs_contract"), *batch = tn__node_attr(product, "rhs_batch");
+  if (tn__node_attr(product, "lhs_contract")->ints[0] != rank - 1) return false;
+  if (!is_counting(tn__node_attr(product, "lhs_batch"), rank - 2)) return false;
+  for (int i = 0; i < batch->count; i++)
+    if (batch->ints[i] == rank - 1) return false;
+  if (contract->ints[0] == rank - 1) return false; /* values are read along their columns */
+  /* Any number of queries and keys may come, but the head's size decides about tiles. */
+  if (!is_known(scores->inputs[0], (int)tn__node_attr(scores, "lhs_contract")->ints[0])) return false;
+  if (!is_known(product->outputs[0], product->outputs[0]->rank - 1)) return false;
+  if (tn__g_dim_const(weights, rank - 1) > MOST_KEYS) return false;
+  return !is_known(weights, rank - 2) || tn__g_dim_const(weights, rank - 2) >= LEAST_ROWS;
+}
+
 /* One softmax along the last dimension, with maps around it. */
 static bool is_softmax(const fuser *f, const kernel *k, int rank) {
   bool found = false;
@@ -614,12 +632,6 @@ static void join_attention(fuser *f, int index) {
   const tn__value *weights = product->inputs[0];
   int rank = weights->rank, p = f->node_of_value[weights->id], rows = p < 0 ? -1 : f->kernel_of[p], first = -1;
   if (rows < 0 || f->kernels.data[rows].kind != KERNEL_ROW || !feeds_only(f, rows, index)) return;
-  if (tn__node_attr(product, "lhs_contract")->ints[0] != rank - 1) return;
-  if (!is_counting(tn__node_attr(product, "lhs_batch"), rank - 2)) return;
-  const tn__attr *contract = tn__node_attr(product, "rhs_contract"), *batch = tn__node_attr(product, "rhs_batch");
-  for (int i = 0; i < batch->count; i++)
-    if (batch->ints[i] == rank - 1) return;
-  if (contract->ints[0] == rank - 1) return; /* values are read along their columns */
   const kernel *softmax = &f->kernels.data[rows];
   if (!is_softmax(f, softmax, rank) || !same_shape(softmax->space, weights)) return;
   int producers[MAX_KERNEL_BUFFERS];
@@ -633,13 +645,8 @@ static void join_attention(fuser *f, int index) {
     }
   }
   const tn__node *scores = first < 0 || first == index ? NULL : product_in(f, first);
-  if (scores == NULL || f->kernels.data[first].constant || !is_score_product(scores) || !feeds_only(f, first, rows))
-    return;
-  /* Any number of queries and keys may come, but the head's size decides about tiles. */
-  if (!is_known(scores->inputs[0], (int)tn__node_attr(scores, "lhs_contract")->ints[0])) return;
-  if (!is_known(product->outputs[0], product->outputs[0]->rank - 1)) return;
-  if (tn__g_dim_const(weights, rank - 1) > MOST_KEYS) return;
-  if (is_known(weights, rank - 2) && tn__g_dim_const(weights, rank - 2) < LEAST_ROWS) return;
+  if (scores == NULL || f->kernels.data[first].constant || !feeds_only(f, first, rows)) return;
+  if (!tn__pass_suits_attention(scores, product)) return;
   if (k->members.count + softmax->members.count + f->kernels.data[first].members.count > MAX_KERNEL_NODES) return;
   merge_into(f, index, rows);
   merge_into(f, index, first);

@@ -38,9 +38,10 @@ bool tn__graph_run_pass(tn__graph *graph, const char *name, const tn__optimize_o
 /* The pipeline's passes by place, from 0, some of them more than once; NULL behind the last. */
 const char *tn__graph_pass_name(int index);
 
-/* fold: nodes over constants become constants: at most 2^16 output elements and 2^22 scalar operations each, decided by
- * counts alone; splats stay splats through element-wise and shape operators; values with constant elements become
- * constants. simplify: algebraic rules (reshape of reshape, transpose of transpose and into dot_general, identity
+/* inline: composites that carry their bodies and that no kernel would be made of become these. fold: nodes over
+ * constants become constants: at most 2^16 output elements and 2^22 scalar operations each, decided by counts alone;
+ * splats stay splats through element-wise and shape operators; values with constant elements become constants.
+ * simplify: algebraic rules (reshape of reshape, transpose of transpose and into dot_general, identity
  * broadcast/convert/slice/pad, x*1, x+0 for integers, batch-norm-like multiply/add of constants into a preceding
  * convolution's or product's weights, 1x1 convolutions as products ...). cse: equal nodes become one. dce: nodes that
  * nobody reads go. raise: softmax, GELU and normalisations that are spelt out become composites. layout: convolutions,
@@ -51,6 +52,7 @@ const char *tn__graph_pass_name(int index);
  * and convolutions of bytes are stored in words, of which four bytes are summed at a time. pack: constant right
  * operands of products and convolutions get the layout that the driver wants. attention: the sums of a softmax divide
  * rows of results instead of rows of weights. */
+void tn__pass_inline(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
@@ -87,5 +89,7 @@ typedef struct tn__attentions {
   int count;
 } tn__attentions;
 tn__attentions tn__pass_fuse_attentions(tn__graph *graph);
+/* Do the sizes of these products, of queries and keys and of weights and values, suit one kernel? */
+bool tn__pass_suits_attention(const tn__node *scores, const tn__node *product);
 
 #endif

@@ -71,6 +71,12 @@ int tn__pass_uses_of(tn__rewriter *rewriter, const tn__value *value);
 /* Puts `to` in the place of `from` everywhere; what nobody reads any more is dead. */
 void tn__pass_put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to);
 
+/* ---- composites that carry their bodies (inline.c) ---------------------------------------------- */
+/* Will one kernel compute it? */
+bool tn__pass_stays_whole(const tn__node *composite);
+/* Puts its body in its place. */
+void tn__pass_put_body(tn__rewriter *rewriter, const tn__node *composite);
+
 /* The rule files of simplify. */
 extern const tn__rule_set tn__rules_shape, tn__rules_arithmetic, tn__rules_product;
 

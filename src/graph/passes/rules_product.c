@@ -6,6 +6,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "graph/build/outline.h"
 #include "graph/passes/rewrite.h"
 
 /* Weights that are dequantised stay as they are until the pass `raise` has seen them: then what would have gone into
@@ -29,29 +30,90 @@ static tn__attr permuted_attr(tn__graph *graph, const tn__attr *attr, const char
   return tn__attr_ints(graph, name, axes, count);
 }
 
+/* What a product's operand is made of by a transpose, maybe repeated along new dimensions behind it: `places` gets
+ * where each dimension of the operand is in the value that is given, which has no transpose. NULL: there is none. */
+static tn__value *without_transpose(tn__graph *graph, tn__value *operand, int64_t *places) {
+  const tn__node *spread = tn__pass_producer_of(operand, "broadcast_in_dim");
+  const tn__node *transpose = tn__pass_producer_of(spread == NULL ? operand : spread->inputs[0], "transpose");
+  if (transpose == NULL) return NULL;
+  tn__value *source = transpose->inputs[0];
+  const int64_t *permutation = tn__node_attr(transpose, "permutation")->ints;
+  if (spread == NULL) {
+    for (int i = 0; i < source->rank; i++) places[i] = permutation[i];
+    return source;
+  }
+  const int64_t *axes = tn__node_attr(spread, "axes")->ints;
+  const tn__expr *dims[TN__MAX_RANK];
+  int64_t moved[TN__MAX_RANK];
+  int rank = 0;
+  for (int i = 0; i < axes[0]; i++, rank++) dims[rank] = operand->dims[i], places[i] = rank;
+  for (int d = 0; d < source->rank; d++) { /* each with the new dimensions that stand behind it */
+    int i = 0;
+    while (permutation[i] != d) i++;
+    int64_t next = i + 1 < source->rank ? axes[i + 1] : operand->rank;
+    moved[d] = rank;
+    for (int64_t at = axes[i]; at < next; at++, rank++) dims[rank] = operand->dims[at], places[at] = rank;
+  }
+  return tn__g_broadcast_in_dim(graph, source, rank, dims, moved);
+}
+
 /* A product names its dimensions, so it can read an operand as it was before a transpose, as long as the free
  * dimensions keep their order. */
 static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
   if (tn__node_reads_layout(node)) return NULL;
   for (int side = 0; side < 2; side++) {
-    const tn__node *transpose = tn__pass_producer_of(node->inputs[side], "transpose");
-    if (transpose == NULL) continue;
-    const int64_t *permutation = tn__node_attr(transpose, "permutation")->ints;
+    int64_t places[TN__MAX_RANK];
+    tn__value *operand = without_transpose(rewriter->graph, node->inputs[side], places);
+    if (operand == NULL) continue;
     const tn__attr *batch = tn__node_attr(node, names[side][0]), *contract = tn__node_attr(node, names[side][1]);
     int64_t last = -1;
     bool ordered = true;
-    for (int i = 0; i < node->inputs[side]->rank; i++) {
+    for (int i = 0; i < operand->rank; i++) {
       if (holds(batch, i) || holds(contract, i)) continue;
-      ordered = ordered && permutation[i] > last;
-      last = permutation[i];
+      ordered = ordered && places[i] > last;
+      last = places[i];
     }
     if (!ordered) continue;
     tn__value *inputs[2] = {node->inputs[0], node->inputs[1]};
-    inputs[side] = transpose->inputs[0];
-    const tn__attr changed[2] = {permuted_attr(rewriter->graph, batch, names[side][0], permutation),
-                                 permuted_attr(rewriter->graph, contract, names[side][1], permutation)};
+    inputs[side] = operand;
+    const tn__attr changed[2] = {permuted_attr(rewriter->graph, batch, names[side][0], places),
+                                 permuted_attr(rewriter->graph, contract, names[side][1], places)};
     return tn__pass_node_again(rewriter->graph, node, inputs, changed, 2);
+  }
+  return NULL;
+}
+
+/* The only node of a body that reads the value, through what repeats it; NULL: there are several, or none. */
+static const tn__node *reader_in(const tn__graph *body, const tn__value **value) {
+  const tn__node *reader = NULL;
+  for (int i = 0; i < tn__graph_node_count(body); i++) {
+    const tn__node *node = tn__graph_node_at(body, i);
+    for (int j = 0; !node->dead && j < node->input_count; j++) {
+      if (node->inputs[j] != *value) continue;
+      if (reader != NULL) return NULL;
+      reader = node;
+    }
+  }
+  if (reader == NULL || !tn__op_has(reader, TN__FACT_REPEATS)) return reader;
+  *value = reader->outputs[0];
+  return reader_in(body, value);
+}
+
+/* A transpose in front of a composite whose body reads it in a product goes in, where the product then takes it. Values
+ * must stay contiguous along the columns of the result, so their last dimension may not change. */
+static tn__value *composite_of_transpose(tn__rewriter *rewriter, tn__node *node) {
+  const tn__graph *body = tn__composite_body(node);
+  for (int i = 0; body != NULL && i < node->input_count; i++) {
+    tn__node *transpose = tn__pass_producer_of(node->inputs[i], "transpose");
+    const tn__value *read = tn__graph_input_at(body, i);
+    const tn__node *product = transpose == NULL ? NULL : reader_in(body, &read);
+    if (product == NULL || product->op->op_class != TN__CLASS_CONTRACTION) continue;
+    int last = transpose->outputs[0]->rank - 1;
+    bool makes_result = product->outputs[0] == tn__graph_output_at(body, 0);
+    if (makes_result && tn__node_attr(transpose, "permutation")->ints[last] != last) continue;
+    tn__node *whole = tn__g_take_in(rewriter->graph, node, transpose);
+    if (whole != NULL) return whole->outputs[0];
   }
   return NULL;
 }
@@ -413,6 +475,7 @@ static tn__value *subtract_behind(tn__rewriter *rewriter, tn__node *node) {
 
 static const tn__rewrite_rule rules[] = {
     {"product of transpose", "dot_general", product_of_transpose},
+    {"composite of transpose", "attention", composite_of_transpose},
     {"convolution of pad", "convolution", convolution_of_pad},
     {"convolution of fewer taps", "convolution", convolution_of_fewer_taps},
     {"product times constant columns", "multiply", scale_behind},

@@ -6,55 +6,38 @@
 
 typedef struct attention {
   tn__onode *n;
-  bool flat;                      /* 3-D operands: heads are folded into the last dimension */
-  tn__value *q, *k, *v;           /* [batch, heads, sequence, size] */
+  tn__value *q, *k, *v;           /* as tn__attention_spec wants them */
+  int64_t heads, groups;          /* -1: only a run tells */
   const tn__expr *queries, *keys; /* lengths; keys include the past */
   const tn__expr *past;           /* length of the past, 0 without */
   tn_dtype dtype;                 /* that scores are computed in */
 } attention;
 
-/* [B, S, H * D] to [B, H, S, D]. */
-static tn__value *split_heads(const attention *a, tn__value *x, const char *attribute) {
-  tn__onode *n = a->n;
+static int64_t heads_of(const attention *a, int input, const char *attribute) {
+  const tn__onode *n = a->n;
+  if (n->in[input]->rank != 3) return tn__g_dim_const(n->in[input], 1);
   int64_t heads = tn__on_int(n, attribute, 0);
   if (heads < 1) tn__on_fail(n, "attribute \"%s\" must say the number of heads of 3-D operands", attribute);
+  return heads;
+}
+
+/* [B, S, H * D] to [B, H, S, D]; others as they are. */
+static tn__value *split_heads(const attention *a, tn__value *x, int64_t heads) {
+  tn__onode *n = a->n;
+  if (x->rank != 3) return x;
   const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__on_index(n, heads), tn__ir_div_i(n->ir, x->dims[2], heads)};
   return tn__on_transpose(n, tn__on_reshape(n, x, 4, dims), (const int64_t[]){0, 2, 1, 3});
 }
 
-static tn__value *join_heads(const attention *a, tn__value *x) {
+/* Keys and values with the past in front of them, which others may read: they have a dimension for their heads. */
+static void add_past(attention *a) {
   tn__onode *n = a->n;
-  x = tn__on_transpose(n, x, (const int64_t[]){0, 2, 1, 3});
-  const tn__expr *dims[] = {x->dims[0], x->dims[1], tn__ir_mul(n->ir, x->dims[2], x->dims[3])};
-  return tn__on_reshape(n, x, 3, dims);
-}
-
-/* Each head of keys or values serves `count / heads` heads of queries, neighbours of each other. */
-static tn__value *repeat_heads(const attention *a, tn__value *x) {
-  tn__onode *n = a->n;
-  const tn__expr *heads = a->q->dims[1];
-  if (x->dims[1] == heads) return x;
-  const tn__expr *group = tn__ir_div(n->ir, heads, x->dims[1]);
-  const tn__expr *wide[] = {x->dims[0], x->dims[1], group, x->dims[2], x->dims[3]};
-  const tn__expr *dims[] = {x->dims[0], heads, x->dims[2], x->dims[3]};
-  tn__graph_assume(n->g, tn__ir_eq(n->ir, tn__ir_mod(n->ir, heads, x->dims[1]), tn__on_index(n, 0)),
-                   "the heads of Q must be a multiple of those of K and V");
-  return tn__on_reshape(n, tn__g_broadcast_in_dim(n->g, x, 5, wide, (const int64_t[]){0, 1, 3, 4}), 4, dims);
-}
-
-static void read_operands(attention *a) {
-  tn__onode *n = a->n;
-  a->q = n->in[0], a->k = n->in[1], a->v = n->in[2];
-  a->flat = a->q->rank == 3;
-  if (a->flat) {
-    a->q = split_heads(a, a->q, "q_num_heads");
-    a->k = split_heads(a, a->k, "kv_num_heads");
-    a->v = split_heads(a, a->v, "kv_num_heads");
-  }
-  a->past = tn__on_index(n, 0);
   if ((n->in[4] == NULL) != (n->in[5] == NULL))
     tn__on_fail(n, "input %d (%s) is missing; past keys and past values come together", n->in[4] == NULL ? 4 : 5,
                 n->in[4] == NULL ? "past_key" : "past_value");
+  if (n->in[4] == NULL && n->output_count < 2) return;
+  a->k = split_heads(a, a->k, a->groups);
+  a->v = split_heads(a, a->v, a->groups);
   if (n->in[4] != NULL) {
     a->past = n->in[4]->dims[2];
     a->k = tn__g_concatenate(n->g, (tn__value *[]){n->in[4], a->k}, 2, 2);
@@ -62,8 +45,17 @@ static void read_operands(attention *a) {
   }
   if (n->output_count > 1) n->out[1] = a->k;
   if (n->output_count > 2) n->out[2] = a->v;
-  a->queries = a->q->dims[2];
-  a->keys = a->k->dims[2];
+}
+
+static void read_operands(attention *a) {
+  tn__onode *n = a->n;
+  a->q = n->in[0], a->k = n->in[1], a->v = n->in[2];
+  a->heads = heads_of(a, 0, "q_num_heads");
+  a->groups = heads_of(a, 1, "kv_num_heads");
+  a->past = tn__on_index(n, 0);
+  add_past(a);
+  a->queries = a->q->dims[a->q->rank - 2];
+  a->keys = a->k->dims[a->k->rank - 2];
   a->dtype = a->q->dtype == TN_F64 ? TN_F64 : TN_F32;
 }
 
@@ -115,75 +107,48 @@ static tn__value *visible_keys(const attention *a) {
   return allowed;
 }
 
-/* The mask operand as something to add to the scores, padded to all keys; NULL without. */
+/* The mask operand, padded to all keys; NULL without. */
 static tn__value *mask_bias(const attention *a) {
   tn__onode *n = a->n;
   tn__value *mask = n->in[3];
   if (mask == NULL) return NULL;
-  if (mask->dtype == TN_BOOL) {
-    tn__value *zero = tn__g_scalar(n->g, a->dtype, 0);
-    mask = tn__g_select(n->g, mask, zero, tn__g_scalar(n->g, a->dtype, -INFINITY));
-  }
-  mask = tn__g_convert(n->g, mask, a->dtype);
   int last = mask->rank - 1;
-  if (mask->dims[last] != a->keys && !tn__ir_is_int_value(mask->dims[last], 1)) {
-    const tn__expr *low[4], *high[4];
-    for (int i = 0; i < mask->rank; i++) low[i] = high[i] = tn__on_index(n, 0);
-    high[last] = tn__ir_sub(n->ir, a->keys, mask->dims[last]);
-    mask = tn__g_pad(n->g, mask, tn__g_scalar(n->g, a->dtype, -INFINITY), low, high, NULL);
-  }
-  return mask;
+  bool all_keys = mask->dims[last] == a->keys || tn__ir_is_int_value(mask->dims[last], 1);
+  if (mask->dtype != TN_BOOL) mask = tn__g_convert(n->g, mask, a->dtype);
+  if (all_keys) return mask;
+  const tn__expr *low[4], *high[4];
+  for (int i = 0; i < mask->rank; i++) low[i] = high[i] = tn__on_index(n, 0);
+  high[last] = tn__ir_sub(n->ir, a->keys, mask->dims[last]);
+  tn__value *hidden =
+      mask->dtype == TN_BOOL ? tn__g_scalar_i64(n->g, TN_BOOL, 0) : tn__g_scalar(n->g, a->dtype, -INFINITY);
+  return tn__g_pad(n->g, mask, hidden, low, high, NULL);
 }
 
-static tn__value *soft_cap(const attention *a, tn__value *scores) {
-  double cap = tn__on_float(a->n, "softcap", 0);
-  if (cap <= 0) return scores;
+static double scale_of(const attention *a) {
   tn__onode *n = a->n;
-  return tn__on_mul_s(n, tn__on_unary(n, "tanh", tn__g_binary_s(n->g, "divide", scores, cap)), cap);
-}
-
-static tn__value *add_bias(const attention *a, tn__value *scores) {
-  tn__onode *n = a->n;
-  tn__value *bias = mask_bias(a), *allowed = visible_keys(a);
-  if (bias != NULL) {
-    tn__value *sum = tn__on_add(n, scores, bias);
-    tn__on_require_shape(n, sum, scores, "the scores");
-    scores = sum;
-  }
-  if (allowed != NULL) scores = tn__g_select(n->g, allowed, scores, tn__g_scalar(n->g, a->dtype, -INFINITY));
-  return scores;
-}
-
-/* Softmax over keys; a row without any key is zero. */
-static tn__value *probabilities(const attention *a, tn__value *scores) {
-  tn__onode *n = a->n;
-  if (n->in[3] == NULL && n->in[6] == NULL && tn__on_int(n, "is_causal", 0) == 0 &&
-      tn__on_int(n, "left_window_size", -1) < 0 && tn__on_int(n, "right_window_size", -1) < 0)
-    return tn__g_softmax(n->g, scores, 3, TN__SOFTMAX_PLAIN);
-  return tn__g_softmax(n->g, scores, 3, TN__SOFTMAX_DIVIDE | TN__SOFTMAX_EMPTY);
+  double scale = tn__on_float(n, "scale", 0);
+  if (scale != 0) return scale;
+  return 1 / sqrt((double)tn__on_dim_known(n, 0, n->in[0]->rank - 1, "the head size") /
+                  (n->in[0]->rank == 3 ? (double)a->heads : 1));
 }
 
 void tn__onnx_attention(tn__onode *n) {
   attention a = {.n = n};
   read_operands(&a);
   int64_t mode = tn__on_int(n, "qk_matmul_output_mode", 0);
-  double scale = tn__on_float(n, "scale", 0);
-  if (scale == 0)
-    scale = 1 / sqrt((double)tn__on_dim_known(n, 0, n->in[0]->rank - 1, "the head size") /
-                     (a.flat ? (double)tn__on_int(n, "q_num_heads", 1) : 1));
-  static const int64_t batch[] = {0, 1}, last = 3, third = 2;
-  tn__value *q = tn__g_convert(n->g, a.q, a.dtype), *k = tn__g_convert(n->g, repeat_heads(&a, a.k), a.dtype);
-  tn__value *scores = tn__g_dot_general(n->g, tn__on_mul_s(n, q, scale), k, batch, batch, 2, &last, &last, 1, a.dtype);
-  tn__value *stages[4] = {scores,
-                          soft_cap(&a, scores)}; /* the cap comes before the bias, so that masked keys stay masked */
-  stages[2] = add_bias(&a, stages[1]);
-  stages[3] = probabilities(&a, stages[2]);
   if (mode < 0 || mode > 3) tn__on_fail(n, "qk_matmul_output_mode %lld is not between 0 and 3", (long long)mode);
-  if (n->output_count > 3) n->out[3] = tn__g_convert(n->g, stages[mode], n->in[0]->dtype);
-  tn__value *v = tn__g_convert(n->g, repeat_heads(&a, a.v), a.dtype);
-  tn__value *y = tn__g_dot_general(n->g, stages[3], v, batch, batch, 2, &last, &third, 1, a.dtype);
-  y = tn__g_convert(n->g, y, n->in[0]->dtype);
-  n->out[0] = a.flat ? join_heads(&a, y) : y;
+  const tn__attention_spec spec = {.q = tn__on_mul_s(n, tn__g_convert(n->g, a.q, a.dtype), scale_of(&a)),
+                                   .k = tn__g_convert(n->g, a.k, a.dtype),
+                                   .v = tn__g_convert(n->g, a.v, a.dtype),
+                                   .heads = a.heads,
+                                   .groups = a.groups,
+                                   .bias = mask_bias(&a),
+                                   .visible = visible_keys(&a),
+                                   .cap = tn__on_float(n, "softcap", 0)};
+  tn__value *stages[4];
+  bool shows = n->output_count > 3;
+  n->out[0] = tn__g_convert(n->g, tn__g_attention(n->g, &spec, shows ? stages : NULL), n->in[0]->dtype);
+  if (shows) n->out[3] = tn__g_convert(n->g, stages[mode], n->in[0]->dtype);
 }
 
 /* ---- rotary embeddings ------------------------------------------------------------------------------------------- */
