@@ -211,6 +211,25 @@ tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *c
   return build(g, "reshape", &a, 1, &attr, 1);
 }
 
+int64_t tn__g_axis(tn__graph *g, int64_t axis, int rank) {
+  if (axis < -rank || axis >= rank)
+    tn__graph_fail(g, TN_INVALID_ARGUMENT, "axis %lld is outside of a tensor with %d dimension%s", (long long)axis,
+                   rank, tn__plural(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+tn__value *tn__g_unsqueeze(tn__graph *g, tn__value *a, const int64_t *axes, int count) {
+  const tn__expr *dims[TN__MAX_RANK];
+  int rank = a->rank + count;
+  bool fresh[TN__MAX_RANK] = {false};
+  if (rank > TN__MAX_RANK)
+    tn__graph_fail(g, TN_UNSUPPORTED, "makes a tensor with %d dimensions; at most %d are supported", rank,
+                   TN__MAX_RANK);
+  for (int i = 0; i < count; i++) fresh[axes[i]] = true;
+  for (int i = 0, from = 0; i < rank; i++) dims[i] = fresh[i] ? tn__ir_index(tn__graph_ir(g), 1) : a->dims[from++];
+  return count == 0 ? a : tn__g_reshape(g, a, rank, dims);
+}
+
 tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutation) {
   bool same = true;
   for (int i = 0; i < a->rank; i++) same = same && permutation[i] == i;

@@ -46,6 +46,9 @@ tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank,
 /* The common shape under NumPy's rule; symbolic dimensions that differ are assumed equal and checked at run time. */
 void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims);
 tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims);
+/* New dimensions of 1; `axes`, in any order, are of the result. */
+tn__value *tn__g_unsqueeze(tn__graph *g, tn__value *a, const int64_t *axes, int count);
+int64_t tn__g_axis(tn__graph *g, int64_t axis, int rank); /* one that may count from the end, into [0, rank) */
 tn__value *tn__g_transpose(tn__graph *g, tn__value *a, const int64_t *permutation);
 /* The tensor that lies in a memory of one dimension, with strides in elements and its first one at `origin`. */
 tn__value *tn__g_strided(tn__graph *g, tn__value *memory, int rank, const tn__expr *const *dims,

@@ -13,12 +13,13 @@ typedef struct attempt {
   const tn__ofork *fork;
   bool yes;
   int most, levels; /* nodes; scopes to go out of */
-  tn__obranch branch;
-  int reached;              /* the level that the results are those of */
-  const tn__obranch *other; /* what it captured is captured here first */
+  tn__branch branch;
+  tn__onode *inside;
+  int reached;             /* the level that the results are those of */
+  const tn__branch *other; /* what it captured is captured here first */
 } attempt;
 
-static bool is_tensor(const tn__value *v) { return !tn__onnx_is_container(v); }
+static bool is_tensor(const tn__value *v) { return !tn__g_is_container(v); }
 
 /* A model's output has the number of dimensions that it is declared with. */
 static void require_declared(const tn__onode *n, const tn__oscope *scope, tn__value *const *results) {
@@ -32,7 +33,7 @@ static void require_declared(const tn__onode *n, const tn__oscope *scope, tn__va
 
 static void run_attempt(tn__escape *escape, void *arg) {
   attempt *a = arg;
-  tn__onode *inside = a->branch.inside;
+  tn__onode *inside = a->inside;
   inside->out = TN__NEW_ARRAY(inside->arena, inside->output_count + TN__ONODE_MIN_INPUTS, tn__value *);
   for (int i = 0; a->other != NULL && i < a->other->body->operands.count; i++)
     tn__body_capture(a->branch.body, a->other->body->operands.data[i]);
@@ -56,10 +57,10 @@ static const char *attempt_case(attempt *a) {
   tn__onode *n = a->n;
   tn__oforks *forks = tn__onode_forks(n);
   forks->stopped = false;
-  a->branch.body = tn__onnx_body_begin(n, a->yes ? "then" : "else");
-  a->branch.inside = tn__onnx_inside(n, a->branch.body);
+  a->branch.body = tn__body_create(n->g, tn__onnx_body(n), a->yes ? "then" : "else");
+  a->inside = tn__onnx_enter(n, a->branch.body);
   tn_status *status = tn__onnx_try(tn__onode_model(n), n->arena, run_attempt, a);
-  tn__onnx_body_end(n, a->branch.body);
+  tn__onnx_leave(n, a->branch.body);
   if (status == NULL) return NULL;
   tn_status_code code = tn_status_code_of(status);
   bool of_case = (code == TN_INVALID_ARGUMENT || code == TN_UNSUPPORTED) && !forks->too_many;
@@ -111,14 +112,14 @@ static int differs(const tn__oscope *scope, const attempt *cases) {
 
 static tn__orest choose(tn__onode *n, const tn__ofork *fork, attempt *cases, int levels) {
   const tn__oscope *scope = tn__onnx_level(n, levels);
-  tn__obranch *a = &cases[1].branch, *b = &cases[0].branch;
+  tn__branch *a = &cases[1].branch, *b = &cases[0].branch;
   int count = scope->result_count, k = differs(scope, cases);
   if (k >= 0)
     tn__on_unsupported(n,
                        "%s, or %s, and \"%s\" has %d or %d for it: results must have one number of dimensions, and the "
                        "model may declare it",
                        fork->cases[1], fork->cases[0], scope->results[k], a->results[k]->rank, b->results[k]->rank);
-  tn__node *node = tn__onnx_choose(n, fork->condition, a, b, count);
+  tn__node *node = tn__branch_choose(n->g, fork->condition, a, b, count);
   node->origin = NULL; /* what fails in it is not in the operator, but behind it, and says where */
   tn__orest rest = {TN__NEW_ARRAY(n->arena, count, tn__value *), levels};
   for (int i = 0, at = 0; i < count; i++)

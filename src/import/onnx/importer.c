@@ -55,14 +55,14 @@ static _Noreturn void fail_undefined(const tn__oscope *scope, const char *name, 
 }
 
 /* A value of the graph of `of`, seen from inside of `body`. */
-static tn__value *seen_from(const tn__onode *n, tn__body *body, const tn__body *of, tn__value *value) {
+static tn__value *seen_from(tn__body *body, const tn__body *of, tn__value *value) {
   if (body == of) return value;
-  value = seen_from(n, body->parent, of, value);
-  return tn__onnx_is_sequence(value) ? tn__onnx_sequence_inside(n, body, value) : tn__body_capture(body, value);
+  value = seen_from(body->parent, of, value);
+  return tn__g_is_sequence(value) ? tn__g_sequence_inside(body, value) : tn__body_capture(body, value);
 }
 
 tn__value *tn__onnx_see(const tn__onode *n, tn__value *value) {
-  return seen_from(n, n->importer->body, n->scope->body, value);
+  return seen_from(n->importer->body, n->scope->body, value);
 }
 
 /* NULL for an operand that is absent. */
@@ -78,8 +78,7 @@ static tn__value *look_up(const tn__oscope *scope, const char *name, const char 
   if (found == unmade)
     tn__graph_fail(scope->importer->g, TN_UNSUPPORTED,
                    "%s \"%s\" is an optional result that the importer does not make", user, name);
-  tn__onode viewer = {.importer = scope->importer, .arena = scope->importer->arena};
-  return seen_from(&viewer, scope->body, of, (tn__value *)(uintptr_t)found);
+  return seen_from(scope->body, of, (tn__value *)(uintptr_t)found);
 }
 
 static void define(tn__oscope *scope, const char *name, const void *meaning, const char *what) {
@@ -238,19 +237,18 @@ static void define_list_output(tn__importer *im, const char *name, tn__value *va
                                const Onnx__TypeProto__Tensor *type, tn__value_holds holds) {
   tn_dtype dtype = type == NULL ? TN_DTYPE_INVALID : tn__onnx_dtype(type->elem_type);
   int rank = type == NULL || type->shape == NULL || type->shape->n_dim == 0 ? TN__ANY_RANK : (int)type->shape->n_dim;
-  bool container = tn__onnx_is_sequence(value) || tn__onnx_is_list(value);
+  bool container = tn__g_is_sequence(value) || tn__g_is_list(value);
   if (container && holds == TN__HOLDS_TENSOR && type != NULL)
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a tensor, and its node makes a sequence", name);
   if (!container && holds != TN__HOLDS_OPTIONAL)
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a sequence, and its node makes a tensor", name);
   tn_dtype own = TN_DTYPE_INVALID;
-  tn__onnx_list_type(value, &own, &rank);
-  if (own != TN_DTYPE_INVALID && dtype != TN_DTYPE_INVALID && own != dtype && !tn__onnx_is_absent(value))
+  tn__g_list_type(value, &own, &rank);
+  if (own != TN_DTYPE_INVALID && dtype != TN_DTYPE_INVALID && own != dtype && !tn__g_is_absent(value))
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared with tensors of %s, and its node makes %s", name,
                    tn_dtype_name(dtype), tn_dtype_name(own));
   if (holds == TN__HOLDS_TENSOR) holds = value->holds != TN__HOLDS_TENSOR ? value->holds : TN__HOLDS_SEQUENCE;
-  tn__onode node = {.importer = im, .g = im->g, .ir = im->ir, .arena = im->arena};
-  value = tn__onnx_list(&node, value, dtype == TN_DTYPE_INVALID ? own : dtype, rank, holds);
+  value = tn__g_list(im->g, value, dtype == TN_DTYPE_INVALID ? own : dtype, rank, holds);
   tn__graph_output(im->g, name, value);
 }
 
@@ -301,8 +299,8 @@ static void define_outputs(const tn__oscope *scope, const Onnx__GraphProto *grap
     if (value == NULL) tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is an input that is absent", name);
     if (value->narrow > 0)
       tn__graph_fail(im->g, TN_UNSUPPORTED, "\"%s\" is %s, which is not supported outside of the model", name,
-                     tn__onnx_narrow_name(value));
-    if (tn__onnx_is_sequence(value) || tn__onnx_is_list(value) || holds != TN__HOLDS_TENSOR) {
+                     tn__g_narrow_name(value));
+    if (tn__g_is_sequence(value) || tn__g_is_list(value) || holds != TN__HOLDS_TENSOR) {
       define_list_output(im, name, value, type, holds);
       continue;
     }
@@ -346,7 +344,7 @@ static void check_narrow(const tn__onode *n) {
       tn__on_unsupported(n,
                          "input %d is %s, which is supported for quantised weights only: constants that "
                          "DequantizeLinear takes",
-                         i, tn__onnx_narrow_name(n->in[i]));
+                         i, tn__g_narrow_name(n->in[i]));
 }
 
 static void run_operator(tn__onode *n) {
@@ -573,22 +571,18 @@ void tn__onnx_inline_whole(tn__onode *n, const Onnx__GraphProto *body) {
   inline_graph(n, body, NULL, 0, n->out, n->output_count, n);
 }
 
-tn__body *tn__onnx_body_begin(tn__onode *n, const char *name) {
-  tn__importer *im = n->importer;
-  im->body = tn__body_create(n->g, im->body, name);
-  im->g = im->body->g;
-  return im->body;
+tn__body *tn__onnx_body(const tn__onode *n) { return n->importer->body; }
+
+tn__onode *tn__onnx_enter(tn__onode *n, tn__body *body) {
+  tn__onode *inside = tn__arena_copy(n->arena, n, sizeof(*n));
+  n->importer->body = body;
+  n->importer->g = inside->g = body->g;
+  return inside;
 }
 
-void tn__onnx_body_end(tn__onode *n, tn__body *body) {
+void tn__onnx_leave(tn__onode *n, tn__body *body) {
   n->importer->body = body->parent;
   n->importer->g = n->g;
-}
-
-tn__onode *tn__onnx_inside(const tn__onode *n, const tn__body *body) {
-  tn__onode *inside = tn__arena_copy(n->arena, n, sizeof(*n));
-  inside->g = body->g;
-  return inside;
 }
 
 void tn__onnx_inline_function(tn__onode *n, const Onnx__FunctionProto *function,

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "graph/build/body.h"
 #include "graph/build/build.h"
+#include "graph/build/list.h"
 #include "graph/relations.h"
 #include "import/onnx/onnx.h"
 #include "onnx.pb-c.h"
@@ -48,7 +49,6 @@ const char *tn__onnx_domain(const char *domain);
 tn_dtype tn__onnx_dtype(int32_t data_type);
 /* The type that holds integers of 2 or 4 bits, and how many they have; 0: it is no such type. */
 int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype);
-const char *tn__onnx_narrow_name(const tn__value *value); /* "int4" */
 /* ONNX's number of the type, of integers of `narrow` bits when that is not 0. */
 int32_t tn__onnx_element(tn_dtype dtype, int narrow);
 const char *tn__onnx_dtype_name(int32_t data_type); /* ONNX's own: "float16", "string"; never NULL */

@@ -303,11 +303,7 @@ void tn__on_require_same(const tn__onode *n, int input, int axis, int other, int
   tn__on_require_size(n, input, axis, n->in[other]->dims[other_axis], what);
 }
 
-int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank) {
-  if (axis < -rank || axis >= rank)
-    tn__on_fail(n, "axis %lld is outside of a tensor with %d dimension%s", (long long)axis, rank, tn__plural(rank));
-  return axis < 0 ? axis + rank : axis;
-}
+int64_t tn__on_axis(const tn__onode *n, int64_t axis, int rank) { return tn__g_axis(n->g, axis, rank); }
 
 const int64_t *tn__on_axes(const tn__onode *n, const int64_t *axes, int count, int rank) {
   bool seen[TN__MAX_RANK] = {false};
@@ -395,14 +391,7 @@ tn__value *tn__on_squeeze(const tn__onode *n, tn__value *a, const int64_t *axes,
 }
 
 tn__value *tn__on_unsqueeze(const tn__onode *n, tn__value *a, const int64_t *axes, int count) {
-  const tn__expr *dims[TN__MAX_RANK];
-  int rank = a->rank + count;
-  bool fresh[TN__MAX_RANK] = {false};
-  if (rank > TN__MAX_RANK)
-    tn__on_unsupported(n, "makes a tensor with %d dimensions; at most %d are supported", rank, TN__MAX_RANK);
-  for (int i = 0; i < count; i++) fresh[axes[i]] = true;
-  for (int i = 0, from = 0; i < rank; i++) dims[i] = fresh[i] ? tn__ir_index(n->ir, 1) : a->dims[from++];
-  return tn__on_reshape(n, a, rank, dims);
+  return tn__g_unsqueeze(n->g, a, axes, count);
 }
 
 tn__value *tn__on_slice_axis(const tn__onode *n, tn__value *a, int axis, const tn__expr *low, const tn__expr *high) {

@@ -1,58 +1,22 @@
-/* Control flow: branches chosen by what is known, selected among cheap results of one shape, or run; loops written out
- * when their rounds are known and few, or run. */
+/* Control flow. What becomes of branches and loops is decided where the graph is understood (graph/build/control.h);
+ * here stands what ONNX's operators say of them. */
 #include <string.h>
 
 #include "import/onnx/body.h"
 
 /* ---- If ---------------------------------------------------------------------------------------------------------- */
 
-static void import_branch(tn__onode *n, tn__obranch *b, const Onnx__GraphProto *graph, const char *name,
-                          const tn__obranch *other) {
-  b->body = tn__onnx_body_begin(n, name);
-  b->inside = tn__onnx_inside(n, b->body);
-  b->results = TN__NEW_ARRAY(n->arena, n->output_count, tn__value *);
-  for (int i = 0; other != NULL && i < other->body->operands.count; i++)
-    tn__body_capture(b->body, other->body->operands.data[i]);
-  tn__onnx_inline_graph(b->inside, graph, NULL, 0, b->results, n->output_count);
-  tn__onnx_body_end(n, b->body);
-}
-
-/* Few element-wise nodes that cannot fail cost less than a branch: both are computed. */
-static bool is_cheap(const tn__graph *g) {
-  enum { FEW = 8 };
-  if (tn__graph_node_count(g) > FEW) return false;
-  for (int i = 0; i < tn__graph_node_count(g); i++) {
-    const tn__node *node = tn__graph_node_at(g, i);
-    bool moves = tn__node_is_view(node) || tn__op_has(node, TN__FACT_REPEATS);
-    if (tn__op_has(node, TN__FACT_PARTIAL) || (node->op->op_class != TN__CLASS_ELEMENTWISE && !moves)) return false;
-  }
-  return tn__graph_check_count(g) == 0;
-}
-
-static bool sizes_agree(const tn__graph *g, const tn__node *node) {
-  for (int k = 0; k < node->output_count; k++) {
-    if (node->outputs[k]->holds != TN__HOLDS_TENSOR) return false;
-    for (int d = 0; d < node->outputs[k]->rank; d++)
-      for (int s = 0; s < tn__graph_symbol_count(g); s++) {
-        const tn__symbol *symbol = tn__graph_symbol_at(g, s);
-        if (symbol->value == node->outputs[k] && node->outputs[k]->dims[d] == symbol->var->self) return false;
-      }
-  }
-  return true;
-}
-
-static void select_branches(tn__onode *n, tn__value *condition, const Onnx__GraphProto *then_body,
-                            const Onnx__GraphProto *else_body) {
-  int count = n->output_count;
-  tn__value **a = TN__NEW_ARRAY(n->arena, count, tn__value *), **b = TN__NEW_ARRAY(n->arena, count, tn__value *);
-  tn__onnx_inline_graph(n, then_body, NULL, 0, a, count);
-  tn__onnx_inline_graph(n, else_body, NULL, 0, b, count);
-  for (int i = 0; i < count; i++) n->out[i] = tn__g_select(n->g, condition, a[i], b[i]);
-}
-
 typedef struct branches {
+  tn__onode *n;
   const Onnx__GraphProto *graphs[2]; /* else, then */
 } branches;
+
+static void import_branch(tn__body *body, bool yes, tn__value **results, void *user) {
+  const branches *b = user;
+  tn__onode *n = b->n, *inside = body == NULL ? n : tn__onnx_enter(n, body);
+  tn__onnx_inline_graph(inside, b->graphs[yes], NULL, 0, results, n->output_count);
+  if (body != NULL) tn__onnx_leave(n, body);
+}
 
 static tn__orest inline_branch(tn__onode *n, bool yes, void *user) {
   const branches *b = user;
@@ -60,45 +24,28 @@ static tn__orest inline_branch(tn__onode *n, bool yes, void *user) {
   return (tn__orest){.results = NULL};
 }
 
-/* The first result that is a tensor of one rank in one branch and of another in the other, or -1. */
-static int differs_in_rank(const tn__onode *n, const tn__obranch *a, const tn__obranch *b) {
-  for (int k = 0; k < n->output_count; k++)
-    if (!tn__onnx_is_container(a->results[k]) && !tn__onnx_is_container(b->results[k]) &&
-        a->results[k]->rank != b->results[k]->rank)
-      return k;
-  return -1;
-}
-
-static void fork_branches(tn__onode *n, tn__value *condition, branches *graphs, const tn__obranch *a,
-                          const tn__obranch *b, int k) {
-  tn__ofork fork = {.condition = condition, .make = inline_branch, .user = graphs};
-  const tn__obranch *sides[2] = {b, a};
-  for (int i = 0; i < 2; i++)
-    fork.cases[i] =
-        tn__arena_printf(n->arena, "result %d has %d dimension%s (the branch \"%s\")", k, sides[i]->results[k]->rank,
-                         tn__plural(sides[i]->results[k]->rank), i == 1 ? "then" : "else");
+/* Result k has another rank in one branch than in the other. */
+static void fork_branches(tn__onode *n, const tn__branches *made, int k) {
+  tn__ofork fork = {.condition = made->condition, .make = inline_branch, .user = made->user};
+  for (int i = 0; i < 2; i++) {
+    int rank = made->sides[i].results[k]->rank;
+    fork.cases[i] = tn__arena_printf(n->arena, "result %d has %d dimension%s (the branch \"%s\")", k, rank,
+                                     tn__plural(rank), i == 1 ? "then" : "else");
+  }
   tn__orest rest = tn__onnx_fork(n, &fork);
   if (rest.results != NULL) tn__onnx_end_scope(n, rest);
 }
 
 static void run_branches(tn__onode *n, const Onnx__GraphProto *then_body, const Onnx__GraphProto *else_body) {
-  tn__obranch a, b;
-  branches graphs = {{else_body, then_body}};
-  tn__value *condition = tn__on_reshape(n, n->in[0], 0, NULL);
-  import_branch(n, &a, then_body, "then", NULL);
-  import_branch(n, &b, else_body, "else", &a);
-  int differs = differs_in_rank(n, &a, &b);
-  if (differs >= 0) {
-    fork_branches(n, condition, &graphs, &a, &b, differs);
-    return;
-  }
-  tn__node *node = tn__onnx_choose(n, condition, &a, &b, n->output_count);
-  if (is_cheap(a.body->g) && is_cheap(b.body->g) && sizes_agree(n->g, node)) {
-    node->dead = true;
-    select_branches(n, condition, then_body, else_body);
-    return;
-  }
-  for (int k = 0; k < n->output_count; k++) n->out[k] = node->outputs[k];
+  branches graphs = {n, {else_body, then_body}};
+  tn__branches made = {.g = n->g,
+                       .around = tn__onnx_body(n),
+                       .condition = tn__on_reshape(n, n->in[0], 0, NULL),
+                       .count = n->output_count,
+                       .make = import_branch,
+                       .user = &graphs};
+  int differs = tn__branches_make(&made, n->out);
+  if (differs >= 0) fork_branches(n, &made, differs);
 }
 
 /* A condition that is known now chooses its branch, and the other is not imported. */
@@ -116,82 +63,46 @@ void tn__onnx_if(tn__onode *n) {
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
-typedef struct pieces { /* of one result that every round adds to */
-  TN__VEC(tn__value *) values;
-} pieces;
-
-static tn__value *at_position(const tn__onode *n, tn__value *x, int axis, int64_t position) {
-  const int64_t axes[1] = {axis};
-  return tn__on_squeeze(n, tn__on_slice_axis(n, x, axis, tn__on_index(n, position), tn__on_index(n, position + 1)),
-                        axes, 1);
-}
-
-static void add_piece(tn__onode *n, pieces *p, tn__value *x, int64_t axis, bool backwards) {
-  if (tn__onnx_is_sequence(x)) tn__on_fail(n, "its body makes a sequence where a tensor is collected");
-  axis = tn__on_axis(n, axis, x->rank + 1);
-  tn__value *piece = tn__on_unsqueeze(n, x, &axis, 1);
-  tn__vec_push(n->arena, &p->values, piece);
-  for (int i = p->values.count - 1; backwards && i > 0; i--) p->values.data[i] = p->values.data[i - 1];
-  if (backwards) p->values.data[0] = piece;
-}
-
-static tn__value *join(tn__onode *n, const pieces *p, int64_t axis) {
-  if (p->values.count == 0) tn__on_fail(n, "makes no rounds");
-  int rank = p->values.data[0]->rank;
-  if (p->values.count == 1) return p->values.data[0];
-  return tn__g_concatenate(n->g, p->values.data, p->values.count, (int)tn__on_axis(n, axis, rank));
-}
-
+/* A body of which a loop makes rounds. */
 typedef struct loop_body {
+  tn__onode *n;
   const Onnx__GraphProto *graph;
   int states, results; /* results without the condition */
+  int pieces;          /* that somebody wants */
 } loop_body;
 
-static void loop_round(tn__oround *round, void *user) {
+static void loop_round(tn__round *round, void *user) {
   const loop_body *body = user;
-  tn__arena *arena = round->inside->arena;
-  tn__value **in = TN__NEW_ARRAY(arena, body->states + 2, tn__value *);
-  tn__value **out = TN__NEW_ARRAY(arena, body->results + 1, tn__value *);
+  tn__onode *n = body->n, *inside = round->body == NULL ? n : tn__onnx_enter(n, round->body);
+  tn__value **in = TN__NEW_ARRAY(n->arena, body->states + 2, tn__value *);
+  tn__value **out = TN__NEW_ARRAY(n->arena, body->results + 1, tn__value *);
   in[0] = round->index;
   in[1] = round->condition;
   for (int i = 0; i < body->states; i++) in[i + 2] = round->states[i];
-  tn__onnx_inline_graph(round->inside, body->graph, in, body->states + 2, out, body->results + 1);
+  tn__onnx_inline_graph(inside, body->graph, in, body->states + 2, out, body->results + 1);
   round->goes_on = out[0];
   for (int i = 0; i < body->states; i++) round->next[i] = out[i + 1];
-  for (int i = body->states; i < body->results; i++) round->pieces[i - body->states] = out[i + 1];
+  for (int i = 0; i < body->pieces; i++) round->pieces[i] = out[1 + body->states + i];
+  if (round->body != NULL) tn__onnx_leave(n, round->body);
 }
 
-static tn__value *one_element(tn__onode *n, int input, const char *what, tn_dtype dtype) {
+static int64_t declared_size(const Onnx__ValueInfoProto *info, int rank, int dim) {
+  return tn__onnx_info_rank(info) == rank ? tn__onnx_info_dim(info, dim) : -1;
+}
+
+static int64_t declared_by_loop(int piece, int rank, int dim, void *user) {
+  const loop_body *body = user; /* the first result is the condition */
+  return declared_size(body->graph->output[1 + body->states + piece], rank, dim);
+}
+
+static tn__value *one_element(const tn__onode *n, int input, const char *what) {
   tn__value *v = n->in[input];
   if (v == NULL) return NULL;
   int64_t shape[TN__MAX_RANK], count = 1;
   if (tn__g_shape_const(v, shape))
     for (int d = 0; d < v->rank; d++) count *= shape[d];
   if (count != 1) tn__on_fail(n, "input %d (%s) has %lld elements, expected 1", input, what, (long long)count);
-  return tn__g_convert(n->g, tn__on_reshape(n, v, 0, NULL), dtype);
-}
-
-static void run_loop(tn__onode *n, const loop_body *body) {
-  int collected = body->results - body->states;
-  tn__value **lists = TN__NEW_ARRAY(n->arena, collected, tn__value *);
-  const tn__value **types = TN__NEW_ARRAY(n->arena, collected, const tn__value *);
-  tn__oloop loop = {.trips = one_element(n, 0, "the number of rounds", TN_I64),
-                    .condition = one_element(n, 1, "the condition", TN_BOOL),
-                    .states = TN__NEW_ARRAY(n->arena, body->states, tn__value *),
-                    .state_count = body->states,
-                    .piece_count = collected,
-                    .round = loop_round,
-                    .user = (void *)(uintptr_t)body};
-  for (int i = 0; i < body->states; i++) {
-    loop.states[i] = n->in[i + 2];
-    if (loop.states[i] == NULL) tn__on_fail(n, "input %d is missing", i + 2);
-  }
-  tn__onnx_run_loop(n, &loop, lists, types);
-  for (int i = 0; i < n->output_count; i++) {
-    int piece = i - body->states;
-    const Onnx__ValueInfoProto *declared = body->graph->output[i + 1]; /* the first is the condition */
-    n->out[i] = piece < 0 ? loop.states[i] : tn__onnx_stack_list(n, &loop, lists[piece], types[piece], declared, 0);
-  }
+  return v;
 }
 
 /* Does the body hand its condition on, or give a constant? Then the number of rounds alone says when it ends. */
@@ -210,59 +121,35 @@ static bool ends_by_count(const Onnx__GraphProto *body) {
   return strcmp(name, body->input[1]->name) == 0;
 }
 
-/* Few rounds of a small body are written out: what is constant in each can be folded, and kernels fuse across
- * rounds. */
-static bool is_worth_unrolling(tn__onode *n, const Onnx__GraphProto *body, int64_t *rounds) {
-  enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
-  const int64_t *trips, *condition;
-  int count;
-  if (n->in[0] == NULL || !tn__on_known_ints(n, 0, &trips, &count) || count != 1) return false;
-  if (n->in[1] != NULL && !tn__on_known_ints(n, 1, &condition, &count)) return false;
-  *rounds = trips[0];
-  return *rounds > 0 && *rounds <= MOST_ROUNDS && *rounds * (int64_t)body->n_node <= MOST_NODES && ends_by_count(body);
-}
-
-static bool known_condition(tn__onode *n, const tn__value *condition) {
-  int64_t value;
-  if (tn__onnx_is_container(condition)) tn__on_fail(n, "its condition is a sequence");
-  if (condition->dtype != TN_BOOL)
-    tn__on_fail(n, "its condition is %s, expected bool", tn_dtype_name(condition->dtype));
-  if (condition->elements != NULL && tn__ir_as_int(condition->elements[0], &value)) return value != 0;
-  return condition->data == NULL || tn__load_i64(TN_BOOL, condition->data, 0) != 0;
-}
-
-static void unroll(tn__onode *n, const loop_body *body, int64_t rounds) {
-  int states = body->states, results = body->results;
-  tn__value **in = TN__NEW_ARRAY(n->arena, states + 2, tn__value *);
-  tn__value **out = TN__NEW_ARRAY(n->arena, results + 1, tn__value *);
-  pieces *lists = TN__NEW_ARRAY(n->arena, results, pieces);
-  in[1] = n->in[1] != NULL ? n->in[1] : tn__g_scalar_i64(n->g, TN_BOOL, 1);
-  for (int i = 0; i < states; i++) in[i + 2] = n->in[i + 2];
-  bool goes_on = known_condition(n, in[1]);
-  for (int64_t round = 0; goes_on && round < rounds; round++) {
-    in[0] = tn__g_scalar_i64(n->g, TN_I64, round);
-    tn__onnx_inline_graph(n, body->graph, in, states + 2, out, results + 1);
-    if (round + 1 < rounds) goes_on = known_condition(n, out[0]);
-    for (int i = 0; i < states; i++) in[i + 2] = out[i + 1];
-    in[1] = out[0];
-    for (int i = states; i < results; i++) add_piece(n, &lists[i], out[i + 1], 0, false);
-  }
-  for (int i = 0; i < n->output_count; i++) n->out[i] = i < states ? in[i + 2] : join(n, &lists[i], 0);
-}
-
 void tn__onnx_loop(tn__onode *n) {
-  loop_body body = {.graph = tn__on_graph(n, "body"), .states = n->input_count > 2 ? n->input_count - 2 : 0};
-  int64_t rounds;
+  loop_body body = {.n = n, .graph = tn__on_graph(n, "body"), .states = n->input_count > 2 ? n->input_count - 2 : 0};
   body.results = (int)body.graph->n_output - 1;
   if (body.results < 0) tn__on_fail(n, "its body has no outputs: the first says whether the loop goes on");
   if (body.results < body.states || n->output_count > body.results)
     tn__on_fail(n, "its body makes %d results for %d loop variables and %d outputs", body.results, body.states,
                 n->output_count);
-  bool starts = n->in[1] == NULL || n->in[1]->data == NULL || tn__load_i64(TN_BOOL, n->in[1]->data, 0) != 0;
-  if (starts && is_worth_unrolling(n, body.graph, &rounds))
-    unroll(n, &body, rounds);
-  else
-    run_loop(n, &body);
+  body.pieces = n->output_count > body.states ? n->output_count - body.states : 0;
+  tn__value **pieces = TN__NEW_ARRAY(n->arena, body.pieces, tn__value *);
+  tn__loop loop = {.g = n->g,
+                   .around = tn__onnx_body(n),
+                   .trips = one_element(n, 0, "the number of rounds"),
+                   .condition = one_element(n, 1, "the condition"),
+                   .states = TN__NEW_ARRAY(n->arena, body.states, tn__value *),
+                   .state_count = body.states,
+                   .piece_count = body.pieces,
+                   .axes = TN__NEW_ARRAY(n->arena, body.pieces + 1, int64_t),
+                   .ends_by_count = ends_by_count(body.graph),
+                   .cost = (int64_t)body.graph->n_node,
+                   .round = loop_round,
+                   .declared = declared_by_loop,
+                   .user = &body};
+  int64_t rounds;
+  for (int i = 0; i < body.states; i++) {
+    loop.states[i] = n->in[i + 2];
+    if (loop.states[i] == NULL && !tn__loop_unrolls(&loop, &rounds)) tn__on_fail(n, "input %d is missing", i + 2);
+  }
+  tn__loop_make(&loop, pieces);
+  for (int i = 0; i < n->output_count; i++) n->out[i] = i < body.states ? loop.states[i] : pieces[i - body.states];
 }
 
 typedef struct scan_spec {
@@ -280,48 +167,49 @@ static const int64_t *scan_directions(tn__onode *n, const char *name, int count)
   return list;
 }
 
-static void unroll_scan(tn__onode *n, const scan_spec *s, tn__value *const *values, int64_t rounds, tn__value **out) {
-  tn__value **in = TN__NEW_ARRAY(n->arena, s->states + s->inputs, tn__value *);
-  tn__value **made = TN__NEW_ARRAY(n->arena, s->states + s->outputs, tn__value *);
-  pieces *lists = TN__NEW_ARRAY(n->arena, s->outputs, pieces);
-  memcpy(in, values, (size_t)s->states * sizeof(*in));
-  for (int64_t round = 0; round < rounds; round++) {
-    for (int i = 0; i < s->inputs; i++) {
-      tn__value *x = values[s->states + i];
-      int axis = (int)tn__on_axis(n, s->input_axes[i], x->rank);
-      in[s->states + i] = at_position(n, x, axis, s->input_backwards[i] != 0 ? rounds - 1 - round : round);
-    }
-    tn__onnx_inline_graph(n, s->body, in, s->states + s->inputs, made, s->states + s->outputs);
-    memcpy(in, made, (size_t)s->states * sizeof(*in));
-    for (int i = 0; i < s->outputs; i++)
-      add_piece(n, &lists[i], made[s->states + i], s->output_axes[i], s->output_backwards[i] != 0);
-  }
-  memcpy(out, in, (size_t)s->states * sizeof(*out));
-  for (int i = 0; i < s->outputs; i++) out[s->states + i] = join(n, &lists[i], s->output_axes[i]);
-}
-
 typedef struct scan_rounds {
+  tn__onode *n;
   const scan_spec *spec;
   tn__value *const *values; /* states, then scanned inputs */
 } scan_rounds;
 
-/* Round i takes slice i of each scanned input, or from the end; there are as many rounds as slices (scan_length). */
-static void scan_round(tn__oround *round, void *user) {
+static tn__value *at_position(const tn__onode *n, tn__value *x, int axis, int64_t position) {
+  const int64_t axes[1] = {axis};
+  return tn__on_squeeze(n, tn__on_slice_axis(n, x, axis, tn__on_index(n, position), tn__on_index(n, position + 1)),
+                        axes, 1);
+}
+
+/* What scanned input i gives a round: the slice of its number, or from the end. */
+static tn__value *scanned(const scan_rounds *rounds, const tn__round *round, const tn__onode *inside, int i) {
+  const scan_spec *s = rounds->spec;
+  tn__value *x = rounds->values[s->states + i];
+  int axis = (int)tn__on_axis(rounds->n, s->input_axes[i], x->rank);
+  bool backwards = s->input_backwards[i] != 0;
+  if (round->body == NULL)
+    return at_position(inside, x, axis, backwards ? round->count - 1 - round->number : round->number);
+  tn__value *at = round->index;
+  x = tn__body_capture(round->body, x);
+  if (backwards) at = tn__on_sub(inside, tn__on_add_s(inside, round->trips, -1), at);
+  return tn__g_take_trusted(inside->g, x, at, axis); /* there are as many rounds as slices (scan_length) */
+}
+
+static void scan_round(tn__round *round, void *user) {
   const scan_rounds *rounds = user;
   const scan_spec *s = rounds->spec;
-  tn__onode *n = round->inside;
+  tn__onode *n = rounds->n, *inside = round->body == NULL ? n : tn__onnx_enter(n, round->body);
   tn__value **in = TN__NEW_ARRAY(n->arena, s->states + s->inputs, tn__value *);
   tn__value **made = TN__NEW_ARRAY(n->arena, s->states + s->outputs, tn__value *);
   for (int i = 0; i < s->states; i++) in[i] = round->states[i];
-  for (int i = 0; i < s->inputs; i++) {
-    tn__value *x = tn__body_capture(round->body, rounds->values[s->states + i]);
-    tn__value *at = round->index;
-    if (s->input_backwards[i] != 0) at = tn__on_sub(n, tn__on_add_s(n, round->trips, -1), at);
-    in[s->states + i] = tn__g_take_trusted(n->g, x, at, (int)tn__on_axis(n, s->input_axes[i], x->rank));
-  }
-  tn__onnx_inline_graph(n, s->body, in, s->states + s->inputs, made, s->states + s->outputs);
+  for (int i = 0; i < s->inputs; i++) in[s->states + i] = scanned(rounds, round, inside, i);
+  tn__onnx_inline_graph(inside, s->body, in, s->states + s->inputs, made, s->states + s->outputs);
   for (int i = 0; i < s->states; i++) round->next[i] = made[i];
   for (int i = 0; i < s->outputs; i++) round->pieces[i] = made[s->states + i];
+  if (round->body != NULL) tn__onnx_leave(n, round->body);
+}
+
+static int64_t declared_by_scan(int piece, int rank, int dim, void *user) {
+  const scan_spec *s = ((const scan_rounds *)user)->spec;
+  return declared_size(s->body->output[s->states + piece], rank, dim);
 }
 
 static const tn__expr *scan_length(tn__onode *n, const scan_spec *s, tn__value *const *values) {
@@ -342,49 +230,45 @@ static const tn__expr *scan_length(tn__onode *n, const scan_spec *s, tn__value *
 
 /* One scan over `values` (states, then scanned inputs); `out` gets the last states and the collected outputs. */
 static void scan_once(tn__onode *n, const scan_spec *s, tn__value *const *values, tn__value **out) {
-  enum { MOST_ROUNDS = 32, MOST_NODES = 256 };
   const tn__expr *length = scan_length(n, s, values);
-  int64_t rounds;
-  if (tn__ir_as_int(length, &rounds) && rounds > 0 && rounds <= MOST_ROUNDS &&
-      rounds * (int64_t)s->body->n_node <= MOST_NODES) {
-    unroll_scan(n, s, values, rounds, out);
-    return;
-  }
-  scan_rounds all = {s, values};
-  tn__value **lists = TN__NEW_ARRAY(n->arena, s->outputs, tn__value *);
-  const tn__value **types = TN__NEW_ARRAY(n->arena, s->outputs, const tn__value *);
+  scan_rounds all = {n, s, values};
   bool *backwards = TN__NEW_ARRAY(n->arena, s->outputs, bool);
   for (int i = 0; i < s->outputs; i++) backwards[i] = s->output_backwards[i] != 0;
   memcpy(out, values, (size_t)s->states * sizeof(*out));
-  tn__oloop loop = {.trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),
-                    .states = out,
-                    .state_count = s->states,
-                    .piece_count = s->outputs,
-                    .backwards = backwards,
-                    .round = scan_round,
-                    .user = &all};
-  tn__onnx_run_loop(n, &loop, lists, types);
-  for (int i = 0; i < s->outputs; i++)
-    out[s->states + i] = tn__onnx_stack_list(n, &loop, lists[i], types[i], s->body->output[s->states + i],
-                                             (int)tn__on_axis(n, s->output_axes[i], types[i]->rank + 1));
+  tn__loop loop = {.g = n->g,
+                   .around = tn__onnx_body(n),
+                   .trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),
+                   .states = out,
+                   .state_count = s->states,
+                   .piece_count = s->outputs,
+                   .axes = s->output_axes,
+                   .backwards = backwards,
+                   .ends_by_count = true,
+                   .cost = (int64_t)s->body->n_node,
+                   .round = scan_round,
+                   .declared = declared_by_scan,
+                   .user = &all};
+  tn__loop_make(&loop, out + s->states);
 }
 
 /* Opset 8: a batch in front of everything, scanned one by one. */
 static void scan_batches(tn__onode *n, const scan_spec *s, tn__value *const *values) {
   enum { MOST_BATCHES = 1024 };
+  static const int64_t first = 0;
   int total = s->states + s->outputs, given = s->states + s->inputs;
   if (given == 0 || values[0] == NULL || values[0]->rank == 0) tn__on_fail(n, "has no inputs with a batch");
   int64_t batches = tn__g_dim_const(values[0], 0);
   if (batches < 1 || batches > MOST_BATCHES)
     tn__on_unsupported(n, "the number of batches must be a constant from 1 to %d", MOST_BATCHES);
   tn__value **in = TN__NEW_ARRAY(n->arena, given, tn__value *), **out = TN__NEW_ARRAY(n->arena, total, tn__value *);
-  pieces *lists = TN__NEW_ARRAY(n->arena, total, pieces);
+  tn__value **made = TN__NEW_ARRAY(n->arena, (size_t)total * (size_t)batches, tn__value *);
   for (int64_t b = 0; b < batches; b++) {
     for (int i = 0; i < given; i++) in[i] = at_position(n, values[i], 0, b);
     scan_once(n, s, in, out);
-    for (int i = 0; i < total; i++) add_piece(n, &lists[i], out[i], 0, false);
+    for (int i = 0; i < total; i++) made[i * batches + b] = tn__on_unsqueeze(n, out[i], &first, 1);
   }
-  for (int i = 0; i < total; i++) n->out[i] = join(n, &lists[i], 0);
+  for (int i = 0; i < total; i++)
+    n->out[i] = batches == 1 ? made[i] : tn__g_concatenate(n->g, made + i * batches, (int)batches, 0);
 }
 
 void tn__onnx_scan(tn__onode *n) {

@@ -9,27 +9,27 @@ int tn__onnx_rank_of_item(const tn__onode *n, const tn__value *list, int output)
   return declared >= 0 ? declared : ranks > 0 ? ranks - 1 : -1;
 }
 
-static const tn__onnx_sequence *sequence(const tn__onode *n, int input) { return n->in[input]->data; }
+static const tn__sequence *sequence(const tn__onode *n, int input) { return n->in[input]->data; }
 
 /* Must the operator run, rather than be done now? `at` is the operand that holds a position, or -1. */
 static bool runs(const tn__onode *n, int at) {
   const int64_t *known;
   int count;
-  if (tn__onnx_is_list(n->in[0])) return true;
-  if (at < 0 || n->in[at] == NULL || tn__onnx_is_sequence(n->in[at]) || tn__onnx_is_list(n->in[at])) return false;
-  return tn__onnx_is_sequence(n->in[0]) && !tn__on_known_ints(n, at, &known, &count);
+  if (tn__g_is_list(n->in[0])) return true;
+  if (at < 0 || n->in[at] == NULL || tn__g_is_sequence(n->in[at]) || tn__g_is_list(n->in[at])) return false;
+  return tn__g_is_sequence(n->in[0]) && !tn__on_known_ints(n, at, &known, &count);
 }
 
 /* Operand 0 as a list of the machine; `item` (may be NULL) tells the type of an empty one. */
 static tn__value *as_list(tn__onode *n, const tn__value *item) {
   tn_dtype dtype;
   int rank;
-  if (!tn__onnx_list_type(n->in[0], &dtype, &rank)) {
+  if (!tn__g_list_type(n->in[0], &dtype, &rank)) {
     if (item == NULL) tn__on_fail(n, "the sequence is empty");
     dtype = item->dtype, rank = item->rank;
   }
-  tn__value_holds holds = tn__onnx_is_list(n->in[0]) ? n->in[0]->holds : TN__HOLDS_SEQUENCE;
-  return tn__onnx_list(n, n->in[0], dtype, rank, holds);
+  tn__value_holds holds = tn__g_is_list(n->in[0]) ? n->in[0]->holds : TN__HOLDS_SEQUENCE;
+  return tn__g_list(n->g, n->in[0], dtype, rank, holds);
 }
 
 /* A tensor of the list, which becomes output 0. */
@@ -63,7 +63,7 @@ static int position(tn__onode *n, int input, int length, int count) {
 
 void tn__onnx_sequence_construct(tn__onode *n) {
   tn_dtype dtype = n->input_count > 0 ? n->in[0]->dtype : tn__onnx_dtype((int32_t)tn__on_int(n, "dtype", 1));
-  n->out[0] = tn__onnx_sequence_value(n, n->in, n->input_count, dtype);
+  n->out[0] = tn__g_sequence_known(n->g, n->in, n->input_count, dtype);
 }
 
 void tn__onnx_sequence_at(tn__onode *n) {
@@ -71,7 +71,7 @@ void tn__onnx_sequence_at(tn__onode *n) {
     n->out[0] = take(n, as_list(n, NULL), run_position(n, 1));
     return;
   }
-  const tn__onnx_sequence *s = sequence(n, 0);
+  const tn__sequence *s = sequence(n, 0);
   n->out[0] = s->items[position(n, 1, s->count, s->count)];
 }
 
@@ -83,31 +83,31 @@ void tn__onnx_sequence_length(tn__onode *n) {
 void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
   if (runs(n, 2)) {
-    n->out[0] = tn__onnx_list_insert(n, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
+    n->out[0] = tn__g_list_insert(n->g, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
     return;
   }
-  const tn__onnx_sequence *s = sequence(n, 0);
+  const tn__sequence *s = sequence(n, 0);
   if (s->count >= MOST_ITEMS) tn__on_unsupported(n, "makes a sequence of more than %d tensors", MOST_ITEMS);
   int at = n->in[2] == NULL ? s->count : position(n, 2, s->count, s->count + 1);
   tn__value **items = TN__NEW_ARRAY(n->arena, s->count + 1, tn__value *);
   for (int i = 0; i <= s->count; i++) items[i] = i < at ? s->items[i] : i == at ? n->in[1] : s->items[i - 1];
-  n->out[0] = tn__onnx_sequence_value(n, items, s->count + 1, s->dtype);
+  n->out[0] = tn__g_sequence_known(n->g, items, s->count + 1, s->dtype);
 }
 
 void tn__onnx_sequence_erase(tn__onode *n) {
   if (runs(n, 1)) {
     tn__value *list = as_list(n, NULL);
     n->out[0] = tn__g_sequence_erase(n->g, list, run_position(n, 1));
-    n->out[0]->likely_ranks = tn__onnx_ranks(list);
+    n->out[0]->likely_ranks = tn__g_ranks(list);
     return;
   }
-  const tn__onnx_sequence *s = sequence(n, 0);
+  const tn__sequence *s = sequence(n, 0);
   if (s->count == 0) tn__on_fail(n, "nothing can be erased from an empty sequence");
   int at = n->in[1] == NULL ? s->count - 1 : position(n, 1, s->count, s->count);
   tn__value **items = TN__NEW_ARRAY(n->arena, s->count, tn__value *);
   for (int i = 0, to = 0; i < s->count; i++)
     if (i != at) items[to++] = s->items[i];
-  n->out[0] = tn__onnx_sequence_value(n, items, s->count - 1, s->dtype);
+  n->out[0] = tn__g_sequence_known(n->g, items, s->count - 1, s->dtype);
 }
 
 void tn__onnx_concat_from_sequence(tn__onode *n) {
@@ -115,17 +115,17 @@ void tn__onnx_concat_from_sequence(tn__onode *n) {
   if (runs(n, -1)) {
     tn__value *list = as_list(n, NULL);
     int declared = tn__onnx_declared_rank(n, 0), rank = list->item_rank;
-    if (rank == TN__ANY_RANK) rank = declared >= 0 ? declared - (fresh ? 1 : 0) : tn__onnx_ranks(list) - 1;
+    if (rank == TN__ANY_RANK) rank = declared >= 0 ? declared - (fresh ? 1 : 0) : tn__g_ranks(list) - 1;
     if (rank < 0)
       tn__on_unsupported(n,
                          "the tensors of the sequence may differ in their number of dimensions, and the model does not "
                          "declare that of output 0 (\"%s\")",
                          n->proto->output[0]);
     int64_t at = tn__on_axis(n, tn__on_int(n, "axis", 0), rank + (fresh ? 1 : 0));
-    n->out[0] = tn__g_sequence_join(n->g, tn__onnx_list_as(n, list, list->holds, rank), (int)at, fresh, NULL, NULL);
+    n->out[0] = tn__g_sequence_join(n->g, tn__g_list_as(n->g, list, list->holds, rank), (int)at, fresh, NULL, NULL);
     return;
   }
-  const tn__onnx_sequence *s = sequence(n, 0);
+  const tn__sequence *s = sequence(n, 0);
   if (s->count == 0) tn__on_fail(n, "an empty sequence cannot be concatenated");
   int rank = s->items[0]->rank + (fresh ? 1 : 0);
   const int64_t axis = tn__on_axis(n, tn__on_int(n, "axis", 0), rank);
@@ -185,7 +185,7 @@ void tn__onnx_split_to_sequence(tn__onode *n) {
     low = high;
   }
   if (low != total) tn__on_fail(n, "its pieces do not add up to %lld elements", (long long)total);
-  n->out[0] = tn__onnx_sequence_value(n, items, (int)count, x->dtype);
+  n->out[0] = tn__g_sequence_known(n->g, items, (int)count, x->dtype);
 }
 
 typedef struct map_rounds {
@@ -193,13 +193,13 @@ typedef struct map_rounds {
   const Onnx__GraphProto *body;
 } map_rounds;
 
-static void map_round(tn__oround *round, void *user) {
+static void map_round(tn__round *round, void *user) {
   const map_rounds *map = user;
-  const tn__onode *n = map->n;
+  tn__onode *n = map->n, *inside = tn__onnx_enter(n, round->body);
   tn__value **in = TN__NEW_ARRAY(n->arena, n->input_count, tn__value *);
   for (int k = 0; k < n->input_count; k++) {
     in[k] = tn__body_capture(round->body, n->in[k]);
-    if (!tn__onnx_is_list(n->in[k])) continue;
+    if (!tn__g_is_list(n->in[k])) continue;
     int rank = tn__onnx_rank_of_item(n, n->in[k], -1);
     if (rank < 0) rank = tn__onnx_info_rank(map->body->input[k]);
     if (rank < 0)
@@ -209,7 +209,8 @@ static void map_round(tn__oround *round, void *user) {
                          k, map->body->input[k]->name);
     in[k] = tn__g_sequence_at(round->body->g, in[k], round->index, rank);
   }
-  tn__onnx_inline_graph(round->inside, map->body, in, n->input_count, round->pieces, n->output_count);
+  tn__onnx_inline_graph(inside, map->body, in, n->input_count, round->pieces, n->output_count);
+  tn__onnx_leave(n, round->body);
 }
 
 static void run_map(tn__onode *n, const Onnx__GraphProto *body) {
@@ -219,11 +220,11 @@ static void run_map(tn__onode *n, const Onnx__GraphProto *body) {
     tn_dtype dtype;
     int rank;
     if (n->in[k] == NULL) tn__on_fail(n, "input %d is missing", k);
-    if (tn__onnx_is_sequence(n->in[k])) {
-      if (!tn__onnx_sequence_type(n->in[k], &dtype, &rank)) tn__on_fail(n, "input %d is an empty sequence", k);
-      n->in[k] = tn__onnx_list(n, n->in[k], dtype, rank, TN__HOLDS_SEQUENCE);
+    if (tn__g_is_sequence(n->in[k])) {
+      if (!tn__g_sequence_type(n->in[k], &dtype, &rank)) tn__on_fail(n, "input %d is an empty sequence", k);
+      n->in[k] = tn__g_list(n->g, n->in[k], dtype, rank, TN__HOLDS_SEQUENCE);
     }
-    if (!tn__onnx_is_list(n->in[k])) continue;
+    if (!tn__g_is_list(n->in[k])) continue;
     const tn__expr *own = tn__graph_elements(n->g, tn__g_sequence_length(n->g, n->in[k]), &count)[0];
     if (length == NULL)
       length = own;
@@ -231,19 +232,20 @@ static void run_map(tn__onode *n, const Onnx__GraphProto *body) {
       tn__graph_assume(n->g, tn__ir_eq(n->ir, own, length), "input %d must have as many tensors as input 0", k);
   }
   map_rounds map = {n, body};
-  tn__oloop loop = {.trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),
-                    .piece_count = n->output_count,
-                    .round = map_round,
-                    .user = &map};
-  const tn__value **types = TN__NEW_ARRAY(n->arena, n->output_count, const tn__value *);
-  tn__onnx_run_loop(n, &loop, n->out, types);
+  tn__loop loop = {.g = n->g,
+                   .around = tn__onnx_body(n),
+                   .trips = tn__g_from_elements(n->g, TN_I64, &length, 1, 0),
+                   .piece_count = n->output_count,
+                   .round = map_round,
+                   .user = &map};
+  tn__loop_make(&loop, n->out);
 }
 
 /* The body once for each element; tensors among the operands are the same for all. */
 void tn__onnx_sequence_map(tn__onode *n) {
   const Onnx__GraphProto *body = tn__on_graph(n, "body");
   for (int k = 0; k < n->input_count; k++) {
-    if (!tn__onnx_is_list(n->in[k])) continue;
+    if (!tn__g_is_list(n->in[k])) continue;
     run_map(n, body);
     return;
   }
@@ -254,43 +256,42 @@ void tn__onnx_sequence_map(tn__onode *n) {
   for (int i = 0; i < length; i++) {
     for (int k = 0; k < inputs; k++) {
       if (n->in[k] == NULL) tn__on_fail(n, "input %d is missing", k);
-      bool each = tn__onnx_is_sequence(n->in[k]);
+      bool each = tn__g_is_sequence(n->in[k]);
       if (each && sequence(n, k)->count != length)
         tn__on_fail(n, "input %d has %d tensors, and input 0 has %d", k, sequence(n, k)->count, length);
       in[k] = each ? sequence(n, k)->items[i] : n->in[k];
     }
     tn__onnx_inline_graph(n, body, in, inputs, out, outputs);
     for (int k = 0; k < outputs; k++) {
-      if (tn__onnx_is_sequence(out[k])) tn__on_unsupported(n, "makes sequences of sequences");
+      if (tn__g_is_sequence(out[k])) tn__on_unsupported(n, "makes sequences of sequences");
       made[k][i] = out[k];
     }
   }
-  for (int k = 0; k < outputs; k++) n->out[k] = tn__onnx_sequence_value(n, made[k], length, TN_F32);
+  for (int k = 0; k < outputs; k++) n->out[k] = tn__g_sequence_known(n->g, made[k], length, TN_F32);
 }
 
 /* ---- optional values --------------------------------------------------------------------------------------------- */
 
-static bool is_optional(const tn__value *v) { return tn__onnx_is_list(v) && v->holds != TN__HOLDS_SEQUENCE; }
+static bool is_optional(const tn__value *v) { return tn__g_is_list(v) && v->holds != TN__HOLDS_SEQUENCE; }
 
 /* What is there stands for itself; what is not gets its type from the branch that has it. */
 void tn__onnx_optional(tn__onode *n) {
   n->out[0] = n->in[0];
   if (n->in[0] != NULL) return;
-  n->out[0] = tn__onnx_sequence_value(n, NULL, 0, TN_F32);
-  tn__onnx_sequence *s = (tn__onnx_sequence *)(uintptr_t)n->out[0]->data;
+  n->out[0] = tn__g_sequence_known(n->g, NULL, 0, TN_F32);
+  tn__sequence *s = (tn__sequence *)(uintptr_t)n->out[0]->data;
   s->absent = true;
 }
 
 void tn__onnx_optional_get(tn__onode *n) {
-  if (tn__onnx_is_absent(n->in[0])) tn__on_fail(n, "the optional value is absent");
+  if (tn__g_is_absent(n->in[0])) tn__on_fail(n, "the optional value is absent");
   n->out[0] = !is_optional(n->in[0]) ? n->in[0]
               : n->in[0]->holds == TN__HOLDS_OPTIONAL
                   ? take(n, n->in[0], NULL)
-                  : tn__onnx_list_as(n, n->in[0], TN__HOLDS_SEQUENCE, n->in[0]->item_rank);
+                  : tn__g_list_as(n->g, n->in[0], TN__HOLDS_SEQUENCE, n->in[0]->item_rank);
 }
 
 void tn__onnx_optional_has(tn__onode *n) {
-  n->out[0] = is_optional(n->in[0])
-                  ? tn__g_optional_has(n->g, n->in[0])
-                  : tn__g_scalar_i64(n->g, TN_BOOL, n->in[0] != NULL && !tn__onnx_is_absent(n->in[0]));
+  n->out[0] = is_optional(n->in[0]) ? tn__g_optional_has(n->g, n->in[0])
+                                    : tn__g_scalar_i64(n->g, TN_BOOL, n->in[0] != NULL && !tn__g_is_absent(n->in[0]));
 }

@@ -1,6 +1,6 @@
 /* Holds nodes to the generated table of schemas. */
 #include "import/onnx/schema.h"
-#include "import/onnx/sequence.h"
+#include "graph/build/list.h"
 
 #include <string.h>
 
@@ -109,10 +109,10 @@ static const char *types_text(tn__arena *arena, uint32_t types) {
 }
 
 static const char *type_name(const tn__value *v) {
-  return v->narrow > 0 ? tn__onnx_narrow_name(v) : tn_dtype_name(v->dtype);
+  return v->narrow > 0 ? tn__g_narrow_name(v) : tn_dtype_name(v->dtype);
 }
 
-static bool is_tensor(const tn__value *v) { return !tn__onnx_is_sequence(v) && !tn__onnx_is_list(v); }
+static bool is_tensor(const tn__value *v) { return !tn__g_is_sequence(v) && !tn__g_is_list(v); }
 
 static const char *kinds_text(const type_set *set) {
   return set->tensors == 0 ? "a sequence" : set->sequences == 0 ? "a tensor" : "a tensor or a sequence";
@@ -120,10 +120,10 @@ static const char *kinds_text(const type_set *set) {
 
 static void check_kind(const tn__onode *n, const schema_input *in, int input, const type_set *set) {
   const tn__value *v = n->in[input];
-  bool optional = tn__onnx_is_absent(v) || (tn__onnx_is_list(v) && v->holds != TN__HOLDS_SEQUENCE);
+  bool optional = tn__g_is_absent(v) || (tn__g_is_list(v) && v->holds != TN__HOLDS_SEQUENCE);
   if (optional && !set->optional)
     tn__on_fail(n, "%s is an optional value%s, expected %s", input_text(n, in, input),
-                tn__onnx_is_absent(v) ? " that is absent" : "", kinds_text(set));
+                tn__g_is_absent(v) ? " that is absent" : "", kinds_text(set));
   if (!optional && (is_tensor(v) ? set->tensors : set->sequences) == 0)
     tn__on_fail(n, "%s is a %s, expected %s", input_text(n, in, input), is_tensor(v) ? "tensor" : "sequence",
                 kinds_text(set));
@@ -136,8 +136,8 @@ static void check_type(const tn__onode *n, const tn__onnx_schema *s, int input) 
   check_kind(n, in, input, set);
   tn_dtype dtype;
   int rank;
-  if (!tn__onnx_list_type(v, &dtype, &rank)) return; /* an empty sequence: nothing tells it */
-  bool listed = tn__onnx_is_list(v) && v->holds == TN__HOLDS_OPTIONAL;
+  if (!tn__g_list_type(v, &dtype, &rank)) return; /* an empty sequence: nothing tells it */
+  bool listed = tn__g_is_list(v) && v->holds == TN__HOLDS_OPTIONAL;
   uint32_t taken = is_tensor(v) || listed ? set->tensors : set->sequences;
   if ((taken >> tn__onnx_element(dtype, v->narrow) & 1) == 0)
     tn__on_fail(n, "%s is %s, expected %s", input_text(n, in, input),

@@ -69,11 +69,6 @@ int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype) {
   if (bits > 0) *dtype = is_unsigned ? TN_U8 : TN_I8;
   return bits;
 }
-const char *tn__onnx_narrow_name(const tn__value *value) {
-  bool is_signed = value->dtype == TN_I8;
-  return value->narrow == 4 ? is_signed ? "int4" : "uint4" : is_signed ? "int2" : "uint2";
-}
-
 typedef struct source { /* where a tensor's bytes are */
   const uint8_t *data;
   size_t size;
