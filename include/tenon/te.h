@@ -107,7 +107,7 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   int threads;           /* 1 to 1,024; the target's cores when 0. 1 is right for functions without an environment */
   int64_t cache_bytes;   /* L2 that one thread may fill: 4 KiB to 1 GiB */
   int registers;         /* vector registers to plan for: 4 to the target's */
-  int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
+  int64_t shared_memory; /* bytes that the threads of a block may share at the most, up to 1 GiB */
   int search_space;      /* candidates that the choice weighs: 1 to 1,000,000; 0: 2,000 */
   bool plain;            /* no choice: the declaration's own loops, an empty trace */
   const tn_allocator *allocator; /* NULL: malloc, realloc and free */

@@ -123,6 +123,7 @@ static void apply_body(void *user) {
   tn_schedule *s = c->schedule;
   tn__schedule *changed;
   tn__check(s->arena.escape, tn__sched_trace_replay(s->unit.te, &s->target, c->trace, &changed));
+  tn__sched_limit_shared(changed, s->unit.options.shared_memory);
   s->schedule = changed;
 }
 

@@ -49,8 +49,9 @@ static void record(tn__schedule *s, const char *step, const char *name, int inde
 }
 
 static void check_scope(const tn__schedule *s, const char *step, const char *name, tn__scope scope) {
-  if (scope != TN__SCOPE_WORKSPACE && scope != TN__SCOPE_STACK && scope != TN__SCOPE_REGISTER)
-    tn__sched_refuse(s, "%s of \"%s\": the scope must be workspace, stack or register", step, name);
+  if (scope != TN__SCOPE_WORKSPACE && scope != TN__SCOPE_STACK && scope != TN__SCOPE_REGISTER &&
+      scope != TN__SCOPE_SHARED)
+    tn__sched_refuse(s, "%s of \"%s\": the scope must be workspace, stack, register or shared", step, name);
 }
 
 static void check_plain(const tn__schedule *s, const char *step, const tn__snode *block) {

@@ -96,11 +96,17 @@ static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, c
   return outside;
 }
 
-static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
+/* Around all that uses the buffer. */
+static tn__snode *innermost_place(const tn__buffer *buffer, const tn__snodes *users) {
   tn__snode *at = users->data[0]->parent;
   for (int i = 1; i < users->count; i++) at = tn__sched_common_ancestor(at, users->data[i]);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
-  at = outside_of_carriers(at, buffer, users);
+  return outside_of_carriers(at, buffer, users);
+}
+
+/* Room for the region that is used inside of `at`. */
+static void place_at(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, tn__snode *at,
+                     placements *out) {
   const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK] = {NULL};
   access_hull(s, buffer, users, at, min, extent);
   for (int d = 0; d < buffer->rank; d++) {
@@ -108,8 +114,8 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
     bool known = tn__ir_as_int(buffer->shape[d], &whole);
     if (extent[d] == NULL || !tn__ir_as_int(extent[d], &size) || (known && size >= whole)) {
       if (!known)
-        tn__sched_refuse(s, "%s cannot be kept private: dimension %d has no constant bound where it is used",
-                         buffer->name, d);
+        tn__sched_refuse(s, "%s cannot be kept %s: dimension %d has no constant bound where it is used", buffer->name,
+                         buffer->scope == TN__SCOPE_SHARED ? "in shared memory" : "private", d);
       size = whole;
       min[d] = tn__ir_index(s->ir, 0);
     }
@@ -119,10 +125,46 @@ static void place_private(tn__schedule *s, const tn__buffer *buffer, const tn__s
     extent[d] = tn__ir_index(s->ir, size);
   }
   pad(s, buffer, extent);
-  check_private_size(s, buffer, extent);
+  if (buffer->scope != TN__SCOPE_SHARED) check_private_size(s, buffer, extent);
   const tn__buffer *small = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);
   placement p = {.at = at, .buffer = small, .min = min, .over = -1};
   tn__vec_push(s->arena, out, p);
+}
+
+/* What is shared between the threads of a parallel loop must not be written twice by them; from the loop `folded` on,
+ * if there is one, each iteration has its own. Checked here for buffers in
+ * the workspace, because their scope may change after the loop became parallel. */
+static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__snode *folded) {
+  for (int i = 0; i < users->count; i++) {
+    const tn__snode *block = users->data[i];
+    if (!tn__sched_writes(block, buffer)) continue;
+    for (const tn__snode *n = block->parent; n->parent != NULL && n != folded; n = n->parent)
+      if ((n->kind == TN__LOOP_PARALLEL || tn__ir_loop_is_bound(n->kind)) && !tn__sched_disjoint(s, n, block))
+        tn__sched_refuse(s, "%s is shared by the threads of loop \"%s\", whose iterations write the same elements",
+                         buffer->name, n->name);
+  }
+}
+
+/* Inside of the loops over blocks, which share nothing, and outside of those over threads. */
+static void place_in_block(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
+  tn__snode *at = innermost_place(buffer, users);
+  bool in_block = false;
+  for (int i = 0; i < users->count; i++)
+    for (const tn__snode *n = users->data[i]->parent; n != at; n = n->parent)
+      if (tn__ir_loop_is_block(n->kind))
+        tn__sched_refuse(s,
+                         "%s cannot be in shared memory: it is used outside of \"%s\", too, whose blocks share nothing",
+                         buffer->name, n->name);
+  for (const tn__snode *n = at; n->parent != NULL; n = n->parent) {
+    if (tn__ir_loop_is_thread(n->kind))
+      tn__sched_refuse(s, "%s cannot be in shared memory: each thread of \"%s\" has it for itself", buffer->name,
+                       n->name);
+    in_block = in_block || tn__ir_loop_is_block(n->kind);
+  }
+  if (!in_block)
+    tn__sched_refuse(s, "%s cannot be in shared memory: what uses it is in no loop over blocks", buffer->name);
+  check_shared(s, buffer, users, at);
+  place_at(s, buffer, users, at, out);
 }
 
 static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *out) {
@@ -303,20 +345,6 @@ static const tn__stmt *build(builder *b, const tn__snode *node) {
   return tensor;
 }
 
-/* What is shared between the threads of a parallel loop must not be written twice by them; from the loop `folded` on,
- * if there is one, each iteration has its own. Checked here for buffers in
- * the workspace, because their scope may change after the loop became parallel. */
-static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__snode *folded) {
-  for (int i = 0; i < users->count; i++) {
-    const tn__snode *block = users->data[i];
-    if (!tn__sched_writes(block, buffer)) continue;
-    for (const tn__snode *n = block->parent; n->parent != NULL && n != folded; n = n->parent)
-      if ((n->kind == TN__LOOP_PARALLEL || tn__ir_loop_is_bound(n->kind)) && !tn__sched_disjoint(s, n, block))
-        tn__sched_refuse(s, "%s is shared by the threads of loop \"%s\", whose iterations write the same elements",
-                         buffer->name, n->name);
-  }
-}
-
 static bool have_same_room(const placement *a, const placement *b) {
   if (a->at != b->at || a->buffer->scope != b->buffer->scope || a->buffer->scope == TN__SCOPE_REGISTER) return false;
   if (a->buffer->rank != b->buffer->rank || a->run_count != b->run_count || (a->min == NULL) != (b->min == NULL))
@@ -367,8 +395,10 @@ static void place_all(builder *b) {
         place_folded(s, buffer, &users, folded, &b->places);
       else
         place_shared(s, buffer, &b->places);
+    } else if (buffer->scope == TN__SCOPE_SHARED) {
+      place_in_block(s, buffer, &users, &b->places);
     } else {
-      place_private(s, buffer, &users, &b->places);
+      place_at(s, buffer, &users, innermost_place(buffer, &users), &b->places);
     }
     tn__vec_push(s->arena, &from, buffer);
   }
@@ -384,10 +414,46 @@ static void place_all(builder *b) {
   }
 }
 
+static int64_t bytes_of(const tn__buffer *buffer) {
+  int64_t bytes = (int64_t)tn_dtype_size(buffer->dtype), size;
+  for (int d = 0; d < buffer->rank; d++)
+    if (tn__ir_as_int(buffer->shape[d], &size)) bytes = tn__ir_bound_mul(bytes, size);
+  return bytes;
+}
+
+/* A nest is started as one, with all that its blocks share. */
+static void add_up_shared(builder *b) {
+  tn__schedule *s = b->s;
+  s->shared_bytes = 0;
+  for (int n = 0; n < s->root->children.count; n++) {
+    const tn__snode *nest = s->root->children.data[n];
+    int64_t bytes = 0;
+    for (int i = 0; i < b->places.count; i++) {
+      const placement *p = &b->places.data[i];
+      if (p->buffer->scope == TN__SCOPE_SHARED && p->over < 0 && tn__sched_is_under(p->at, nest))
+        bytes = tn__ir_bound_add(bytes, bytes_of(p->buffer));
+    }
+    if (bytes > s->shared_bytes) s->shared_bytes = bytes, s->shared_by = nest->name;
+  }
+}
+
+static void limit_shared(const tn__schedule *s, int64_t most) {
+  if (s->shared_bytes > most)
+    tn__sched_refuse(s, "blocks of the nest \"%s\" need %lld bytes of shared memory, and may have %lld", s->shared_by,
+                     (long long)s->shared_bytes, (long long)most);
+}
+
+void tn__sched_limit_shared(const tn__schedule *s, int64_t most) {
+  tn__schedule_func(s);
+  if (most > 0) limit_shared(s, most);
+}
+
 const tn__func *tn__sched_finish(tn__schedule *s) {
   builder b = {.s = s};
   place_all(&b);
   share_room(&b);
+  add_up_shared(&b);
+  if (s->target->kind == TN__TARGET_GPU) limit_shared(s, s->target->gpu.shared_bytes);
   const tn__stmt *body = build(&b, s->root);
   const tn__te *te = s->te;
   const tn__buffer **params =

@@ -98,6 +98,8 @@ struct tn__schedule {
   int64_t visited;          /* nodes that searches by name or tensor have looked at, for tests of how that grows */
   bool scans;               /* does any block have a scan axis? */
   bool size_known, large;   /* what tn__rule_is_large says of the declaration, once it was asked */
+  int64_t shared_bytes;     /* what tensors in shared memory need in the nest that needs most, once there is `func` */
+  const char *shared_by;    /* that nest */
 };
 
 /* ---- tree.c ------------------------------------------------------------------------------------------------------ */
@@ -230,6 +232,7 @@ const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsi
                                       const char **why);
 
 /* ---- finish.c ---------------------------------------------------------------------------------------------------- */
+/* Also notes what the schedule shares. */
 const tn__func *tn__sched_finish(tn__schedule *s);
 
 /* ---- trace.c ----------------------------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ static bool inside(const tn__snode *node, tn__loop_kind kind) { return find_insi
 static bool is_private(tn__schedule *s, const tn__snode *loop, const tn__buffer *buffer) {
   const tn__snode *folded_in = buffer->scope == TN__SCOPE_WORKSPACE ? tn__sched_folded_in(s, buffer) : NULL;
   if (folded_in != NULL) return tn__sched_is_under(folded_in, loop);
-  if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) return false;
+  if (buffer->scope == TN__SCOPE_PARAM || buffer->scope == TN__SCOPE_WORKSPACE) return false;
   tn__snodes users = {0};
   tn__sched_users(s, buffer, &users);
   for (int i = 0; i < users.count; i++)

@@ -18,6 +18,9 @@ typedef struct tn__schedule tn__schedule;
 tn__schedule *tn__schedule_of(const tn__te *te,
                               const tn__target *target); /* the unscheduled lowering, an empty trace */
 const tn__func *tn__schedule_func(const tn__schedule *s);
+/* Throws when tensors in shared memory need more than `most` bytes in one nest; 0: there is no other limit than the
+ * target's, to which tn__schedule_func() holds them. CPUs keep them in the workspace, however large. */
+void tn__sched_limit_shared(const tn__schedule *s, int64_t most);
 const tn__te *tn__schedule_te(const tn__schedule *s);
 
 /* ---- primitives -------------------------------------------------------------------------------------------------- */
@@ -149,7 +152,7 @@ typedef struct tn__schedule_options {
   int vector_bytes;      /* a power of two from 16 to the target's */
   int64_t cache_bytes;   /* L2 that one thread may fill: 4 KiB to 1 GiB */
   int registers;         /* vector registers: 4 to the target's */
-  int64_t shared_memory; /* bytes that the threads of a group share, on devices that have it: at most 1 GiB; CPUs: 0 */
+  int64_t shared_memory; /* bytes that the threads of a block may share at the most, up to 1 GiB */
   bool results_read;     /* other kernels read the outputs soon, so they are worth a place in the caches */
   int search_space;      /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
 } tn__schedule_options;

@@ -430,10 +430,21 @@ static inline bool propose_cache_read_in_order(proposal *p) {
   return length < STEP_TEXT;
 }
 
+/* Is all that uses what the block writes inside of a loop over blocks? */
+static inline bool is_used_in_block(proposal *p, const tn__snode *block) {
+  tn__snodes users = {0};
+  tn__sched_users(p->s, block->block.writes[0].buffer, &users);
+  const tn__snode *at = users.data[0];
+  for (int i = 1; i < users.count; i++) at = tn__sched_common_ancestor(users.data[i], at);
+  while (at->parent != NULL && (at->is_block || !tn__ir_loop_is_block(at->kind))) at = at->parent;
+  return at->parent != NULL;
+}
+
 static inline bool propose_set_scope(proposal *p) {
   const tn__snode *block = choose(p, true, writes_intermediate);
-  return block != NULL &&
-         say(p, "set_scope \"%s\" 0 %d", block->name, roll(p->d, 4) == 0 ? TN__SCOPE_REGISTER : scope(p));
+  if (block == NULL) return false;
+  int rare = is_used_in_block(p, block) ? TN__SCOPE_SHARED : TN__SCOPE_REGISTER;
+  return say(p, "set_scope \"%s\" 0 %d", block->name, roll(p->d, 4) == 0 ? rare : scope(p));
 }
 
 static inline bool propose_decompose_reduction(proposal *p) {

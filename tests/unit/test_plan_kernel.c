@@ -227,6 +227,29 @@ static void recorded_traces_are_taken(void **state) {
               "trace:2: schedule of product: vectorize: there is no loop \"nothing\"");
 }
 
+/* A recorded schedule whose blocks share 32 bytes. */
+static void replay_shared(tn__ir *ir, const void *arg) {
+  const tn__target target = test_target("x86-64-v4");
+  const tn__te *te = product(ir);
+  const char *trace = schedule_text(tn__schedule_of(te, &target), false);
+  trace = tn__arena_printf(tn__ir_arena(ir),
+                           "%.*stile \"C.i0\" \"C.i1\" 2 4\nbind \"C.i0.0\" \"block.x\"\n"
+                           "reverse_compute_at \"D\" \"C.i1.0\"\nset_scope \"C\" 0 4\nend\n",
+                           (int)(strstr(trace, "end\n") - trace), trace);
+  const tn__recorded recorded = {.traces = &trace, .count = 1};
+  const tn__chooser chooser = tn__chooser_recorded(&recorded);
+  const tn__schedule_options options = {.threads = 1, .shared_memory = *(const int *)arg};
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
+  tn__plan_kernel(&unit, &chooser);
+}
+
+static void shared_memory_is_limited(void **state) {
+  check_ok(in_context(replay_shared, &(int){0}));
+  check_ok(in_context(replay_shared, &(int){32}));
+  check_fails(in_context(replay_shared, &(int){31}), TN_INVALID_ARGUMENT,
+              "schedule of product: blocks of the nest \"C.i0.0\" need 32 bytes of shared memory, and may have 31");
+}
+
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
 static tn__digest key_of(const tn__plan_unit *unit, const tn__chooser *chooser) {
@@ -381,6 +404,7 @@ int main(void) {
       cmocka_unit_test(a_chooser_is_asked_for_the_parts_of_a_sequence),
       cmocka_unit_test(what_is_no_choice_is_refused),
       cmocka_unit_test(recorded_traces_are_taken),
+      cmocka_unit_test(shared_memory_is_limited),
       cmocka_unit_test(keys_have_all_that_the_choice_depends_on),
       cmocka_unit_test(choosers_share_no_cache_entry),
   };

@@ -416,7 +416,7 @@ static const refusal refusals[] = {
     {product, factor_space, "rfactor of \"C.i0\": block \"C\" does not reduce over the loop"},
     {product, factor_late, "rfactor of \"C.k0\": the initialisation of \"C\" has been split off already"},
     {product, scope_output, "set_scope of \"D\": D is an output"},
-    {product, scope_param, "set_scope of \"C\": the scope must be workspace, stack or register"},
+    {product, scope_param, "set_scope of \"C\": the scope must be workspace, stack, register or shared"},
     {product, no_tensor, "cache_write of \"C\": there is no tensor 1, it has 1"},
     {product, no_read, "cache_read of \"C\": there is no tensor 7, it has 3"},
     {open_product, private_open, "C cannot be kept private: dimension 0 has no constant bound where it is used"},

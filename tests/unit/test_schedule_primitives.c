@@ -62,6 +62,44 @@ static void bound(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Tiles of C that the threads of a block share. */
+static void share_tiles(tn__schedule *s) {
+  tn__sched_tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 4}, 2);
+  tn__sched_bind(s, "C.i0.0", "block.y");
+  tn__sched_bind(s, "C.i1.0", "block.x");
+  tn__sched_bind(s, "C.i0.1", "thread.y");
+  tn__sched_bind(s, "C.i1.1", "thread.x");
+  tn__sched_reverse_compute_at(s, "D", "C.i1.0");
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_SHARED);
+}
+
+static void shared(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, product);
+  share_tiles(s);
+  const char *text = schedule_text(s, true);
+  assert_non_null(strstr(text, "alloc C: f32[2, 4] shared"));
+  assert_true(strstr(text, "block.x C.i1.0") < strstr(text, "alloc C"));
+  assert_true(strstr(text, "alloc C") < strstr(text, "thread.y C.i0.1"));
+  check_all(s);
+  tn__sched_limit_shared(s, 0);
+  tn__sched_limit_shared(s, 32);
+  s = start_on(ir, product, "gpu,shared_bytes=32");
+  share_tiles(s);
+  tn__schedule_func(s);
+}
+
+/* What several threads read is computed once in each block, together with what reaches into the next one. */
+static void shared_halo(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, stencil);
+  tn__sched_split(s, "Q.i0", (int64_t[]){0, 3}, 2);
+  tn__sched_bind(s, "Q.i0.0", "block.x");
+  tn__sched_bind(s, "Q.i0.1", "thread.x");
+  tn__sched_compute_at(s, "P", "Q.i0.0");
+  tn__sched_set_scope(s, "P", 0, TN__SCOPE_SHARED);
+  assert_non_null(strstr(schedule_text(s, true), " shared {"));
+  check_all(s);
+}
+
 static void pragmas(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
   tn__sched_split(s, "C.i1", (int64_t[]){0, 4}, 2);
@@ -294,6 +332,8 @@ static void legal(void **state) {
   check_ok(in_context(tiles, NULL));
   check_ok(in_context(roots, NULL));
   check_ok(in_context(bound, NULL));
+  check_ok(in_context(shared, NULL));
+  check_ok(in_context(shared_halo, NULL));
   check_ok(in_context(pragmas, NULL));
   check_ok(in_context(prefetches, NULL));
   check_ok(in_context(streams, NULL));
@@ -510,6 +550,26 @@ static void reorder_bound(tn__schedule *s) {
   tn__sched_bind(s, "C.i1", "thread.x");
   tn__sched_reorder(s, (const char *[]){"C.i1", "C.i0"}, 2);
 }
+static void shared_nowhere(tn__schedule *s) {
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_SHARED);
+  tn__schedule_func(s);
+}
+static void shared_alone(tn__schedule *s) {
+  tn__sched_bind(s, "C.i0", "block.x");
+  tn__sched_bind(s, "C.i1", "thread.x");
+  tn__sched_reverse_compute_at(s, "D", "C.i1");
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_SHARED);
+  tn__schedule_func(s);
+}
+static void shared_apart(tn__schedule *s) {
+  tn__sched_bind(s, "C.i0", "block.x");
+  tn__sched_set_scope(s, "C", 0, TN__SCOPE_SHARED);
+  tn__schedule_func(s);
+}
+static void shared_more(tn__schedule *s) {
+  share_tiles(s);
+  tn__sched_limit_shared(s, 31);
+}
 static void pragma_unknown(tn__schedule *s) { tn__sched_pragma(s, "C.i0", "fast", 1); }
 static void pragma_range(tn__schedule *s) { tn__sched_pragma(s, "C.i0", "whole", 2); }
 static void pragma_split(tn__schedule *s) {
@@ -715,6 +775,11 @@ static const refusal refusals[] = {
     {product, parallel_bound, "parallel of \"C.i0\": it would share a nest with a loop bound to an axis of a GPU"},
     {product, split_bound, "split of \"C.i1\": the loop is bound to thread.x"},
     {product, reorder_bound, "reorder: \"C.i0\", bound to block.x, cannot go into \"C.i1\", bound to thread.x"},
+    {product, shared_nowhere, "C cannot be in shared memory: what uses it is in no loop over blocks"},
+    {product, shared_alone, "C cannot be in shared memory: each thread of \"C.i1\" has it for itself"},
+    {product, shared_apart,
+     "C cannot be in shared memory: it is used outside of \"C.i0\", too, whose blocks share nothing"},
+    {product, shared_more, "blocks of the nest \"C.i0.0\" need 32 bytes of shared memory, and may have 31"},
     {product, pragma_unknown, "pragma of \"C.i0\": there is no key \"fast\": use unroll_limit or whole"},
     {product, pragma_range, "pragma of \"C.i0\": whole is 0 to 1, not 2"},
     {product, pragma_split, "split of \"C.i0\": the loop has a pragma; give it to the new loops instead"},
@@ -796,11 +861,19 @@ static void refuse_target(tn__ir *ir, const void *arg) {
   tensorize_dots(start_on(ir, bf16_dots, "x86-64-v4"), 2, "x86.avx512bf16.dpbf16ps");
 }
 
+static void refuse_shared(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start_on(ir, product, "gpu,shared_bytes=16");
+  share_tiles(s);
+  tn__schedule_func(s);
+}
+
 static void illegal(void **state) {
   for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
     check_words(in_context(refuse, &refusals[i]), refusals[i].words);
   check_words(in_context(refuse_target, NULL),
               "tensorize of \"C.i1.1\": the target x86-64-v4 has no x86.avx512bf16.dpbf16ps");
+  check_words(in_context(refuse_shared, NULL),
+              "blocks of the nest \"C.i0.0\" need 32 bytes of shared memory, and may have 16");
 }
 
 int main(void) {

@@ -165,8 +165,8 @@ static void apply(tn__escape *escape, void *arg) {
     a->result = tn__sketch_apply(c->sketch, c->values);
   } else {
     tn__check(escape, tn__sched_trace_replay(a->unit->te, a->unit->target, c->trace, &a->result));
-    tn__schedule_func(a->result);
   }
+  tn__sched_limit_shared(a->result, a->unit->options.shared_memory);
 }
 
 /* The candidate's schedule, or NULL when its steps are refused. */
