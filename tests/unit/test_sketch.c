@@ -368,7 +368,7 @@ static void every_place(tn__ir *ir, tn__te *te, const char *name, int least) {
 }
 
 /* A product whose left operand is computed: 2 A + 1. */
-static tn__te *scaled_product(tn__ir *ir) {
+static tn__te *computed_product(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "scaled");
   const tn__buffer *a = input(te, "A", 2, 30, 64, 0), *b = input(te, "B", 2, 64, 40, 0);
   tn__te_axes p = axes_of(te, "p", 2, (int64_t[]){30, 64}), x = axes_of(te, "i", 2, (int64_t[]){30, 40});
@@ -382,8 +382,8 @@ static tn__te *scaled_product(tn__ir *ir) {
 }
 
 static void places(tn__ir *ir, const void *arg) {
-  every_place(ir, convolution(ir), "left", 1);    /* short sums: padding in place */
-  every_place(ir, scaled_product(ir), "left", 4); /* before, apart, at each use, in a loop */
+  every_place(ir, convolution(ir), "left", 1);      /* short sums: padding in place */
+  every_place(ir, computed_product(ir), "left", 4); /* before, apart, at each use, in a loop */
   every_place(ir, product_of(ir, 52, 64, 96), "left", 2);
   every_place(ir, product_of(ir, 52, 64, 40), "right", 2);
   every_place(ir, product_of(ir, 52, 320, 40), "ahead", 2);
