@@ -64,7 +64,7 @@ typedef struct tn_compile_options {
    * the pass's bare name is `print_after` ("all": every one). */
   void (*print)(void *user, const char *pass, const char *text);
   const char *print_after;
-  void *user; /* for progress, print and times */
+  void *user; /* for progress, print, times and cancelled */
   /* Called once at the end with where the time went; what tn_module_times tells, also of tn_inspect. May be NULL. */
   void (*times)(void *user, const tn_phase_time *const *times, int count);
   /* Sizes of symbolic dimensions to compile functions of their own for, next to the one for any size: the same name
@@ -96,6 +96,10 @@ typedef struct tn_compile_options {
   /* Schedules for this machine are chosen from the usual numbers of CPUs like it, and nothing is measured. Since
    * 0.2. */
   bool no_measure;
+  /* Asked now and then, from any thread of the compilation, whether that shall end: true ends it with TN_CANCELLED,
+   * mostly within some 10 ms, as the code of a kernel that LLVM optimises comes to its end first. May be NULL. Since
+   * 0.2. */
+  bool (*cancelled)(void *user);
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */

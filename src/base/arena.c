@@ -39,6 +39,8 @@ void tn__arena_allow(tn__arena *arena, uint64_t steps) {
 
 void tn__arena_report(tn__arena *arena) {
   uint64_t all = add_steps(arena), most = arena->work == NULL ? 0 : atomic_load(&arena->work->most);
+  if (arena->work != NULL && arena->work->cancelled != NULL && arena->work->cancelled(arena->work->user))
+    tn__throwf(arena->escape, TN_CANCELLED, "the compilation was cancelled");
   if (most == 0 || all <= most) return;
   tn__throwf(arena->escape, TN_UNSUPPORTED,
              "compiling %s would take more than %llu steps of work, the most for that size: its sizes or values "

@@ -14,8 +14,10 @@ typedef struct tn__arena_deferred tn__arena_deferred;
  * and the options alone, so tests hold it against the input's size, where seconds would tell nothing. Several arenas,
  * of several threads, may report to one. */
 typedef struct tn__work {
-  _Atomic uint64_t steps, most; /* most 0: any number */
-  const char *of;               /* what is worked on, for the message: "a model of 120 bytes" */
+  _Atomic uint64_t steps, most;  /* most 0: any number */
+  const char *of;                /* what is worked on, for the message: "a model of 120 bytes" */
+  bool (*cancelled)(void *user); /* asked when steps are reported, by any thread: true ends the work; may be NULL */
+  void *user;
 } tn__work;
 
 typedef struct tn__arena {
@@ -46,8 +48,9 @@ TN_NEVER_NULL char *tn__arena_printf(tn__arena *arena, const char *format, ...) 
 
 /* Allows so many steps more, for something that the input asks for without having the bytes for it. */
 void tn__arena_allow(tn__arena *arena, uint64_t steps);
-/* Adds to the steps; now and then they are reported, and TN_UNSUPPORTED is thrown when they are too many. */
+/* Reports the steps: TN_UNSUPPORTED is thrown when they are too many, TN_CANCELLED when nobody wants the work. */
 void tn__arena_report(tn__arena *arena);
+/* Adds to the steps, and reports them now and then. */
 static inline void tn__work_step(tn__arena *arena, uint64_t count) {
   enum { STEPS_APART = 1 << 14 };
   arena->steps += count;

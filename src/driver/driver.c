@@ -62,6 +62,8 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
                               (unsigned long long)structure);
   work->most =
       structure > UINT64_MAX / 4 / STEPS_PER_BYTE ? UINT64_MAX / 2 : STEPS_AT_LEAST + STEPS_PER_BYTE * structure;
+  work->cancelled = driver->options->cancelled;
+  work->user = driver->options->user;
   arena->work = work;
 }
 

@@ -270,6 +270,7 @@ static void build_object(tn__escape *escape, void *arg) {
   for (int i = 0; i < job->count; i++) job->units[i]->arena.escape = escape;
   for (int i = 0; i < job->count; i++) {
     job->at = job->units[i];
+    tn__arena_report(&job->units[i]->arena); /* small kernels would go a long way without */
     lower_unit(job, i);
     irs[i] = tn__te_ir(job->units[i]->te);
   }

@@ -85,6 +85,8 @@ const tn__option_row tn__option_rows[] = {
      .help = "is told at the end where the time went",
      .cli = {"--time-passes", NULL, "print where the compile time went on stderr"}},
     {FIELD(progress), .kind = TN__OPTION_CALLER, .usual = "nothing is told", .help = "is told how far the work is"},
+    {FIELD(cancelled), .kind = TN__OPTION_CALLER, .usual = "the work is done",
+     .help = "is asked whether the compilation shall end (`TN_CANCELLED`)"},
     {FIELD(user), .kind = TN__OPTION_CALLER, .usual = "NULL", .help = "what these functions are given"},
     {FIELD(log), .kind = TN__OPTION_CALLER, .usual = "nothing is told", .help = "gets warnings"},
     {FIELD(allocator), .kind = TN__OPTION_CALLER, .usual = "malloc, realloc and free", .help = "gives memory"},

@@ -1,5 +1,6 @@
 /* The table of options: it has every field, and what changes code changes the key of the cache, and nothing else does.
  * */
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ static const char *text_for(const tn__option_row *row) {
 }
 
 static void ignore(void) {}
+static bool goes_on(void *user) { return false; }
 
 /* Sets the option of a row to something; `which` of several things, which differ from each other. False: no more. */
 static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
@@ -43,7 +45,10 @@ static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
     case TN__OPTION_SIZES: list = sizes[which % 3]; break;
     case TN__OPTION_PAIRS: list = pairs[which % 3]; break;
     case TN__OPTION_NAMES: list = names[which % 3]; break;
-    case TN__OPTION_CALLER: *(void (**)(void))(void *)field = ignore; return strcmp(row->name, "allocator") != 0;
+    case TN__OPTION_CALLER:
+      *(void (**)(void))(void *)field = ignore;
+      if (strcmp(row->name, "cancelled") == 0) o->cancelled = goes_on;
+      return strcmp(row->name, "allocator") != 0;
   }
   *(const void **)(void *)field = list;
   *(int *)(void *)((char *)o + row->count_at) = which < 3 ? 2 : 1;
@@ -150,12 +155,39 @@ static void ranges_are_checked(void **state) {
               "tn_compile_options: compile_threads is 1025: it can be 0 to 1024");
 }
 
+/* Ends the compilation when it was asked so many times. */
+static bool ends_after(void *user) { return atomic_fetch_sub((atomic_int *)user, 1) <= 1; }
+
+static void a_compilation_ends_when_it_is_cancelled(void **state) {
+  tn_compile_options o = {.size = sizeof(o), .no_cache = true, .no_measure = true, .cancelled = ends_after};
+  atomic_int left = 1000000;
+  tn_module *module = NULL;
+  o.user = &left;
+  check_ok(tn_compile(model, NULL, 0, &o, &module));
+  tn_module_release(module);
+  int asked = 1000000 - atomic_load(&left);
+  assert_true(asked > 0);
+  for (int threads = 1; threads <= 2; threads++) {
+    for (int after = 1; after <= asked; after += 1 + asked / 8) {
+      o.compile_threads = threads;
+      atomic_store(&left, after);
+      module = NULL;
+      tn_status *status = tn_compile(model, NULL, 0, &o, &module);
+      if (tn_status_code_of(status) != TN_CANCELLED || strstr(tn_status_message(status), "cancelled") == NULL)
+        fail_msg("asked %d times of %d: %s", after, asked, tn_status_message(status));
+      assert_null(module);
+      tn_status_free(status);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_key_has_what_changes_code),
       cmocka_unit_test(the_rest_leaves_code_alone),
       cmocka_unit_test(every_field_has_a_row),
       cmocka_unit_test(ranges_are_checked),
+      cmocka_unit_test(a_compilation_ends_when_it_is_cancelled),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

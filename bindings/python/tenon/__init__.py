@@ -99,7 +99,11 @@ class Value:
 
 
 class Model:
-    """A compiled model. Calls from several threads take turns."""
+    """A compiled model. Calls from several threads take turns.
+
+    What a handler of a signal raises, as Ctrl-C does, ends a run of the main thread within tens of milliseconds; arrays
+    that were bound as outputs may hold anything then, and the model runs again. A run looks for signals unless one of the
+    same model with inputs as small, and no greater numbers among few integers, has taken less than 10 ms before."""
 
     def __init__(self, core: _tenon.Model) -> None:
         self._core = core
@@ -469,6 +473,7 @@ def compile(
     compiled for it: ["image", "mask*"]. Other inputs are copied when they are not dense.
     `machine` is a machine file (docs/targets.md), from whose caches and cores schedules are chosen; `measure=False` chooses them
     from what is usual for this CPU instead of what was measured. Results are the same.
+    Ctrl-C ends a compilation of the main thread, too, once the kernel that is made is done.
     `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
     several of them, "all" or "none".
     """

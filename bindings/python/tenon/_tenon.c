@@ -6,9 +6,14 @@
 #include <Python.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "base/dtype.h"
 #include "options/options.h"
 #include "tenon/compile.h"
 #include "tenon/runtime.h"
@@ -25,6 +30,11 @@ typedef struct model_object {
   tn_session *session;
   struct argument *held; /* what is bound for good: inputs, then outputs */
   struct warnings *warnings;
+  int64_t bound_elements; /* of all inputs that are bound for good */
+  bool bound_counts;      /* some of them may be counts */
+  int64_t listed;         /* the size of the lists that the next run gets */
+  int64_t quick;          /* runs of this size and less take little time; -1: it is not known of any */
+  bool cancelled_late;    /* an invoke had ended when it was cancelled, and the next one will end at once */
 } model_object;
 
 static void release_held(model_object *model);
@@ -92,6 +102,95 @@ static bool tell_warnings(warnings *w) {
   return length == 0 || PyErr_WarnEx(PyExc_RuntimeWarning, text, 2) == 0;
 }
 
+/* ---- interruption ----------------------------------------------------------------------------------------------- */
+
+/* A call of the library that may take long. Python tells the main thread alone of signals, so that one looks for them
+ * while another thread makes it. What the handler of a signal raises ends the call; other handlers do not. */
+typedef struct long_call {
+  tn_status *(*make)(void *arguments);
+  void (*cancel)(void *arguments); /* makes it end soon, with TN_CANCELLED */
+  void *arguments;
+  tn_status *status;
+  pthread_mutex_t lock;
+  pthread_cond_t end;
+  bool ended;
+} long_call;
+
+enum { LOOK_NS = 20000000, STACK_BYTES = 8 << 20 };
+
+static void *make_apart(void *user) {
+  long_call *call = user;
+  sigset_t signals;
+  sigfillset(&signals); /* they are for the threads of the program; those of its own errors cannot wait */
+  sigdelset(&signals, SIGSEGV);
+  sigdelset(&signals, SIGBUS);
+  sigdelset(&signals, SIGFPE);
+  sigdelset(&signals, SIGILL);
+  pthread_sigmask(SIG_SETMASK, &signals, NULL);
+  call->status = call->make(call->arguments);
+  pthread_mutex_lock(&call->lock);
+  call->ended = true;
+  pthread_cond_signal(&call->end);
+  pthread_mutex_unlock(&call->lock);
+  return NULL;
+}
+
+/* Waits for the end of the call, with Python's lock in each look for signals. */
+static bool wait_looking(long_call *call) {
+  bool raised = false;
+  Py_BEGIN_ALLOW_THREADS pthread_mutex_lock(&call->lock);
+  while (!call->ended) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (raised)
+      pthread_cond_wait(&call->end, &call->lock);
+    else
+      pthread_cond_timedwait(&call->end, &call->lock, &until);
+    if (call->ended || raised) continue;
+    pthread_mutex_unlock(&call->lock);
+    Py_BLOCK_THREADS raised = PyErr_CheckSignals() != 0;
+    Py_UNBLOCK_THREADS if (raised) call->cancel(call->arguments);
+    pthread_mutex_lock(&call->lock);
+  }
+  pthread_mutex_unlock(&call->lock);
+  Py_END_ALLOW_THREADS return raised;
+}
+
+/* Makes the call in a thread of its own; false when there can be none. `*raised`: a handler raised an exception. */
+static bool make_watched(long_call *call, bool *raised) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  pthread_condattr_t clock;
+  pthread_mutex_init(&call->lock, NULL);
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&call->end, &clock);
+  pthread_condattr_destroy(&clock);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  bool started = pthread_create(&thread, &attributes, make_apart, call) == 0;
+  pthread_attr_destroy(&attributes);
+  if (started) {
+    *raised = wait_looking(call);
+    pthread_join(thread, NULL);
+  }
+  pthread_cond_destroy(&call->end);
+  pthread_mutex_destroy(&call->lock);
+  return started;
+}
+
+/* Makes the call without Python's lock. True when it was interrupted, and the exception is set; its status is then
+ * what it came to. */
+static bool make_long_call(long_call *call) {
+  bool raised = false;
+  if (gettid() == getpid() && make_watched(call, &raised)) return raised;
+  Py_BEGIN_ALLOW_THREADS call->status = call->make(call->arguments);
+  Py_END_ALLOW_THREADS return false;
+}
+
 /* ---- compiling and loading -------------------------------------------------------------------------------------- */
 
 static void model_dealloc(PyObject *self) {
@@ -110,6 +209,7 @@ static void model_dealloc(PyObject *self) {
 static model_object *new_model(module_state *state) {
   allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)state->model_type, Py_tp_alloc);
   model_object *model = (model_object *)allocate((PyTypeObject *)state->model_type, 0);
+  if (model != NULL) model->quick = -1;
   if (model != NULL) model->warnings = new_warnings();
   if (model == NULL || model->warnings != NULL) return model;
   Py_DECREF(model);
@@ -130,9 +230,11 @@ typedef struct given_options {
 } given_options;
 
 typedef struct compile_arguments {
+  model_object *model;
   const char *path, *data;
   Py_ssize_t size;
   given_options given;
+  atomic_bool cancelled;
 } compile_arguments;
 
 /* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
@@ -142,9 +244,16 @@ static PyObject *opened(module_state *state, model_object *model, tn_status *sta
   return status == NULL ? NULL : raise_status(state, status);
 }
 
-static tn_status *compile_and_open(model_object *model, const compile_arguments *a) {
+static bool is_cancelled(void *user) { return atomic_load(&((compile_arguments *)user)->cancelled); }
+static void cancel_compilation(void *user) { atomic_store(&((compile_arguments *)user)->cancelled, true); }
+
+static tn_status *compile_and_open(void *user) {
+  compile_arguments *a = user;
+  model_object *model = a->model;
   tn_compile_options options = a->given.options;
   options.log = &model->warnings->sink;
+  options.cancelled = is_cancelled;
+  options.user = a;
   tn_status *status = tn_compile(a->path, a->data, (size_t)a->size, &options, &model->module);
   if (status != NULL) return status;
   /* The executable uses the module's bytes in place; the model keeps both. */
@@ -261,14 +370,14 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   PyObject *fields;
   if (!PyArg_ParseTuple(args, "zz#O!:compile", &a.path, &a.data, &a.size, &PyDict_Type, &fields)) return NULL;
   if (!read_options(fields, &a.given)) return NULL;
-  model_object *model = new_model(state);
-  tn_status *status = NULL;
-  if (model != NULL) {
-    Py_BEGIN_ALLOW_THREADS status = compile_and_open(model, &a);
-    Py_END_ALLOW_THREADS
-  }
+  model_object *model = a.model = new_model(state);
+  long_call call = {.make = compile_and_open, .cancel = cancel_compilation, .arguments = &a};
+  bool interrupted = model != NULL && make_long_call(&call);
   free_options(&a.given);
-  return opened(state, model, status);
+  if (!interrupted) return opened(state, model, call.status);
+  tn_status_free(call.status);
+  Py_DECREF(model);
+  return NULL;
 }
 
 typedef struct te_arguments {
@@ -589,23 +698,112 @@ static DLTensor *tensors_of(argument *arguments, int count) {
   return tensors;
 }
 
+/* A run of a model, on arguments or, without `in`, on what is bound. */
+typedef struct run_arguments {
+  model_object *model;
+  argument *inputs, *outputs;
+  DLTensor *in, *out;
+  int input_count, output_count;
+} run_arguments;
+
+static tn_status *run_once(const run_arguments *r) {
+  tn_session *session = r->model->session;
+  const tn_executable *exe = r->model->executable;
+  if (r->in == NULL) return tn_session_invoke(session, NULL);
+  if (has_lists(exe)) return invoke_with_lists(exe, session, r->inputs, r->input_count, r->outputs, r->output_count);
+  return tn_session_invoke_with_outputs(session, NULL, r->in, r->input_count, r->out, r->output_count);
+}
+
+static tn_status *run(void *arguments) {
+  const run_arguments *r = arguments;
+  tn_status *status = run_once(r);
+  if (!r->model->cancelled_late || tn_status_code_of(status) != TN_CANCELLED) return status;
+  tn_status_free(status);
+  r->model->cancelled_late = false;
+  return run_once(r);
+}
+
+static void cancel_run(void *arguments) { tn_session_cancel(((const run_arguments *)arguments)->model->session); }
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* A thread takes longer than a small model. So what is no larger than a run that took little time does without. */
+static PyObject *make_run(run_arguments *r, int64_t size) {
+  enum { LITTLE_NS = 10000000 };
+  model_object *model = r->model;
+  long_call call = {.make = run, .cancel = cancel_run, .arguments = r};
+  bool raised = false;
+  size += model->listed;
+  model->listed = 0;
+  if (size <= model->quick) {
+    Py_BEGIN_ALLOW_THREADS call.status = run(r);
+    Py_END_ALLOW_THREADS
+  } else {
+    int64_t began = now_ns();
+    raised = make_long_call(&call);
+    if (!raised && call.status == NULL && now_ns() - began < LITTLE_NS) model->quick = size;
+  }
+  if (!raised) return call.status == NULL ? Py_NewRef(Py_None) : raise_status(state_of((PyObject *)model), call.status);
+  if (tn_status_code_of(call.status) != TN_CANCELLED) model->cancelled_late = true;
+  tn_status_free(call.status);
+  return NULL;
+}
+
+static int64_t elements_of(const argument *a) {
+  return tn_element_count(a->tensor.ndim, a->capsule != NULL ? a->tensor.shape : a->shape);
+}
+
+/* Few integers: they may be counts and sizes, and say how much is to be done. */
+static bool holds_counts(const argument *a) {
+  unsigned kind = a->tensor.dtype.code;
+  return is_given(a) && a->tensor.device.device_type == kDLCPU && (kind == kDLInt || kind == kDLUInt) &&
+         a->tensor.ndim <= 1 && elements_of(a) <= 8;
+}
+
+static int64_t counts_of(const argument *a) {
+  int64_t sum = 0, stride = 1;
+  tn_dtype dtype = tn_dtype_of_dl(a->tensor.dtype);
+  const char *data = (const char *)a->tensor.data + a->tensor.byte_offset;
+  if (a->tensor.ndim == 1 && a->tensor.strides != NULL)
+    stride = a->capsule != NULL ? a->tensor.strides[0] : a->strides[0];
+  for (int64_t i = 0; i < elements_of(a); i++) {
+    int64_t count = tn__load_i64(dtype, data, i * stride);
+    sum += count < 0 ? 0 : count > INT32_MAX ? INT32_MAX : count;
+  }
+  return sum;
+}
+
+/* How much a run on these inputs has to do, as far as they tell. */
+static int64_t size_of(const argument *inputs, int count) {
+  int64_t size = 0;
+  for (int i = 0; i < count; i++) {
+    if (is_given(&inputs[i])) size += elements_of(&inputs[i]);
+    if (holds_counts(&inputs[i])) size += counts_of(&inputs[i]);
+  }
+  return size;
+}
+
 static PyObject *invoke_arguments(PyObject *self, argument *inputs, int input_count, argument *outputs,
                                   int output_count) {
-  tn_session *session = ((model_object *)self)->session;
-  const tn_executable *exe = ((model_object *)self)->executable;
-  DLTensor *in = tensors_of(inputs, input_count), *out = tensors_of(outputs, output_count);
-  tn_status *status = NULL;
-  if (in != NULL && out != NULL) {
-    Py_BEGIN_ALLOW_THREADS status =
-        has_lists(exe) ? invoke_with_lists(exe, session, inputs, input_count, outputs, output_count)
-                       : tn_session_invoke_with_outputs(session, NULL, in, input_count, out, output_count);
-    Py_END_ALLOW_THREADS
-  }
-  bool ran = in != NULL && out != NULL;
-  PyMem_Free(in);
-  PyMem_Free(out);
-  if (!ran) return PyErr_NoMemory();
-  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+  run_arguments r = {.model = (model_object *)self,
+                     .inputs = inputs,
+                     .outputs = outputs,
+                     .in = tensors_of(inputs, input_count),
+                     .out = tensors_of(outputs, output_count),
+                     .input_count = input_count,
+                     .output_count = output_count};
+  PyObject *result = NULL;
+  if (r.in != NULL && r.out != NULL)
+    result = make_run(&r, size_of(inputs, input_count));
+  else
+    PyErr_NoMemory();
+  PyMem_Free(r.in);
+  PyMem_Free(r.out);
+  return result;
 }
 
 static PyObject *model_invoke(PyObject *self, PyObject *args) {
@@ -627,6 +825,16 @@ static tn_status *bind_persistently(model_object *model, bool output, int index,
     return tn_session_set_output_at(model->session, NULL, index, tensor, TN_BIND_PERSISTENT);
   return tn_session_set_output_list(model->session, NULL, index, tensor == NULL ? NULL : tensor->data,
                                     tensor == NULL ? 0 : (size_t)tn_element_count(tensor->ndim, tensor->shape));
+}
+
+static void sum_up_bound(model_object *model) {
+  model->bound_elements = 0;
+  model->bound_counts = false;
+  for (int i = 0; i < tn_executable_input_count(model->executable, NULL); i++) {
+    const argument *a = &model->held[i];
+    if (is_given(a)) model->bound_elements += elements_of(a);
+    model->bound_counts = model->bound_counts || holds_counts(a);
+  }
 }
 
 /* bind(output, index, pair): persistently; the object is kept alive until something else, or None, is bound. */
@@ -654,6 +862,7 @@ static PyObject *model_bind(PyObject *self, PyObject *args) {
   argument old = model->held[place];
   model->held[place] = fresh;
   release_argument(&old);
+  sum_up_bound(model);
   return Py_NewRef(Py_None);
 }
 
@@ -682,10 +891,13 @@ static PyObject *model_bound_strings(PyObject *self, PyObject *args) {
 
 /* Runs on what is bound. */
 static PyObject *model_invoke_bound(PyObject *self, PyObject *unused) {
-  tn_session *session = ((model_object *)self)->session;
-  tn_status *status;
-  Py_BEGIN_ALLOW_THREADS status = tn_session_invoke(session, NULL);
-  Py_END_ALLOW_THREADS return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+  model_object *model = (model_object *)self;
+  run_arguments r = {.model = model};
+  int64_t size = model->bound_elements;
+  int inputs = model->bound_counts ? tn_executable_input_count(model->executable, NULL) : 0;
+  for (int i = 0; i < inputs; i++)
+    if (holds_counts(&model->held[i])) size += counts_of(&model->held[i]);
+  return make_run(&r, size);
 }
 
 static PyObject *shape_tuple(const int64_t *shape, int rank) {
@@ -715,6 +927,7 @@ static PyObject *model_set_list(PyObject *self, PyObject *args) {
     return arguments == NULL ? NULL : PyErr_NoMemory();
   }
   for (Py_ssize_t i = 0; i < count; i++) tensors[i] = arguments[i].tensor;
+  ((model_object *)self)->listed += size_of(arguments, (int)count);
   tn_status *status = tn_session_set_input_list(session, NULL, index, tensors, (int)count);
   PyMem_Free(tensors);
   release_arguments(arguments, count);
