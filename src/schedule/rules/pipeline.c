@@ -8,11 +8,15 @@
 #include "base/invariant.h"
 #include "schedule/rules/reduce.h"
 
-enum { MOST_OPEN = 5 }; /* groups whose tiles are decisions */
+/* Groups whose tiles are decisions; stages of which it is tried whether they are better computed by each reader, and what
+ * a vector of them may take. */
+enum { MOST_OPEN = 5, MOST_TRIES = 8, CHEAP_CYCLES = 40 };
 
 /* The rule's data. */
 typedef struct pipeline {
   tn__pipe *pipe;
+  double cycles;                 /* of all groups, each with its best tile */
+  int *of;                       /* by stage: the last stage of its group */
   TN__VEC(const char *) inlined; /* steps of the scratch schedule */
   tn__pipe_group *groups;        /* in order */
   int count;
@@ -95,9 +99,13 @@ static void make_groups(pipeline *q, tn__arena *arena) {
     if (p->stages[i].movable) tn__pipe_tile(p, b.group[i]);
   }
   while (merge_best(&b)) continue;
+  q->of = b.of;
   q->groups = TN__NEW_ARRAY(arena, p->count, tn__pipe_group);
-  for (int i = 0; i < p->count; i++)
-    if (b.group[i] != NULL) q->groups[q->count++] = *b.group[i];
+  for (int i = 0; i < p->count; i++) {
+    if (b.group[i] == NULL) continue;
+    q->groups[q->count++] = *b.group[i];
+    q->cycles += b.group[i]->cycles;
+  }
 }
 
 /* ---- the sketch -------------------------------------------------------------------------------------------------- */
@@ -118,17 +126,67 @@ static void open_group(tn__sketch *k, pipeline *q, int index, tn__arena *arena) 
   q->opened[q->open_count++] = index;
 }
 
+/* The pipeline of what is left of the declaration in `s`. */
+static pipeline *pipeline_of(tn__schedule *s, const tn__target *target) {
+  pipeline *q = TN__NEW(s->arena, pipeline);
+  q->pipe = tn__pipe_create(s, target);
+  for (int i = 0; i < s->steps.count; i++) tn__vec_push(s->arena, &q->inlined, s->steps.data[i]);
+  make_groups(q, s->arena);
+  return q;
+}
+
+/* Do stages of several groups read the tensor? */
+static bool is_read_by_groups(const pipeline *q, int stage) {
+  int reader = -1;
+  for (int i = 0; i < q->pipe->count; i++)
+    for (int k = 0; k < q->pipe->stages[i].read_count; k++) {
+      if (q->pipe->stages[i].reads[k].from != stage) continue;
+      if (reader >= 0 && reader != q->of[i]) return true;
+      reader = q->of[i];
+    }
+  return false;
+}
+
+/* The same without the stage's tensor: each of its readers computes what it needs; NULL when they would get too
+ * large. */
+static pipeline *without(const pipeline *q, int stage) {
+  const tn__schedule *old = q->pipe->s;
+  tn__schedule *s = tn__schedule_of(old->te, old->target);
+  for (int i = 0; i < q->inlined.count; i++) tn__sched_trace_step(s, q->inlined.data[i]);
+  return tn__sched_inline_if_small(s, q->pipe->stages[stage].name) ? pipeline_of(s, q->pipe->target) : NULL;
+}
+
+/* A map that stages of several groups read goes to memory as a whole; where it costs little, each of them had better
+ * compute it again. Last stages first, a few of them. */
+static pipeline *recompute_cheap(pipeline *q) {
+  int tries = 0;
+  for (int i = q->pipe->count - 1; i >= 0 && tries < MOST_TRIES; i--) {
+    const tn__pipe_stage *stage = &q->pipe->stages[i];
+    if (stage->cycles > CHEAP_CYCLES || !is_read_by_groups(q, i) || !tn__pipe_can_inline(q->pipe->s, stage->block))
+      continue;
+    pipeline *next = without(q, i);
+    tries++;
+    if (next != NULL && next->cycles < q->cycles) q = next;
+    if (i > q->pipe->count) i = q->pipe->count;
+  }
+  return q;
+}
+
+/* What is inlined decides how products and sums are rounded together, so it follows from the table's target, never from
+ * a measurement. */
 static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
-  pipeline *q = TN__NEW(scratch->arena, pipeline);
+  tn__target *table = TN__NEW(scratch->arena, tn__target);
   int together = 0;
+  *table = tn__target_of_table(k->target);
+  tn__pipe_inline(scratch, table);
+  pipeline *q = recompute_cheap(pipeline_of(scratch, table));
   k->data = q;
-  q->pipe = tn__pipe_create(scratch, k->target, &k->options);
-  for (int i = 0; i < scratch->steps.count; i++) tn__vec_push(scratch->arena, &q->inlined, scratch->steps.data[i]);
-  make_groups(q, scratch->arena);
   for (int i = 0; i < q->count; i++) together += q->groups[i].count > 1;
   if (together == 0) tn__sched_refuse(scratch, "pipeline: no stage is better computed where it is read");
   for (int i = q->count - 1; i >= 0 && q->open_count < MOST_OPEN; i--)
     if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
+  q->pipe->target = k->target;
+  q->pipe->cache_bytes = k->options.cache_bytes;
 }
 
 /* The tile of a group under these values. */
@@ -179,6 +237,7 @@ static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe
       inner[inside++] = tn__arena_printf(s->arena, "%s.1", loops[a]);
     }
   }
+  if (outside == 0) tn__sched_refuse(s, "pipeline: one tile is all of \"%s\"", last->name);
   for (int i = 0; i < outside; i++) order[n++] = outer[i];
   for (int i = 0; i < inside; i++) order[n++] = inner[i];
   if (n > 1) tn__sched_reorder(s, order, n);
@@ -198,45 +257,89 @@ static int64_t box_bytes(const tn__buffer *buffer, const int64_t *size) {
   return bytes;
 }
 
-/* The loops over what a tile needs are as long as was thought: a hull that is not known would be the whole tensor. */
-static void check_box(tn__schedule *s, const tn__pipe_stage *stage, int depth, const int64_t *size) {
+/* The loops over what a tile needs, `spatial` of them, are as long as was thought: a hull that is not known would be the
+ * whole tensor. */
+static void check_box(tn__schedule *s, const char *block, const tn__pipe_stage *stage, int depth, const int64_t *size) {
   const char *loops[TN__MAX_LOOPS];
-  int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
-  double points = 1, wanted = stage->terms;
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
+  double points = 1, wanted = 1;
   for (int d = 0; d < stage->buffer->rank; d++) wanted *= (double)size[d];
-  for (int i = depth; i < count; i++) points *= (double)tn__rule_loop_extent(s, loops[i]);
+  for (int i = depth; i < count && i < depth + stage->spatial; i++) points *= (double)tn__rule_loop_extent(s, loops[i]);
   if (points > 2 * wanted || points < 0)
     tn__sched_refuse(s, "pipeline: a tile needs more of \"%s\" than was estimated", stage->name);
 }
 
-static void vectorize_stage(tn__schedule *s, const tn__pipe_stage *stage, int depth,
-                            const tn__schedule_options *options) {
-  if (stage->block->combiner == NULL)
-    tn__reduce_vectorize_last(s, stage->name, depth, stage->lanes);
-  else
-    tn__reduce_inside(s, stage->name, options, depth);
+/* A reduction in a tile: its results are complete in registers before a block of its own writes them where the other
+ * stages read them, a vector or two at a time. Returns that block. */
+static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, const char *place, int depth,
+                                  const int64_t *size) {
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
+  const char *write = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", stage->name));
+  int terms = 1, n = 0, reduces = stage->axis_count - stage->spatial;
+  tn__sched_cache_write(s, stage->name, 0, TN__SCOPE_REGISTER);
+  tn__sched_compute_at(s, write, place);
+  check_box(s, write, stage, depth, size);
+  tn__reduce_vectorize_last(s, write, depth, stage->lanes);
+  int count = tn__sched_loops_of(s, write, loops, TN__MAX_LOOPS);
+  const char *around = loops[depth];
+  for (int i = depth; i < count && tn__sched_find(s, loops[i], false)->kind == TN__LOOP_SERIAL; i++) around = loops[i];
+  tn__sched_compute_at(s, stage->name, around);
+  count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
+  for (int i = count - reduces; i < count; i++) order[n++] = loops[i];
+  order[n++] = loops[count - reduces - 1];
+  tn__sched_reorder(s, order, n);
+  for (int i = reduces - 1; i >= 0; i--) {
+    terms *= (int)tn__rule_loop_extent(s, order[i]);
+    if (terms > TN__RULE_WINDOW_TERMS) break;
+    tn__sched_unroll(s, order[i]);
+  }
+  int64_t lanes = tn__rule_loop_extent(s, order[n - 1]);
+  if (lanes % stage->lanes == 0)
+    tn__reduce_vectorize_lanes(s, stage->name, lanes / stage->lanes, stage->lanes);
+  else if (lanes > 1 && (lanes & (lanes - 1)) == 0)
+    tn__sched_vectorize(s, order[n - 1]);
+  tn__sched_decompose_reduction(s, stage->name, order[0]);
+  return write;
+}
+
+/* Is there a loop along which vectors of the reduction's results can run? */
+static bool has_lanes(const tn__schedule *s, const tn__pipe_stage *stage, const int64_t *size) {
+  return stage->buffer->rank > 0 && size[stage->buffer->rank - 1] >= stage->lanes &&
+         stage->axis_count > stage->spatial && tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true));
 }
 
 static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const int64_t *tile,
                         const tn__schedule_options *options) {
   const tn__pipe *p = q->pipe;
   int64_t(*sizes)[TN__MAX_RANK] = (void *)TN__NEW_ARRAY(s->arena, TN__PIPE_STAGES * TN__MAX_RANK, int64_t);
+  const char **writer = TN__NEW_ARRAY(s->arena, g->count, const char *); /* the block that writes the member's tensor */
   int depth;
   const char *place = tile_loops(s, q, g, tile, options, &depth);
   tn__pipe_boxes(p, g, tile, sizes);
   for (int i = g->count - 2; i >= 0; i--) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    tn__sched_compute_at(s, stage->name, place);
-    check_box(s, stage, depth, sizes[i]);
+    writer[i] = stage->name;
+    if (stage->block->combiner != NULL && has_lanes(s, stage, sizes[i])) {
+      writer[i] = move_reduction(s, stage, place, depth, sizes[i]);
+    } else {
+      tn__sched_compute_at(s, stage->name, place);
+      check_box(s, stage->name, stage, depth, sizes[i]);
+    }
   }
   for (int i = g->count - 2; i >= 0; i--) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     if (box_bytes(stage->buffer, sizes[i]) <= TN__RULE_PRIVATE_BYTES)
-      tn__sched_set_scope(s, stage->name, 0, TN__SCOPE_STACK);
+      tn__sched_set_scope(s, writer[i], 0, TN__SCOPE_STACK);
     else
-      tn__sched_fold_storage(s, stage->name, 0, place);
+      tn__sched_fold_storage(s, writer[i], 0, place);
   }
-  for (int i = 0; i < g->count; i++) vectorize_stage(s, &p->stages[g->member[i]], depth, options);
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    if (stage->block->combiner == NULL)
+      tn__reduce_vectorize_last(s, stage->name, depth, stage->lanes);
+    else if (i == g->count - 1)
+      tn__reduce_inside(s, stage->name, options, depth);
+  }
 }
 
 static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {

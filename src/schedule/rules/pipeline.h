@@ -34,9 +34,9 @@ typedef struct tn__pipe_stage {
 } tn__pipe_stage;
 
 typedef struct tn__pipe {
-  tn__schedule *s; /* with small stages inlined */
-  const tn__target *target;
-  int64_t cache_bytes; /* L2 */
+  tn__schedule *s;          /* with small stages inlined */
+  const tn__target *target; /* whose costs count */
+  int64_t cache_bytes;      /* L2 */
   int count;
   tn__pipe_stage *stages; /* in order: what a stage reads stands before it */
 } tn__pipe;
@@ -49,9 +49,12 @@ typedef struct tn__pipe_group {
   double cycles;
 } tn__pipe_group;
 
-/* Inlines what its readers compute as cheaply as they read it, and looks at what is left. Throws where that is too
- * much, or nothing of it can be tiled. */
-tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target, const tn__schedule_options *options);
+/* Inlines what its readers compute as cheaply as they read it. */
+void tn__pipe_inline(tn__schedule *s, const tn__target *target);
+/* Is the block a map that may be inlined, whatever that costs? */
+bool tn__pipe_can_inline(tn__schedule *s, const tn__snode *block);
+/* The stages that are left in the schedule. Throws where these are too many. */
+tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target);
 
 /* Is the axis of the last stage one that the other members' elements depend on? Others stay inside of the tiles. */
 bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis);
@@ -63,8 +66,5 @@ double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
 /* Finds the cheapest tile: g->tile, g->cycles. */
 void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g);
-/* Cycles for one vector of what the body stores (pipeline_stages.c). */
-double tn__pipe_body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body,
-                            int64_t *lanes);
 
 #endif

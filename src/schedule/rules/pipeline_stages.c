@@ -75,8 +75,9 @@ static const tn__var *last_spatial(const tn__block *block) {
   return last;
 }
 
-double tn__pipe_body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body,
-                            int64_t *lanes) {
+/* Cycles for one vector of what the body stores. */
+static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body,
+                          int64_t *lanes) {
   body_cost c = {.ir = ir, .along = last_spatial(block), .widest = 1};
   tn__stmt_walk_exprs(body, add_value, &c);
   int64_t stored = (int64_t)tn_dtype_size(block->writes[0].buffer->dtype);
@@ -110,7 +111,7 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
   const tn__buffer *buffer = block->block.writes[0].buffer;
   tn__snodes readers = {0};
   int64_t lanes;
-  double own = tn__pipe_body_cycles(s->ir, target, &block->block, block->block.body, &lanes);
+  double own = body_cycles(s->ir, target, &block->block, block->block.body, &lanes);
   double apart = points_of(block) / (double)lanes * own, inside = 0;
   tn__sched_readers(s, buffer, &readers);
   for (int i = 0; i < readers.count; i++) {
@@ -118,13 +119,13 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
     const tn__stmt *body = tn__sched_body_with(s, block, readers.data[i]);
     if (body == NULL || reader->axis_count == 0) return false;
     double points = points_of(readers.data[i]);
-    apart += points / (double)lanes * tn__pipe_body_cycles(s->ir, target, reader, reader->body, &lanes);
-    inside += points / (double)lanes * tn__pipe_body_cycles(s->ir, target, reader, body, &lanes);
+    apart += points / (double)lanes * body_cycles(s->ir, target, reader, reader->body, &lanes);
+    inside += points / (double)lanes * body_cycles(s->ir, target, reader, body, &lanes);
   }
   return readers.count > 0 && inside <= apart;
 }
 
-static bool can_be_inlined(const tn__schedule *s, const tn__snode *block) {
+static bool is_map(const tn__schedule *s, const tn__snode *block) {
   int axis_of_dim[TN__MAX_RANK];
   if (block->combiner != NULL || block->block.init != NULL || block->block.body->kind != TN__STMT_STORE) return false;
   if (tn__sched_is_output(s, block->block.writes[0].buffer)) return false;
@@ -141,18 +142,21 @@ static bool is_read_by_statements(tn__schedule *s, const tn__snode *block) {
   return false;
 }
 
+bool tn__pipe_can_inline(tn__schedule *s, const tn__snode *block) {
+  return is_map(s, block) && !is_read_by_statements(s, block);
+}
+
 /* Last stages first, so that what reads one element of one tensor is gone before it is decided how often that tensor
  * is read; again and again, since each stage that goes changes what its readers cost. */
-static void inline_small(tn__schedule *s, const tn__target *target) {
+void tn__pipe_inline(tn__schedule *s, const tn__target *target) {
   for (bool changed = true; changed;) {
     tn__snodes blocks = {0};
     changed = false;
     tn__sched_blocks(s, s->root, &blocks);
     for (int i = blocks.count - 1; i >= 0; i--) {
       const tn__snode *block = blocks.data[i];
-      if (!can_be_inlined(s, block) || is_read_by_statements(s, block) || !is_cheaper_inside(s, target, block))
-        continue;
-      changed |= tn__sched_inline_if_small(s, block->name);
+      if (tn__pipe_can_inline(s, block) && is_cheaper_inside(s, target, block))
+        changed |= tn__sched_inline_if_small(s, block->name);
     }
   }
 }
@@ -204,14 +208,13 @@ static void read_reads(tn__pipe *p, tn__pipe_stage *stage, const tn__snode *bloc
   stage->reads = reads;
 }
 
-tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target, const tn__schedule_options *options) {
+tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target) {
   tn__pipe *p = TN__NEW(s->arena, tn__pipe);
   tn__snodes blocks = {0};
-  inline_small(s, target);
   tn__sched_blocks(s, s->root, &blocks);
   if (blocks.count > TN__PIPE_STAGES)
     tn__sched_refuse(s, "pipeline: %d stages are more than %d", blocks.count, TN__PIPE_STAGES);
-  *p = (tn__pipe){.s = s, .target = target, .cache_bytes = options->cache_bytes};
+  *p = (tn__pipe){.s = s, .target = target, .cache_bytes = target->cpu.machine.l2_bytes};
   p->stages = TN__NEW_ARRAY(s->arena, blocks.count, tn__pipe_stage);
   for (int i = 0; i < blocks.count; i++) {
     const tn__snode *block = blocks.data[i];
@@ -222,8 +225,7 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target, const tn__s
     for (int w = 0; w < block->block.write_count; w++)
       stage->is_output |= tn__sched_is_output(s, block->block.writes[w].buffer);
     stage->lanes = 1;
-    if (stage->movable)
-      stage->cycles = tn__pipe_body_cycles(s->ir, target, &block->block, block->block.body, &stage->lanes);
+    if (stage->movable) stage->cycles = body_cycles(s->ir, target, &block->block, block->block.body, &stage->lanes);
     p->count++;
   }
   return p;

@@ -1,0 +1,188 @@
+/* The rule "pipeline": declarations of several stages, drawn at random as text, with tiles and caches of all sizes, must
+ * compute what their plain loops do. */
+#include <math.h>
+
+#include "schedule/sketch/sketch.h"
+#include "te/text.h"
+#include "unit/schedule_check.h"
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+enum { MOST_STAGES = 7, KINDS = 9 };
+
+typedef struct drawing {
+  uint64_t seed;
+  tn__strbuf text;
+  int count; /* tensors so far; the first is the input */
+  int high[MOST_STAGES + 1], wide[MOST_STAGES + 1];
+  int drawn[KINDS]; /* how many of each kind */
+} drawing;
+
+static int draw(drawing *d, int below) {
+  d->seed = d->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+  return (int)((d->seed >> 33) % (uint64_t)below);
+}
+
+static void name_of(int tensor, char *out) { snprintf(out, 16, tensor == 0 ? "A" : "S%d", tensor); }
+
+/* Elements of two tensors of any size, where the axes are; indices are clamped. */
+static void draw_pointwise(drawing *d, const char *from, int high, int wide) {
+  char other[16];
+  int second = draw(d, d->count);
+  name_of(second, other);
+  tn__strbuf_printf(&d->text, "%s[clamp(y, 0, %d), clamp(x, 0, %d)] + %s[clamp(y - %d, 0, %d), clamp(x + %d, 0, %d)]",
+                    from, high - 1, wide - 1, other, draw(d, 3), d->high[second] - 1, draw(d, 3), d->wide[second] - 1);
+}
+
+/* The right side of a stage; gives its size. */
+static void draw_value(drawing *d, int kind, const char *from, int high, int wide) {
+  tn__strbuf *t = &d->text;
+  switch (kind) {
+    case 0: draw_pointwise(d, from, high, wide); return;
+    case 1: tn__strbuf_printf(t, "%s[y, x] + %s[y + 1, x] * 2 + %s[y + 2, x]", from, from, from); return;
+    case 2: tn__strbuf_printf(t, "max(%s[y, x], max(%s[y, x + 1], %s[y, x + 2]))", from, from, from); return;
+    case 3: tn__strbuf_printf(t, "pad(%s[y - 1, x], 1) + pad(%s[y + 1, x - 2], 2)", from, from); return;
+    case 4: tn__strbuf_printf(t, "%s[2 * y, 2 * x] + %s[2 * y + 1, 2 * x + 1]", from, from); return;
+    case 5: tn__strbuf_printf(t, "%s[y / 2, x / 2] - %s[(y + 1) / 2, (x + 1) / 2]", from, from); return;
+    case 6: tn__strbuf_printf(t, "sum(r: 3) %s[y + r, x]", from); return;
+    case 7: tn__strbuf_printf(t, "max(r: 2, q: 3) min(%s[y + r, x + q], 9)", from); return;
+    default: tn__strbuf_printf(t, "select(y %% 2 == 0, %s[y / 2, x], %s[y / 2 + 1, x] + 1)", from, from); return;
+  }
+}
+
+/* Appends a stage of the kind over `from`; false when the tensor is too small for it. */
+static bool draw_stage(drawing *d, int kind, int from) {
+  static const struct {
+    int rows, columns; /* what it loses at the end */
+  } loses[KINDS] = {[1] = {2, 0}, [2] = {0, 2}, [6] = {2, 0}, [7] = {1, 2}};
+  char name[16], source[16];
+  int high = d->high[from] - loses[kind].rows, wide = d->wide[from] - loses[kind].columns;
+  if (kind == 4) high /= 2, wide /= 2;
+  if (kind == 5) high = 2 * high - 1, wide = 2 * wide - 1;
+  if (kind == 8) high = 2 * high - 2;
+  if (high < 2 || wide < 2 || high > 60 || wide > 320) return false;
+  name_of(d->count, name);
+  name_of(from, source);
+  tn__strbuf_printf(&d->text, "  %s[y: %d, x: %d] = ", name, high, wide);
+  draw_value(d, kind, source, d->high[from], d->wide[from]);
+  tn__strbuf_append(&d->text, "\n");
+  d->high[d->count] = high;
+  d->wide[d->count++] = wide;
+  d->drawn[kind]++;
+  return true;
+}
+
+static void draw_kernel(drawing *d) {
+  static const char *const types[] = {"f32", "i32", "f64", "i16"};
+  const char *type = types[draw(d, 4)];
+  char last[16];
+  int stages = 2 + draw(d, MOST_STAGES - 1), body;
+  tn__strbuf head;
+  tn__strbuf_init(&d->text, NULL);
+  d->high[0] = 8 + draw(d, 30);
+  d->wide[0] = 20 + draw(d, 160);
+  d->count = 1;
+  /* Mostly what was made last, so that there are chains; sometimes what several read. */
+  while (d->count <= stages)
+    for (body = 0; !draw_stage(d, draw(d, KINDS), draw(d, 4) > 0 ? d->count - 1 : draw(d, d->count)); body++)
+      assert_true(body < 1000);
+  name_of(d->count - 1, last);
+  tn__strbuf_init(&head, NULL);
+  tn__strbuf_printf(&head, "kernel drawn(A: %s[%d, %d]) -> %s: %s[%d, %d] {\n%s}\n", type, d->high[0], d->wide[0], last,
+                    type, d->high[d->count - 1], d->wide[d->count - 1], tn__strbuf_text(&d->text));
+  tn__strbuf_release(&d->text);
+  d->text = head;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+/* What came of the declarations that were drawn. */
+typedef struct tally {
+  drawing *drawing;
+  uint64_t seed;
+  int pipelines, refused, tiles;
+} tally;
+
+static const tn__te *declare(tn__ir *ir, const char *text) {
+  tn__te_source *source;
+  tn__te *te;
+  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source));
+  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  return te;
+}
+
+typedef struct applying {
+  const tn__sketch *k;
+  int64_t values[TN__MAX_DECISIONS];
+  tn__schedule *s;
+} applying;
+
+static void apply_values(tn__escape *escape, void *arg) {
+  applying *a = arg;
+  tn__ir_arena(tn__te_ir(a->k->te))->escape = escape;
+  a->s = tn__sketch_apply(a->k, a->values);
+}
+
+/* Points of the pipeline's space: those that primitives don't refuse compute what the declaration says. */
+static void try_points(const tn__sketch *k, tally *t) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
+  for (int point = 0; point < 4; point++) {
+    applying a = {.k = k};
+    tn__escape *outer = arena->escape, escape;
+    t->seed = t->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    tn__sketch_at(k, (int64_t)((t->seed >> 16) % (uint64_t)tn__sketch_points(k)), a.values);
+    if (isinf(tn__sketch_cost(k, a.values, NULL))) continue; /* no tiles at all */
+    tn_status *status = tn__protect(&escape, apply_values, &a);
+    arena->escape = outer;
+    t->tiles++;
+    t->refused += status != NULL;
+    if (status != NULL) {
+      assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+      tn_status_free(status);
+    } else {
+      check_same(a.s);
+    }
+  }
+}
+
+static void try_drawing(tn__ir *ir, const void *arg) {
+  tally *t = *(tally *const *)arg;
+  tn__target target = test_target("x86-64-v3");
+  const int64_t l1[] = {1 << 10, 4 << 10, 32 << 10};
+  /* Small caches make memory dear, as it is for larger tensors than the interpreter has time for. */
+  target.cpu.machine.l1_bytes = l1[draw(t->drawing, 3)];
+  target.cpu.machine.l2_bytes = 4 * target.cpu.machine.l1_bytes;
+  target.cpu.machine.l3_bytes = 2 * target.cpu.machine.l2_bytes;
+  target.cpu.row = target.cpu.machine;
+  tn__schedule_options options = {.threads = 1 + draw(t->drawing, 2), .cache_bytes = target.cpu.machine.l2_bytes};
+  const tn__te *te = declare(ir, tn__strbuf_text(&t->drawing->text));
+  check_same(default_schedule(te, &target, &options));
+  for (const tn__sketch *k = tn__rule_create_sketch(te, &target, &options); k != NULL; k = tn__sketch_next(k)) {
+    if (strcmp(tn__sketch_name(k), "pipeline") != 0) continue;
+    t->pipelines++;
+    try_points(k, t);
+  }
+}
+
+static void drawn_pipelines_compute_what_they_declare(void **state) {
+  enum { DRAWN = 300 };
+  drawing d = {.seed = 20261123};
+  tally t = {.drawing = &d, .seed = 7}, *arg = &t;
+  for (int i = 0; i < DRAWN; i++) {
+    draw_kernel(&d);
+    tn_status *status = in_context(try_drawing, &arg);
+    if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d.text));
+    tn__strbuf_release(&d.text);
+  }
+  print_message("%d of %d drawn declarations are pipelines; of %d tiles %d were refused\n", t.pipelines, DRAWN, t.tiles,
+                t.refused);
+  assert_true(t.pipelines > DRAWN / 4);
+  assert_true(t.tiles > DRAWN / 2);
+  assert_true(t.refused < t.tiles / 10);
+  for (int kind = 0; kind < KINDS; kind++) assert_true(d.drawn[kind] > 20);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(drawn_pipelines_compute_what_they_declare)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
