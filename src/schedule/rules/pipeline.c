@@ -339,6 +339,8 @@ static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group
       tn__reduce_vectorize_last(s, stage->name, depth, stage->lanes);
     else if (i == g->count - 1)
       tn__reduce_inside(s, stage->name, options, depth);
+    else if (writer[i] == stage->name && !tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true)))
+      tn__rule_reduce_along(s, stage->name, options, 1);
   }
 }
 

@@ -95,6 +95,9 @@ static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *
 
 static void count_strides(const tn__expr *e, void *user) {
   strides *c = user;
+  /* A term made of its result's position is another one for each of the neighbours, whatever it reads. */
+  bool of_position = e->kind == TN__EXPR_CAST && e->dtype != TN_I64 && e->args[0]->dtype == TN_I64;
+  if (of_position && c->across != NULL && tn__expr_uses_var(e->args[0], c->across)) c->across_hits++;
   if (e->kind != TN__EXPR_LOAD) return;
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
