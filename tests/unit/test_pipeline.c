@@ -1,5 +1,5 @@
-/* The rule "pipeline": declarations of several stages, drawn at random as text, with tiles and caches of all sizes, must
- * compute what their plain loops do. */
+/* The rule "pipeline": declarations of several stages, drawn at random as text, with tiles and caches of all sizes,
+ * must compute what their plain loops do. */
 #include <math.h>
 
 #include "schedule/sketch/sketch.h"

@@ -8,8 +8,8 @@
 #include "base/invariant.h"
 #include "schedule/rules/reduce.h"
 
-/* Groups whose tiles are decisions; stages of which it is tried whether they are better computed by each reader, and what
- * a vector of them may take. */
+/* Groups whose tiles are decisions; stages of which it is tried whether they are better computed by each reader, and
+ * what a vector of them may take. */
 enum { MOST_OPEN = 5, MOST_TRIES = 8, CHEAP_CYCLES = 40 };
 
 /* The rule's data. */
@@ -257,8 +257,8 @@ static int64_t box_bytes(const tn__buffer *buffer, const int64_t *size) {
   return bytes;
 }
 
-/* The loops over what a tile needs, `spatial` of them, are as long as was thought: a hull that is not known would be the
- * whole tensor. */
+/* The loops over what a tile needs, `spatial` of them, are as long as was thought: a hull that is not known would be
+ * the whole tensor. */
 static void check_box(tn__schedule *s, const char *block, const tn__pipe_stage *stage, int depth, const int64_t *size) {
   const char *loops[TN__MAX_LOOPS];
   int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
