@@ -103,6 +103,14 @@
  * axis is cut rather than the longest. */
 #define TN__RULE_SHORTEST_PART 65536
 #define TN__RULE_LONG_AXIS 256
+/* One thread cuts a reduction that promises it a tenth. How many threads decide of those that share what is reduced,
+ * whatever number there is; that is looked into where they take more than twice the time of an even share, and chosen
+ * where it takes less than 0.7 of their time and costs one thread a hundredth at the most. */
+#define TN__RULE_WORTH_A_CUT 0.9
+#define TN__RULE_MANY_THREADS 16
+#define TN__RULE_SCALES_BADLY 2.0
+#define TN__RULE_SHARING_GAIN 0.7
+#define TN__RULE_SHARING_PRICE 1.01
 /* Cycles to write and add a part's result, and to start the nest that adds them up. */
 #define TN__RULE_PART_RESULT 4
 #define TN__RULE_PARTS 200

@@ -128,8 +128,14 @@ static int64_t thread_count(const tn__snode *node, const tn__snode *loop) {
   return most * extent;
 }
 
+/* Of a block. CPUs run them one after the other, as many as a usual GPU has. */
+static int most_threads(const tn__target *target) {
+  enum { USUAL = 1024 };
+  return target->kind == TN__TARGET_GPU ? target->gpu.threads : USUAL;
+}
+
 void tn__sched_bind(tn__schedule *s, const char *name, const char *axis_name) {
-  enum { MOST_THREADS = 1024 };
+  const int most = most_threads(s->target);
   tn__snode *loop = tn__sched_loop(s, "bind", name), *nest = loop;
   int found = tn__loop_kind_find(axis_name, strlen(axis_name));
   if (found < 0 || !tn__ir_loop_is_bound((tn__loop_kind)found))
@@ -151,9 +157,9 @@ void tn__sched_bind(tn__schedule *s, const char *name, const char *axis_name) {
   while (nest->parent != s->root) nest = nest->parent;
   check_extents(s, nest, loop, axis);
   if (tn__ir_loop_is_thread(axis)) {
-    check_constant(s, "bind", loop, MOST_THREADS);
-    if (thread_count(nest, loop) > MOST_THREADS)
-      tn__sched_refuse(s, "bind of \"%s\": a block would have more than %d threads", name, MOST_THREADS);
+    check_constant(s, "bind", loop, most);
+    if (thread_count(nest, loop) > most)
+      tn__sched_refuse(s, "bind of \"%s\": a block would have more than %d threads", name, most);
   }
   tn__sched_check_independent(s, "bind", loop, true);
   loop->kind = axis;

@@ -867,11 +867,21 @@ static void refuse_shared(tn__ir *ir, const void *arg) {
   tn__schedule_func(s);
 }
 
+static void refuse_threads(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start_on(ir, product, "gpu,warp=4,threads=8");
+  tn__sched_split(s, "C.i0", (int64_t[]){0, 2}, 2);
+  tn__sched_split(s, "C.i1", (int64_t[]){0, 8}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.i0.1"}, 2);
+  tn__sched_bind(s, "C.i0.1", "thread.y");
+  tn__sched_bind(s, "C.i1.1", "thread.x");
+}
+
 static void illegal(void **state) {
   for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
     check_words(in_context(refuse, &refusals[i]), refusals[i].words);
   check_words(in_context(refuse_target, NULL),
               "tensorize of \"C.i1.1\": the target x86-64-v4 has no x86.avx512bf16.dpbf16ps");
+  check_words(in_context(refuse_threads, NULL), "bind of \"C.i1.1\": a block would have more than 8 threads");
   check_words(in_context(refuse_shared, NULL),
               "blocks of the nest \"C.i0.0\" need 32 bytes of shared memory, and may have 16");
 }

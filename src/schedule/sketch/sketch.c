@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "schedule/heuristics.h"
 #include "schedule/internal.h"
 
 /* ---- options ----------------------------------------------------------------------------------------------------- */
@@ -278,8 +279,7 @@ static void fix_orders(tn__sketch *k, const int *places, bool sharing) {
  * many threads do where they gain by it and it costs one next to nothing. The number of threads that there are has no
  * say in it. Returns how many candidates were weighed. */
 static int64_t choose_orders(tn__sketch *k, bool shares) {
-  enum { MANY = 16 };
-  const double worth = 0.9, scales = 2, gain = 0.7, price = 1.01;
+  enum { MANY = TN__RULE_MANY_THREADS };
   tn__sketch alone = *k, together = *k, whole = *k;
   int64_t weighed = 0;
   bool cuts = false;
@@ -290,15 +290,16 @@ static int64_t choose_orders(tn__sketch *k, bool shares) {
   }
   if (cuts) {
     search uncut = search_for(&whole, 1, false, &weighed);
-    if (one.best > worth * uncut.best) one = uncut;
+    if (one.best > TN__RULE_WORTH_A_CUT * uncut.best) one = uncut;
   }
   fix_orders(&alone, one.places, false);
   fix_orders(&together, one.places, true);
   double apart = shares ? search_for(&alone, MANY, false, &weighed).best : 0;
-  if (apart * MANY > scales * one.best) {
+  if (apart * MANY > TN__RULE_SCALES_BADLY * one.best) {
     search many = search_for(&together, MANY, true, &weighed);
     fix_orders(&together, many.places, false);
-    if (many.best < gain * apart && search_for(&together, 1, false, &weighed).best <= price * one.best) {
+    if (many.best < TN__RULE_SHARING_GAIN * apart &&
+        search_for(&together, 1, false, &weighed).best <= TN__RULE_SHARING_PRICE * one.best) {
       *k = together;
       return weighed;
     }
