@@ -11,6 +11,8 @@ typedef struct placement {
   const tn__expr **min;              /* what is subtracted from indices; NULL: nothing */
   const tn__expr *run[TN__MAX_RANK]; /* leading indices: which iteration of the loops that threads share */
   int run_count;
+  int64_t rows; /* the index along ring_dim counts modulo these; 0: it does not */
+  int ring_dim;
   int over;   /* the placement whose room this one takes, -1: it has its own */
   int before; /* the one before it at the same node, counted from 1; 0: there is none */
 } placement;
@@ -96,6 +98,14 @@ static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, c
   return outside;
 }
 
+/* What fold_scan leaves of the buffer. */
+static void fold_ring(tn__schedule *s, const tn__buffer *buffer, placement *p, const tn__expr **extent) {
+  p->rows = tn__sched_rows_of(s, buffer, &p->ring_dim);
+  if (p->rows == 0) return;
+  extent[p->ring_dim] = tn__ir_index(s->ir, p->rows);
+  if (p->min != NULL) p->min[p->ring_dim] = tn__ir_index(s->ir, 0);
+}
+
 /* Around all that uses the buffer. */
 static tn__snode *innermost_place(const tn__buffer *buffer, const tn__snodes *users) {
   tn__snode *at = users->data[0]->parent;
@@ -109,6 +119,8 @@ static void place_at(tn__schedule *s, const tn__buffer *buffer, const tn__snodes
                      placements *out) {
   const tn__expr **min = TN__NEW_ARRAY(s->arena, buffer->rank, const tn__expr *), *extent[TN__MAX_RANK] = {NULL};
   access_hull(s, buffer, users, at, min, extent);
+  placement p = {.at = at, .min = min, .over = -1};
+  fold_ring(s, buffer, &p, extent);
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size, whole;
     bool known = tn__ir_as_int(buffer->shape[d], &whole);
@@ -126,8 +138,7 @@ static void place_at(tn__schedule *s, const tn__buffer *buffer, const tn__snodes
   }
   pad(s, buffer, extent);
   if (buffer->scope != TN__SCOPE_SHARED) check_private_size(s, buffer, extent);
-  const tn__buffer *small = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);
-  placement p = {.at = at, .buffer = small, .min = min, .over = -1};
+  p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);
   tn__vec_push(s->arena, out, p);
 }
 
@@ -170,11 +181,12 @@ static void place_in_block(tn__schedule *s, const tn__buffer *buffer, const tn__
 static void place_shared(tn__schedule *s, const tn__buffer *buffer, placements *out) {
   const tn__expr *shape[TN__MAX_RANK] = {NULL};
   for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
-  pad(s, buffer, shape);
   placement p = {.at = s->root, .buffer = buffer, .over = -1};
-  for (int i = 0; i < s->aligns.count; i++)
-    if (s->aligns.data[i].buffer == buffer)
-      p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, shape);
+  fold_ring(s, buffer, &p, shape);
+  pad(s, buffer, shape);
+  bool changed = p.rows > 0;
+  for (int i = 0; i < s->aligns.count; i++) changed |= s->aligns.data[i].buffer == buffer;
+  if (changed) p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, shape);
   tn__vec_push(s->arena, out, p);
 }
 
@@ -192,6 +204,7 @@ static void place_folded(tn__schedule *s, const tn__buffer *buffer, const tn__sn
     extent[d] = buffer->shape[d];
     p.min[d] = tn__ir_index(s->ir, 0);
   }
+  fold_ring(s, buffer, &p, extent);
   pad(s, buffer, extent);
   for (const tn__snode *n = in; n->parent != NULL; n = n->parent) {
     if (n->kind != TN__LOOP_PARALLEL && !tn__ir_loop_is_bound(n->kind)) continue;
@@ -210,8 +223,10 @@ static void shift_indices(tn__ir *ir, const tn__expr *const *indices, const tn__
   const placement *p = user;
   const tn__expr **own = out + p->run_count;
   for (int r = 0; r < p->run_count; r++) out[r] = p->run[r];
-  for (int d = 0; d < p->buffer->rank - p->run_count; d++)
+  for (int d = 0; d < p->buffer->rank - p->run_count; d++) {
     own[d] = p->min == NULL ? indices[d] : tn__ir_sub(ir, indices[d], p->min[d]);
+    if (p->rows > 0 && d == p->ring_dim) own[d] = tn__ir_mod_i(ir, own[d], p->rows);
+  }
 }
 
 typedef struct numbered {
@@ -308,7 +323,8 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
   const tn__buffer *buffer = placed(b, p->buffer);
   int last = buffer->rank - 1, down = last - 1;
   if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
-  if (tn__sched_folded_in(b->s, p->buffer) != NULL) return;
+  int dim;
+  if (tn__sched_folded_in(b->s, p->buffer) != NULL || tn__sched_rows_of(b->s, p->buffer, &dim) > 0) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
   int64_t per_line = b->s->target->cpu.machine.costs.line_bytes / (int64_t)tn_dtype_size(buffer->dtype), lines = 1,
           rows = 1, size;
@@ -346,6 +362,7 @@ static const tn__stmt *build(builder *b, const tn__snode *node) {
 }
 
 static bool have_same_room(const placement *a, const placement *b) {
+  if (a->rows > 0 || b->rows > 0) return false;
   if (a->at != b->at || a->buffer->scope != b->buffer->scope || a->buffer->scope == TN__SCOPE_REGISTER) return false;
   if (a->buffer->rank != b->buffer->rank || a->run_count != b->run_count || (a->min == NULL) != (b->min == NULL))
     return false;

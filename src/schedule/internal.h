@@ -17,7 +17,8 @@
 #define TN__MAX_LOOPS 64 /* around one block */
 /* Of a tile that is transposed in registers. */
 enum { TN__MOST_TILE_SIDE = 64, TN__MOST_TILE_BYTES = 4096 };
-#define TN__MAX_FACTORS 8 /* of one split, loops of one tile */
+enum { TN__MOST_RING = 64 }; /* positions that fold_scan keeps */
+#define TN__MAX_FACTORS 8    /* of one split, loops of one tile */
 
 typedef struct tn__snode tn__snode;
 
@@ -62,6 +63,12 @@ typedef struct tn__sched_fold {
   const tn__snode *loop;
 } tn__sched_fold;
 
+/* A scan's tensor keeps the last `rows` positions. */
+typedef struct tn__sched_ring {
+  const tn__buffer *buffer;
+  int64_t rows;
+} tn__sched_ring;
+
 /* What a map writes takes the place of what it reads. */
 typedef struct tn__sched_over {
   const tn__buffer *buffer, *over;
@@ -90,6 +97,7 @@ struct tn__schedule {
   TN__VEC(const char *) steps;
   TN__VEC(tn__sched_align) aligns;
   TN__VEC(tn__sched_fold) folds;
+  TN__VEC(tn__sched_ring) rings;
   TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
   const tn__func *func;     /* NULL after a change */
@@ -180,6 +188,10 @@ void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *ou
 void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
 void tn__sched_users(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
 
+/* ---- loops.c ----------------------------------------------------------------------------------------------------- */
+/* May steps of the scan at different values of this loop be taken in any order, as each reads its own? */
+bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__snode *loop);
+
 /* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
 /* Throws unless the loop's iterations don't depend on each other: no reduction or scan along it, and no element written
  * in two of them, apart from buffers that belong to the iteration when there are `privates`. */
@@ -224,6 +236,18 @@ const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer);
 const char *tn__sched_cannot_store_over(tn__schedule *s, const tn__buffer *buffer, const tn__buffer *over);
 /* The innermost node around both. */
 tn__snode *tn__sched_common_ancestor(tn__snode *a, const tn__snode *b);
+
+/* ---- transpose.c ------------------------------------------------------------------------------------------------- */
+/* How many tiles tn__sched_transpose would read for a scan; -1: it would refuse. */
+int tn__sched_scan_tiles(tn__schedule *s, tn__snode *block, tn__snode *rows, tn__snode *lanes);
+
+/* ---- ring.c ------------------------------------------------------------------------------------------------------ */
+/* How many positions along its axis the scan needs of its tensor, the new one among them unless it may take the place
+ * of the last; -1: that is not known. */
+int64_t tn__sched_scan_rows(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer);
+bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t rows);
+/* How many positions along dimension `*dim` the buffer keeps; 0: all. */
+int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim);
 
 /* ---- tensorize.c ------------------------------------------------------------------------------------------------- */
 /* The instruction in the place of a nest of loops around one block; NULL when they do something else, and *why says

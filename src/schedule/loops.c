@@ -147,8 +147,7 @@ static void check_self_reads(const tn__expr *e, void *user) {
   tn__te_visit(check->ir, e, check_self_read, check);
 }
 
-/* May steps of a scan at different values of this loop be taken in any order? */
-static bool scan_private(tn__schedule *s, const tn__snode *block, const tn__snode *loop) {
+bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__snode *loop) {
   for (int i = 0; i < block->block.axis_count; i++) {
     if (!tn__expr_uses_var(block->block.axes[i].binding, loop->var)) continue;
     self_reads check = {.ir = s->ir, .block = &block->block, .axis = i, .all_same = true};
@@ -166,7 +165,8 @@ static const char *forbidden_swap(tn__schedule *s, const tn__snodes *blocks, con
     bool outer_scans = tn__sched_drives(was_outer, block, TN__AXIS_SCAN);
     bool inner_scans = tn__sched_drives(now_outer, block, TN__AXIS_SCAN);
     if (outer_scans && inner_scans) return "both loops drive one scan axis";
-    if ((outer_scans && !scan_private(s, block, now_outer)) || (inner_scans && !scan_private(s, block, was_outer)))
+    if ((outer_scans && !tn__sched_scan_keeps_to(s, block, now_outer)) ||
+        (inner_scans && !tn__sched_scan_keeps_to(s, block, was_outer)))
       return "the scan reads other positions of that axis";
     if (tn__sched_drives(was_outer, block, TN__AXIS_REDUCE) && tn__sched_drives(now_outer, block, TN__AXIS_REDUCE) &&
         block->combiner != NULL && !block->combiner->reorderable)

@@ -278,7 +278,7 @@ static void check_reverse(reverse_move *m) {
       tn__sched_refuse(s, "reverse_compute_at of \"%s\": it reduces or scans", name);
   }
   for (const tn__snode *n = m->loop; n->var != NULL; n = n->parent) {
-    if (tn__sched_drives(n, m->producer, TN__AXIS_REDUCE) || tn__sched_drives(n, m->producer, TN__AXIS_SCAN))
+    if (tn__sched_drives(n, m->producer, TN__AXIS_REDUCE))
       tn__sched_refuse(s, "reverse_compute_at of \"%s\": \"%s\" is not complete inside of \"%s\"", name,
                        m->producer->name, m->loop->name);
     if (n->kind == TN__LOOP_VECTORIZED)

@@ -101,6 +101,9 @@ void tn__sched_storage_align(tn__schedule *s, const char *block, int write_index
  * each iteration of a parallel loop around: the rows of a block of rows, however long they are. All that uses it is
  * under the loop; dropped when that is so no longer. Nobody prefetches it. */
 void tn__sched_fold_storage(tn__schedule *s, const char *block, int write_index, const char *loop);
+/* The scan's intermediate tensor keeps the last `rows` positions (1 to 64) along the scan's axis: room for these is
+ * used again and again. Nobody reads further back; dropped when somebody does in the end. */
+void tn__sched_fold_scan(tn__schedule *s, const char *block, int write_index, int64_t rows);
 /* What a map writes takes the place of the intermediate tensor that it reads as number `read_index`, element by
  * element, and that nobody reads behind it. Dropped when that is so no longer in the end, or the two have other
  * room. */

@@ -1,5 +1,7 @@
 /* transpose: what a block reads along one loop, while its vectors run along another, is read in vectors of the first
  * into a tile of registers, from which the block takes columns. */
+#include <string.h>
+
 #include "schedule/internal.h"
 
 enum { MAX_TILES = 12 };
@@ -19,14 +21,18 @@ typedef struct transposing {
   const tn__var *axes[TN__MAX_RANK]; /* of the block, one for each of these loops */
   tile tiles[MAX_TILES];
   int tile_count;
-  bool found; /* something that is read along the rows */
+  bool found;          /* something that is read along the rows */
+  const tn__var *scan; /* the block's axis that runs in order; NULL: there is none */
+  int64_t first;       /* the first position of it that reads what was before */
+  bool missing;        /* a scan reads under a condition what may not be there */
 } transposing;
 
 /* ---- what is read along the rows --------------------------------------------------------------------------------- */
 
+/* What a scan reads of its own is not there yet when the tile is filled. */
 static bool is_lengthwise(const transposing *t, const tn__expr *e) {
   tn__ir *ir = t->s->ir;
-  if (e->kind != TN__EXPR_LOAD) return false;
+  if (e->kind != TN__EXPR_LOAD || tn__sched_writes(t->block, e->value.buffer)) return false;
   const tn__expr *flat = tn__ir_flatten(ir, e->value.buffer->shape, e->args, e->arg_count);
   flat = tn__sched_substitute_axes(ir, &t->block->block, flat);
   int64_t along_rows, along_lanes;
@@ -73,14 +79,30 @@ static const tn__expr *restore(tn__ir *ir, const tn__expr *e, void *user) {
   return known == NULL ? NULL : known->value;
 }
 
+/* In a scan: what is there from the first position on that reads what was before. NULL: it may not be there, either. */
+static const tn__expr *behind_start(const transposing *t, const tn__expr *load) {
+  tn__ir *ir = t->s->ir;
+  const tn__expr *start = tn__ir_index(ir, t->first);
+  const tn__var *late =
+      tn__var_create(ir, t->scan->name, TN_I64, tn__ir_index(ir, 0), tn__ir_add_i(ir, t->scan->extent, -t->first));
+  const tn__expr *position = tn__ir_add(ir, late->self, start);
+  if (!is_inside(ir, tn__ir_substitute(ir, load, &t->scan, &position, 1))) return NULL;
+  const tn__expr *condition = tn__ir_call1(ir, TN__CALL_LIKELY, tn__ir_le(ir, start, t->scan->self));
+  return tn__ir_select(ir, condition, load, tn__ir_constant(ir, load->dtype, 0));
+}
+
 /* Tiles for what is read along the rows. What must not be read where a condition fails takes the condition along: then
  * all of the choice lies in the tile. */
 static const tn__expr *with_tiles(tn__ir *ir, const tn__expr *e, void *user) {
   transposing *t = user;
   if (is_lengthwise(t, e)) {
     t->found = true;
-    return read_tile(t, e, !is_inside(ir, e));
+    if (t->scan == NULL) return read_tile(t, e, !is_inside(ir, e));
+    const tn__expr *there = is_inside(ir, e) ? e : behind_start(t, e);
+    t->missing |= there == NULL;
+    return there == NULL ? NULL : read_tile(t, there, false);
   }
+  if (t->scan != NULL) return NULL;
   if (e->kind != TN__EXPR_SELECT && e->kind != TN__EXPR_AND && e->kind != TN__EXPR_OR) return NULL;
   for (int i = 0; i < t->tile_count; i++)
     if (t->tiles[i].guarded && tn__expr_uses_buffer(e, t->tiles[i].buffer)) {
@@ -113,14 +135,16 @@ static void check_block(transposing *t) {
     tn__sched_refuse(
         s, "transpose of \"%s\": \"%s\" and \"%s\" are not its two innermost loops, with nothing else in them",
         block->name, t->rows->name, t->lanes->name);
-  bool plain = block->block.body->kind == TN__STMT_STORE && block->block.init == NULL && block->combiner == NULL;
-  for (int i = 0; i < block->block.axis_count; i++) plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL;
+  bool plain = (block->block.body->kind == TN__STMT_STORE || t->scan != NULL) && block->block.axis_count > 0 &&
+               block->block.init == NULL && block->combiner == NULL;
+  for (int i = 0; i < block->block.axis_count; i++)
+    plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL || block->block.axes[i].var == t->scan;
   if (!plain) tn__sched_refuse(s, "transpose of \"%s\": it is not element-wise", block->name);
-  for (int w = 0; w < block->block.write_count; w++)
+  for (int w = 0; w < block->block.write_count && t->scan == NULL; w++)
     if (tn__sched_reads(block, block->block.writes[w].buffer))
       tn__sched_refuse(s, "transpose of \"%s\": it reads what it writes", block->name);
   int64_t size = check_side(t, t->rows) * check_side(t, t->lanes);
-  if (size * (int64_t)tn_dtype_size(block->block.body->as.store.value->dtype) > TN__MOST_TILE_BYTES)
+  if (size * (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype) > TN__MOST_TILE_BYTES)
     tn__sched_refuse(s, "transpose of \"%s\": a tile is at most %d bytes", block->name, TN__MOST_TILE_BYTES);
   tn__sched_check_independent(t->s, "transpose", t->lanes, false);
 }
@@ -131,7 +155,7 @@ static void find_path(transposing *t) {
   int count = tn__sched_path(t->s, t->s->root, t->block, all);
   t->depth = 0;
   for (int i = 0; i < count - 2; i++)
-    if (tn__sched_drives(all[i], t->block, TN__AXIS_SPATIAL)) t->path[t->depth++] = all[i];
+    if (tn__sched_drives_elements(all[i], t->block)) t->path[t->depth++] = all[i];
   t->path[t->depth++] = t->lanes;
   t->path[t->depth++] = t->rows;
   if (t->depth > TN__MAX_RANK || t->block->block.axis_count + t->depth > 3 * TN__MAX_RANK)
@@ -143,6 +167,16 @@ static void find_path(transposing *t) {
 
 /* ---- changing the tree ------------------------------------------------------------------------------------------- */
 
+/* The block's scan, if it is one. */
+static void find_scan(transposing *t) {
+  for (int i = 0; i < t->block->block.axis_count; i++)
+    if (t->block->block.axes[i].kind == TN__AXIS_SCAN) t->scan = t->block->block.axes[i].var;
+  for (int i = 0; t->scan != NULL && i < tn__te_stage_count(t->s->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(t->s->te, i);
+    if (stage->kind == TN__TE_SCAN && strcmp(stage->name, t->block->name) == 0) t->first = stage->scan_depth;
+  }
+}
+
 /* Axes for the loops, behind those that the block has: its place in the tile. */
 static void add_axes(transposing *t) {
   tn__block *block = &t->block->block;
@@ -151,6 +185,8 @@ static void add_axes(transposing *t) {
   for (int d = 0; d < t->depth; d++)
     axes[block->axis_count + d] =
         (tn__block_axis){.var = t->axes[d], .kind = TN__AXIS_SPATIAL, .binding = t->path[d]->var->self};
+  for (int d = 0; d < t->depth; d++)
+    if (tn__sched_drives(t->path[d], t->block, TN__AXIS_SCAN)) axes[block->axis_count + d].kind = TN__AXIS_SCAN;
   block->axes = axes;
   block->axis_count += t->depth;
 }
@@ -165,6 +201,12 @@ static void insert_rows(transposing *t, const tile *filled) {
   tn__snode *row =
       tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.row", name), t->rows->var->extent, TN__LOOP_VECTORIZED);
   tn__block block = t->block->block;
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block.axis_count, tn__block_axis);
+  for (int i = 0; i < block.axis_count; i++) {
+    axes[i] = block.axes[i];
+    axes[i].kind = TN__AXIS_SPATIAL; /* of what a scan reads, any order will do */
+  }
+  block.axes = axes;
   block.name = name;
   tn__snode *node = tn__sched_new_block(s, &block);
   const tn__expr *indices[TN__MAX_RANK];
@@ -179,25 +221,70 @@ static void insert_rows(transposing *t, const tile *filled) {
   tn__sched_insert(s, t->rows->parent, tn__sched_index(t->rows), each);
 }
 
+static const tn__expr *tiles_in_value(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, with_tiles, user);
+}
+
+typedef struct buffer_use {
+  const tn__buffer *buffer;
+  bool found;
+} buffer_use;
+
+static void see_use(const tn__expr *e, void *user) {
+  buffer_use *use = user;
+  use->found = use->found || tn__expr_uses_buffer(e, use->buffer);
+}
+
+static bool uses_buffer(const tn__stmt *body, const tn__buffer *buffer) {
+  buffer_use use = {.buffer = buffer};
+  tn__stmt_walk_exprs(body, see_use, &use);
+  return use.found;
+}
+
 void tn__sched_transpose(tn__schedule *s, const char *name, const char *rows, const char *lanes) {
   transposing t = {.s = s};
   t.block = tn__sched_block(s, "transpose", name);
   t.rows = tn__sched_loop(s, "transpose", rows);
   t.lanes = tn__sched_loop(s, "transpose", lanes);
+  find_scan(&t);
   check_block(&t);
   find_path(&t);
-  const tn__stmt *body = t.block->block.body;
-  const tn__expr *value = tn__expr_rewrite(s->ir, body->as.store.value, with_tiles, &t);
+  const tn__stmt *body = tn__stmt_rewrite(s->ir, t.block->block.body, NULL, tiles_in_value, &t);
   if (!t.found)
     tn__sched_refuse(s, "transpose of \"%s\": it reads nothing that is contiguous along \"%s\" and not along \"%s\"",
                      name, rows, lanes);
+  if (t.missing)
+    tn__sched_refuse(s, "transpose of \"%s\": the scan reads under a condition what may not be there", name);
   add_axes(&t);
   for (int i = 0; i < t.tile_count; i++)
-    if (tn__expr_uses_buffer(value, t.tiles[i].buffer)) insert_rows(&t, &t.tiles[i]);
-  tn__sched_set_body(s, t.block, NULL, tn__ir_store(s->ir, body->as.store.buffer, body->as.store.indices, value));
+    if (uses_buffer(body, t.tiles[i].buffer)) insert_rows(&t, &t.tiles[i]);
+  tn__sched_set_body(s, t.block, NULL, body);
   t.rows->kind = TN__LOOP_UNROLLED;
   t.lanes->kind = TN__LOOP_VECTORIZED;
   t.rows->transposes = t.lanes->transposes = true;
   const char *names[] = {name, rows, lanes};
   tn__sched_record(s, "transpose", names, 3, NULL, 0);
+}
+
+typedef struct scan_reads {
+  transposing t;
+  int tiles; /* that the scan would read; many when one of them cannot be */
+} scan_reads;
+
+static void see_scan_read(const tn__expr *e, void *user) {
+  scan_reads *r = user;
+  if (is_lengthwise(&r->t, e))
+    r->tiles += is_inside(r->t.s->ir, e) || behind_start(&r->t, e) != NULL ? 1 : MAX_TILES + 1;
+}
+
+static void see_scan_reads(const tn__expr *e, void *user) {
+  scan_reads *r = user;
+  tn__te_visit(r->t.s->ir, e, see_scan_read, r);
+}
+
+int tn__sched_scan_tiles(tn__schedule *s, tn__snode *block, tn__snode *rows, tn__snode *lanes) {
+  scan_reads r = {.t = {.s = s, .block = block, .rows = rows, .lanes = lanes}};
+  find_scan(&r.t);
+  tn__stmt_walk_exprs(block->block.body, see_scan_reads, &r);
+  return r.tiles > MAX_TILES ? -1 : r.tiles;
 }

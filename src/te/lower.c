@@ -169,8 +169,9 @@ static const tn__stmt *map_body(const tn__te *te, const tn__te_stage *stage) {
   for (int t = 0; t < stage->tensor_count; t++) {
     const tn__expr *value = stage->values[t];
     if (stage->kind == TN__TE_SCAN && stage->first[t] != NULL) {
-      const tn__expr *position = stage->axes.index[stage->scan_axis];
-      value = tn__ir_select(ir, tn__ir_lt(ir, position, tn__ir_index(ir, stage->scan_depth)), stage->first[t], value);
+      /* The first positions are few: their loop is cut off. */
+      const tn__expr *later = tn__ir_le(ir, tn__ir_index(ir, stage->scan_depth), stage->axes.index[stage->scan_axis]);
+      value = tn__ir_select(ir, tn__ir_call1(ir, TN__CALL_LIKELY, later), value, stage->first[t]);
     }
     items[t] = tn__ir_store(ir, stage->tensors[t], stage->axes.index, value);
   }

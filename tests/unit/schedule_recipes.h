@@ -183,6 +183,39 @@ static inline void make_scan(making *m) {
   tn__te_output(m->te, state[1]);
 }
 
+/* A scan along either of two axes that reads up to `stride` steps back, of one tensor or two; only the last step is
+ * read, together with sums, or all of it. */
+static inline void make_steps(making *m) {
+  tn__ir *ir = m->ir;
+  int axis = m->r->variant & 1, count = m->r->variant & 2 ? 2 : 1, back = m->r->stride;
+  int64_t steps;
+  if (tn__ir_as_int(m->dims[axis], &steps) && steps <= back) m->dims[axis] = size_of(m, back + 1);
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], m->dims[1], NULL), *state[2];
+  tn__te_axes s = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
+  tn__te_scan_declare(m->te, "S", &s, (const tn_dtype[]){m->dtype, m->dtype}, count, state);
+  const tn__expr *here = tn__ir_load(ir, a, s.index), *indices[2] = {s.index[0], s.index[1]};
+  indices[axis] = tn__ir_add_i(ir, s.index[axis], -back);
+  const tn__expr *far = tn__ir_load(ir, state[0], indices), *past = tn__ir_load(ir, a, indices);
+  indices[axis] = tn__ir_add_i(ir, s.index[axis], -1);
+  const tn__expr *near = tn__ir_load(ir, state[count - 1], indices);
+  const tn__expr *first[] = {here, number_of(m, 2)};
+  const tn__expr *update[] = {tn__ir_sub(ir, tn__ir_max(ir, near, here), tn__ir_min(ir, far, past)),
+                              tn__ir_add(ir, tn__ir_min(ir, far, near), here)};
+  tn__te_scan_define(m->te, &s, axis, back, first, update, state, count);
+  const tn__expr *other = m->dims[1 - axis];
+  tn__te_axes x = make_axes(m, "i", 1, other, NULL, NULL), r = make_axes(m, "k", 1, m->dims[axis], NULL, NULL);
+  indices[1 - axis] = x.index[0];
+  indices[axis] = r.index[0];
+  const tn__buffer *sums = tn__te_reduce(m->te, "sums", &x, &r, TN__TE_MAX, tn__ir_load(ir, a, indices));
+  tn__te_axes y = make_axes(m, "i", 1, other, NULL, NULL);
+  const tn__expr *value = tn__ir_load(ir, sums, y.index);
+  indices[1 - axis] = y.index[0];
+  indices[axis] = tn__ir_add_i(ir, m->dims[axis], -1);
+  for (int t = 0; t < count; t++) value = tn__ir_sub(ir, tn__ir_load(ir, state[t], indices), value);
+  finish_with_map(m, tn__te_compute(m->te, "D", &y, value), false);
+  if (m->r->variant & 4) tn__te_output(m->te, state[0]);
+}
+
 /* Windows of 3 x 2 with a stride through any reducer. */
 static inline void make_pool(making *m) {
   static const tn__te_reducer reducers[] = {TN__TE_MAX, TN__TE_SUM, TN__TE_PROD, TN__TE_MIN};
@@ -239,7 +272,16 @@ static inline void make_dots(making *m) {
   }
   tn__te_axes y = make_axes(m, "i", 2, m->dims[0], lanes, NULL);
   const tn__expr *value = tn__ir_sub(ir, tn__ir_load(ir, dots[0], y.index), tn__ir_load(ir, dots[1], y.index));
-  finish_with_map(m, tn__te_compute(m->te, "D", &y, value), false);
+  const tn__buffer *d = tn__te_compute(m->te, "D", &y, value), *steps;
+  finish_with_map(m, d, false);
+  /* Greatest differences so far along the lanes, of which the last are wanted. */
+  tn__te_axes s = make_axes(m, "i", 2, m->dims[0], lanes, NULL), z = make_axes(m, "i", 1, m->dims[0], NULL, NULL);
+  tn__te_scan_declare(m->te, "S", &s, &sum, 1, &steps);
+  const tn__expr *here = tn__ir_load(ir, d, s.index);
+  const tn__expr *next = tn__ir_max(ir, load_at(m, steps, s.index[0], tn__ir_add_i(ir, s.index[1], -1), NULL), here);
+  tn__te_scan_define(m->te, &s, 1, 1, &here, &next, &steps, 1);
+  const tn__expr *last = load_at(m, steps, z.index[0], tn__ir_add_i(ir, lanes, -1), NULL);
+  tn__te_output(m->te, tn__te_compute(m->te, "greatest", &z, last));
 }
 
 /* A batched product with the right operand along the reduction, and its transpose. */
@@ -374,6 +416,7 @@ static const recipe_kind recipe_kinds[] = {
     {"dots", make_dots, true},       {"transposed", make_transposed, true},
     {"gather", make_gather, true},   {"logic", make_logic, true},
     {"turned", make_turned, true},   {"meeting", make_meeting, true},
+    {"steps", make_steps, true},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
 

@@ -471,6 +471,20 @@ static inline bool propose_fold_storage(proposal *p) {
   return say(p, "fold_storage \"%s\" \"%s\" 0", block->name, loop->name);
 }
 
+/* Of a scan's tensor, the results of which a copy takes along first where they are an output. */
+static inline bool propose_fold_scan(proposal *p) {
+  for (int first = p->block_count == 0 ? 0 : roll(p->d, p->block_count), i = 0; i < p->block_count; i++) {
+    const tn__snode *block = p->blocks[(first + i) % p->block_count];
+    if (!scans(block) || is_frozen(block)) continue;
+    int at = roll(p->d, block->block.write_count);
+    const tn__buffer *buffer = block->block.writes[at].buffer;
+    if (!is_intermediate(p, buffer)) return say(p, "cache_write \"%s\" %d %d", block->name, at, scope(p));
+    int64_t rows = tn__sched_scan_rows(p->s, block, buffer);
+    return rows > 0 && say(p, "fold_scan \"%s\" %d %d", block->name, at, (int)rows + roll(p->d, 3));
+  }
+  return false;
+}
+
 static inline bool propose_store_over(proposal *p) {
   const tn__snode *block = choose(p, true, writes_intermediate);
   if (block == NULL || block->block.read_count == 0) return false;
@@ -595,6 +609,7 @@ static const primitive primitives[] = {
     {"decompose_reduction", propose_decompose_reduction},
     {"storage_align", propose_storage_align},
     {"fold_storage", propose_fold_storage},
+    {"fold_scan", propose_fold_scan},
     {"store_over", propose_store_over},
     {"declare_constant", propose_declare_constant},
     {"transform_layout", propose_transform_layout},

@@ -299,6 +299,30 @@ static void behind_scan(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* One step in registers, written out behind each; all of them again once the copy stands behind the scan. */
+static void folded_scan(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, running);
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_STACK);
+  tn__sched_reorder(s, (const char *[]){"S.i1", "S.i0"}, 2);
+  tn__sched_reverse_compute_at(s, "S.write", "S.i0");
+  tn__sched_fold_scan(s, "S", 0, 1);
+  assert_non_null(strstr(schedule_text(s, true), "alloc S.local: f32[1, 1] stack"));
+  check_all(s);
+  tn__sched_compute_root(s, "S.write");
+  assert_non_null(strstr(schedule_text(s, true), "alloc S.local: f32[6, 9] stack"));
+  check_all(s);
+}
+
+/* Steps that read their neighbours' need the step before in a place of its own, one of three here. */
+static void folded_skewed(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, skewed);
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_reverse_compute_at(s, "S.write", "S.i0");
+  tn__sched_fold_scan(s, "S", 0, 3);
+  assert_non_null(strstr(schedule_text(s, true), "alloc S.local: f32[3, 3, 6] workspace"));
+  check_all(s);
+}
+
 static void tensorize_dots(tn__schedule *s, int64_t depth, const char *instruction) {
   tn__layout pairs = {.rank = 3, .parts = {{0, depth, 0}, {1, 1, 0}, {0, 1, depth}}};
   tn__sched_declare_constant(s, "B");
@@ -350,6 +374,8 @@ static void legal(void **state) {
   for (int i = 0; i < 3; i++) check_ok(in_context(parts_of_terms, &i));
   check_ok(in_context(parts_apart, NULL));
   check_ok(in_context(behind_scan, NULL));
+  check_ok(in_context(folded_scan, NULL));
+  check_ok(in_context(folded_skewed, NULL));
   check_ok(in_context(tensorized_bf16, NULL));
   check_ok(in_context(tensorized_int8, NULL));
 }
@@ -620,6 +646,25 @@ static void folded_split(tn__schedule *s) {
   tn__sched_fold_storage(s, "C", 0, "C.i0");
   tn__sched_split(s, "C.i0", (int64_t[]){0, 2}, 2);
 }
+static void fold_scan_output(tn__schedule *s) { tn__sched_fold_scan(s, "S", 0, 2); }
+static void fold_scan_read_later(tn__schedule *s) {
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_fold_scan(s, "S", 0, 2);
+}
+static void fold_scan_near(tn__schedule *s) {
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_reverse_compute_at(s, "S.write", "S.i0");
+  tn__sched_fold_scan(s, "S", 0, 1);
+}
+static void fold_scan_sum(tn__schedule *s) { tn__sched_fold_scan(s, "C", 0, 2); }
+static void fold_scan_none(tn__schedule *s) { tn__sched_fold_scan(s, "C", 0, 0); }
+static void fold_scan_second(tn__schedule *s) { tn__sched_fold_scan(s, "S", 1, 2); }
+static void fold_scan_twice(tn__schedule *s) {
+  tn__sched_cache_write(s, "S", 0, TN__SCOPE_WORKSPACE);
+  tn__sched_reverse_compute_at(s, "S.write", "S.i0");
+  tn__sched_fold_scan(s, "S", 0, 2);
+  tn__sched_fold_scan(s, "S", 0, 4);
+}
 static void store_over_input(tn__schedule *s) { tn__sched_store_over(s, "P", 0); }
 static void store_over_read_later(tn__schedule *s) { tn__sched_store_over(s, "Q", 0); }
 static void store_over_nothing(tn__schedule *s) { tn__sched_store_over(s, "P", 3); }
@@ -809,6 +854,16 @@ static const refusal refusals[] = {
     {product, fold_twice, "fold_storage of \"C\": C is folded already"},
     {product, fold_second, "fold_storage of \"C\": there is no tensor 1, it has 1"},
     {product, folded_split, "split of \"C.i0\": C is folded in the loop; do that before"},
+    {running, fold_scan_output, "fold_scan of \"S\": S is an output"},
+    {running, fold_scan_read_later,
+     "fold_scan of \"S\": S.local cannot keep 2 positions: others read positions that are further back, or not known"},
+    {skewed, fold_scan_near,
+     "fold_scan of \"S\": S.local cannot keep 1 positions: the scan reads positions that are further back, or not "
+     "known"},
+    {product, fold_scan_sum, "fold_scan of \"C\": C cannot keep 2 positions: no dimension of it is a scan's axis"},
+    {product, fold_scan_none, "fold_scan of \"C\": it keeps 1 to 64 positions, not 0"},
+    {running, fold_scan_second, "fold_scan of \"S\": there is no tensor 1, it has 1"},
+    {running, fold_scan_twice, "fold_scan of \"S\": S.local is folded already"},
     {two_readers, store_over_input, "store_over of \"P\": it reads A, which is no other intermediate tensor"},
     {two_readers, store_over_read_later,
      "store_over of \"Q\": it reads P, and does not map each element of that to its own"},

@@ -1,22 +1,11 @@
 /* The rule "stages" takes each stage for itself: reductions along or across what is contiguous, the longest cut into
- * parts, scans in vectors along the other axes. */
+ * parts. */
 #include "base/invariant.h"
 #include "schedule/rules/reduce.h"
 
 /* How many rows are fetched ahead or added whole at a time (0: columns are), and into how many parts the longest
  * reduction is cut, each with results of its own. */
 enum { VECTORS, PREFETCH, WHOLE, PARTS };
-
-static void schedule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
-  const char *loop = tn__reduce_last_loop(s, stage->name);
-  if (stage->scan_axis == stage->axes.count - 1 || loop == NULL || stage->axes.count < 2) return;
-  int64_t extent = tn__rule_loop_extent(s, loop);
-  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(stage->tensors[0]->dtype);
-  while (extent >= 0 && lanes > extent) lanes /= 2;
-  if (lanes < 2) return;
-  tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
-  tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.1", loop));
-}
 
 static void parallel_outermost(tn__schedule *s, const char *name, const tn__schedule_options *options) {
   tn__snode *path[TN__MAX_LOOPS], *block = tn__sched_find(s, name, true);
@@ -129,7 +118,7 @@ static void schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn_
   const tn__snode *block = tn__sched_find(s, stage->name, true);
   if (block == NULL || stage->kind == TN__TE_EXTERN) return; /* dissolved, or not ours */
   if (stage->kind == TN__TE_SCAN)
-    schedule_scan(s, stage, options);
+    tn__rule_scan(s, stage, options);
   else if (stage->kind == TN__TE_COMPUTE)
     schedule_map(s, block, options);
   else if (values[PARTS] > 1 && stage == tn__reduce_stage_to_cut(s->te))

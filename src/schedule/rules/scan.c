@@ -1,0 +1,204 @@
+/* Scans. What a step reads of the steps before it stays in registers where it reads its own place of the other axes,
+ * at most a few steps back:
+ *  - along the last axis, rows of another axis side by side in vectors: a tile of rows and steps is turned on its way
+ *    in and out of registers;
+ *  - along the last axis of few or long rows, one element after the other;
+ *  - along another axis, the last one in vectors, and memory between the steps, for no more of them than are read. */
+#include "schedule/rules/reduce.h"
+
+/* Operations of a step that are written out for every step of a tile. */
+#define MOST_OPERATIONS 48
+/* Steps that registers hold without tiles. */
+#define MOST_STEPS 8
+
+typedef struct scan {
+  tn__schedule *s;
+  const tn__te_stage *stage;
+  const tn__schedule_options *options;
+  tn__snode *block, *along;        /* the loop over steps */
+  tn__snode *others[TN__MAX_RANK]; /* those over the other axes, outermost first */
+  int other_count;
+  int64_t rows; /* that stay in registers */
+  const char *writers[4];
+} scan;
+
+static int64_t extent_of(const tn__snode *loop) {
+  int64_t extent;
+  return tn__ir_as_int(loop->var->extent, &extent) ? extent : INT64_MAX;
+}
+
+static int64_t power_below(int64_t most, int64_t n) {
+  int64_t power = 1;
+  while (2 * power <= most && power < n) power *= 2;
+  return power;
+}
+
+/* Do steps read their own places of the other axes, a few steps back? */
+static bool keeps_to_itself(scan *c) {
+  c->rows = 1;
+  for (int t = 0; t < c->block->block.write_count; t++) {
+    int64_t rows = tn__sched_scan_rows(c->s, c->block, c->block->block.writes[t].buffer);
+    if (rows < 0 || rows > MOST_STEPS) return false;
+    while (c->rows < rows) c->rows *= 2;
+  }
+  for (int i = 0; i < c->other_count; i++)
+    if (!tn__sched_scan_keeps_to(c->s, c->block, c->others[i])) return false;
+  return true;
+}
+
+static int64_t operations(const scan *c) {
+  int64_t cost = 0;
+  for (int t = 0; t < c->stage->tensor_count; t++) {
+    cost += tn__rule_cost(c->s->ir, c->stage->values[t]);
+    if (c->stage->first[t] != NULL) cost += tn__rule_cost(c->s->ir, c->stage->first[t]);
+  }
+  return cost;
+}
+
+/* The other axes outside, the steps inside of them. */
+static void put_steps_inside(scan *c) {
+  const char *order[TN__MAX_RANK + 1];
+  for (int i = 0; i < c->other_count; i++) order[i] = c->others[i]->name;
+  order[c->other_count] = c->along->name;
+  if (c->other_count > 0) tn__sched_reorder(c->s, order, c->other_count + 1);
+}
+
+/* Keeps `rows` steps in registers; blocks that write them out come under `loop`. With `turned`, dimension number
+ * `turned` is the one that lies contiguous there. */
+static void keep_steps(scan *c, int64_t rows, const char *loop, int turned) {
+  tn__schedule *s = c->s;
+  for (int t = 0; t < c->stage->tensor_count; t++) {
+    c->writers[t] = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", c->stage->name));
+    tn__sched_cache_write(s, c->stage->name, t, TN__SCOPE_REGISTER);
+    const tn__buffer *local = c->block->block.writes[t].buffer;
+    tn__layout layout = {.rank = local->rank};
+    int at = 0;
+    for (int d = 0; d < local->rank; d++)
+      if (d != turned) layout.parts[at++] = (tn__layout_part){d, 1, 0};
+    if (turned >= 0) layout.parts[at] = (tn__layout_part){turned, 1, 0};
+    if (turned >= 0) tn__sched_transform_layout(s, local->name, &layout);
+    tn__sched_reverse_compute_at(s, c->writers[t], loop);
+    tn__sched_fold_scan(s, c->stage->name, t, rows);
+  }
+}
+
+static void share_outermost(scan *c) {
+  tn__snode *path[TN__MAX_LOOPS];
+  if (!tn__rule_shares(c->s, c->options)) return;
+  tn__sched_path(c->s, c->s->root, c->block, path);
+  if (!tn__sched_drives(path[0], c->block, TN__AXIS_SCAN) && !tn__ir_is_int_value(path[0]->var->extent, 1))
+    tn__sched_parallel(c->s, path[0]->name);
+}
+
+/* One element after the other. */
+static void run_steps(scan *c) {
+  tn__schedule *s = c->s;
+  put_steps_inside(c);
+  int64_t steps = operations(c) > MOST_OPERATIONS ? c->rows : MOST_STEPS;
+  const char *loop = c->along->name;
+  if (steps > 1) {
+    tn__sched_split(s, loop, (const int64_t[]){0, steps}, 2);
+    loop = tn__reduce_last_loop(s, c->stage->name);
+  }
+  keep_steps(c, c->rows, loop, -1);
+  if (steps > 1) tn__sched_unroll(s, loop);
+  share_outermost(c);
+}
+
+/* Tiles of `lanes` rows along the loop `row` and as many steps. */
+static void run_tiles(scan *c, int row, int64_t lanes, int64_t steps) {
+  tn__schedule *s = c->s;
+  const char *order[TN__MAX_RANK + 3], *name = c->stage->name, *loops[TN__MAX_LOOPS];
+  int n = 0, dim = 0;
+  while (c->block->block.axes[dim].binding != c->others[row]->var->self) dim++;
+  const char *across = c->others[row]->name, *along = c->along->name;
+  for (int i = 0; i < c->other_count; i++)
+    if (i != row) order[n++] = c->others[i]->name;
+  tn__sched_split(s, across, (const int64_t[]){0, lanes}, 2);
+  tn__sched_split(s, along, (const int64_t[]){0, steps}, 2);
+  order[n++] = tn__arena_printf(s->arena, "%s.0", across);
+  const char *turns = order[n++] = tn__arena_printf(s->arena, "%s.0", along);
+  const char *step = order[n++] = tn__arena_printf(s->arena, "%s.1", along);
+  const char *lane = order[n++] = tn__arena_printf(s->arena, "%s.1", across);
+  tn__sched_reorder(s, order, n);
+  keep_steps(c, steps, turns, dim);
+  for (int t = 0; t < c->stage->tensor_count; t++) {
+    int count = tn__sched_loops_of(s, c->writers[t], loops, TN__MAX_LOOPS);
+    tn__sched_reorder(s, (const char *[]){loops[count - 1], loops[count - 2]}, 2);
+    tn__sched_unroll(s, loops[count - 1]);
+    tn__sched_vectorize(s, loops[count - 2]);
+  }
+  if (tn__sched_scan_tiles(s, c->block, tn__sched_find(s, step, false), tn__sched_find(s, lane, false)) > 0) {
+    tn__sched_transpose(s, name, step, lane);
+  } else {
+    tn__sched_unroll(s, step);
+    tn__sched_vectorize(s, lane);
+  }
+  share_outermost(c);
+}
+
+/* The last of the other axes that fills a vector, or the longest; -1: all are too short, or tiles would not fit. */
+static int axis_for_vectors(scan *c, int64_t *lanes) {
+  int best = -1;
+  int64_t widest = 4;
+  for (int t = 0; t < c->stage->tensor_count; t++) {
+    int64_t bytes = (int64_t)tn_dtype_size(c->stage->tensors[t]->dtype);
+    if (bytes > widest) widest = bytes;
+  }
+  *lanes = c->options->vector_bytes / widest;
+  for (int i = c->other_count - 1; i >= 0; i--)
+    if (best < 0 || (extent_of(c->others[best]) < *lanes && extent_of(c->others[i]) > extent_of(c->others[best])))
+      best = i;
+  if (best < 0 || extent_of(c->others[best]) < 2 || *lanes < 2) return -1;
+  int64_t rows = power_below(*lanes, extent_of(c->others[best]));
+  int tiles = tn__sched_scan_tiles(c->s, c->block, c->along, c->others[best]);
+  /* Half of the registers for what comes in, half for what goes out, and one tile in more is worth that they don't
+   * fit. */
+  if (tiles < 0 || c->stage->tensor_count + tiles > 3) return -1;
+  *lanes = rows;
+  return best;
+}
+
+static void run_across(scan *c) {
+  tn__schedule *s = c->s;
+  const char *loop = tn__reduce_last_loop(s, c->stage->name);
+  int64_t extent = tn__rule_loop_extent(s, loop);
+  int64_t lanes = c->options->vector_bytes / (int64_t)tn_dtype_size(c->stage->tensors[0]->dtype);
+  while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (lanes < 2) return;
+  tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
+  tn__sched_vectorize(s, tn__reduce_last_loop(s, c->stage->name));
+}
+
+/* Of what nobody reads but its last steps there is room for as few as possible, a power of two. */
+static void fold_steps(scan *c) {
+  for (int t = 0; t < c->block->block.write_count; t++)
+    for (int64_t rows = 1; rows <= MOST_STEPS; rows *= 2) {
+      if (!tn__sched_can_fold_scan(c->s, c->block->block.writes[t].buffer, rows)) continue;
+      tn__sched_fold_scan(c->s, c->stage->name, t, rows);
+      break;
+    }
+}
+
+void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+  scan c = {.s = s, .stage = stage, .options = options, .block = tn__sched_find(s, stage->name, true)};
+  tn__snode *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, c.block, path);
+  c.along = path[0];
+  for (int i = 1; i < count; i++) c.others[c.other_count++] = path[i];
+  bool last = true;
+  for (int a = stage->scan_axis + 1; a < stage->axes.count; a++)
+    last &= tn__ir_is_int_value(stage->axes.var[a]->extent, 1);
+  if (!last || extent_of(c.along) < 2 || !keeps_to_itself(&c)) {
+    if (!last) run_across(&c);
+    fold_steps(&c);
+    return;
+  }
+  int64_t lanes;
+  int row = operations(&c) > MOST_OPERATIONS ? -1 : axis_for_vectors(&c, &lanes);
+  int64_t steps = row < 0 ? 0 : power_below(options->vector_bytes / 4, extent_of(c.along));
+  if (row >= 0 && steps >= c.rows && steps > 1)
+    run_tiles(&c, row, lanes, steps);
+  else
+    run_steps(&c);
+}

@@ -1,0 +1,93 @@
+/* Scans as they are scheduled: along either axis, of one tensor and two, up to three steps back, of every type, of odd
+ * and of open sizes, interpreted and compiled. Results must be those of the plain nest. */
+#include "schedule/rules/choose.h"
+#include "unit/kernel.h"
+#include "unit/schedule_check.h"
+#include "unit/schedule_recipes.h"
+
+enum { WORKSPACE_BYTES = 4 << 20, SHAPES = 6 };
+
+static const int shapes[SHAPES][2] = {{1, 40}, {19, 23}, {9, 1}, {3, 17}, {33, 8}, {2, 5}};
+
+static recipe steps_of(int dtype, int shape, int variant, int back, bool open) {
+  return (recipe){.kind = recipe_kind_of("steps"),
+                  .dtype = recipe_dtypes[dtype],
+                  .dims = {shapes[shape][0], shapes[shape][1], 1},
+                  .stride = back,
+                  .variant = variant,
+                  .open = open,
+                  .seed = 7};
+}
+
+typedef struct interpreted {
+  recipe r;
+  const char *target;
+} interpreted;
+
+static void interpret(tn__ir *ir, const void *arg) {
+  const interpreted *c = arg;
+  tn__target target;
+  check_ok(tn__target_parse(c->target, &target));
+  tn__te *te = make_recipe(ir, &c->r);
+  check_ok(tn__te_verify(te));
+  tn__schedule_options options = {.threads = 1};
+  tn__schedule *s = default_schedule(te, &target, &options);
+  tn_status *status = compare_results(s, c->r.seed);
+  if (status == NULL) return;
+  print_recipe(&c->r, stdout);
+  fail_msg("%s:\n%s%s", tn_status_message(status), schedule_text(s, false), schedule_text(s, true));
+}
+
+static void interpreted_scans(void **state) {
+  static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "aarch64"};
+  for (int shape = 0; shape < SHAPES; shape++)
+    for (int variant = 0; variant < 8; variant++)
+      for (int back = 1; back <= 3; back++) {
+        int number = (shape * 8 + variant) * 3 + back;
+        interpreted c = {steps_of(number % RECIPE_DTYPES, shape, variant, back, number % 4 == 0), targets[number % 3]};
+        check_ok(in_context(interpret, &c));
+      }
+}
+
+static void check_compiled(kernel_test *t, const recipe *r) {
+  static const int64_t scalars[] = {OPEN_DIM};
+  uint8_t *plain, *compiled;
+  size_t size, other_size;
+  void *buffers[MOST_BUFFERS];
+  tn__te *te = make_recipe(t->ir, r);
+  tn__schedule_options options = {.threads = 1};
+  const tn__schedule *s = default_schedule(te, &t->target, &options);
+  const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
+  tn_kernel kernel = kernel_compile(t, func);
+  check_ok(outputs_of(te, tn__te_lower(te), NULL, r->seed, &plain, &size));
+  make_inputs(te, r->seed, buffers);
+  int count = func->input_count + func->output_count;
+  for (int i = func->input_count; i < count; i++) buffers[i] = fresh_bytes(func->params[i]);
+  void *workspace = buffers[count] = kernel_alloc(WORKSPACE_BYTES);
+  int32_t result = kernel_run(kernel, buffers, scalars);
+  compiled = take_outputs(func, buffers, &other_size);
+  bool same = result == TN_KERNEL_OK && size == other_size && memcmp(plain, compiled, size) == 0;
+  if (!same) {
+    print_recipe(r, stdout);
+    fail_msg("the compiled kernel ends with %d and other results\n%s", (int)result, schedule_text(s, true));
+  }
+  free(plain);
+  free(compiled);
+  kernel_free(workspace, WORKSPACE_BYTES);
+}
+
+static void compile_scans(kernel_test *t, void *user) {
+  for (int dtype = 0; dtype < RECIPE_DTYPES; dtype++)
+    for (int shape = 0; shape < 2; shape++) {
+      int number = dtype * 2 + shape;
+      recipe r = steps_of(dtype, shape, number % 8 | 1, 1 + number % 3, number % 5 == 0);
+      check_compiled(t, &r);
+    }
+}
+
+static void compiled_scans(void **state) { kernel_with(NULL, compile_scans, NULL); }
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted_scans), cmocka_unit_test(compiled_scans)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
