@@ -163,8 +163,8 @@ cli_latency cli_summarize_latency(double *seconds, int runs); /* sorts them */
 /* Compares with the suite's tolerances; false when they differ. `why` says how, or how large the greatest difference
  * is. */
 bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
-/* The same for strings (run_strings.c): the first of them, as JSON writes them; and whether all are equal. */
-void cli_print_strings(const char *name, const DLTensor *t);
+/* The same for strings (run_strings.c), behind a name: the first, as JSON writes them; and whether all are equal. */
+void cli_print_strings(const DLTensor *t);
 void cli_json_strings(tn__strbuf *json, const DLTensor *t);
 bool cli_strings_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
 /* NAME.npy with characters outside of [A-Za-z0-9_.-] as '_'. */

@@ -294,7 +294,8 @@ static void compare_value(const cli_result *results, int had, const tn_value_inf
   if (tensors != (count > 0 ? count : 0) ||
       (results[0].note && strcmp(results[0].note, "no value") == 0) != (count < 0)) {
     *agree = false;
-    tn__strbuf_printf(report, "%s: DIFFERS: ", info->name);
+    tn__strbuf_shown(report, info->name);
+    tn__strbuf_append(report, ": DIFFERS: ");
     if (results[0].note) {
       tn__strbuf_append(report, results[0].note);
     } else {
@@ -304,13 +305,17 @@ static void compare_value(const cli_result *results, int had, const tn_value_inf
                       count == 1 ? "is" : "are");
     return;
   }
-  if (tensors == 0)
-    tn__strbuf_printf(report, "%s: agrees: %s\n", info->name, results[0].note ? results[0].note : "no tensors");
+  if (tensors == 0) {
+    tn__strbuf_shown(report, info->name);
+    tn__strbuf_printf(report, ": agrees: %s\n", results[0].note ? results[0].note : "no tensors");
+  }
   for (int i = 0; i < tensors; i++) {
     char why[512];
     bool same = cli_agree(&results[i].tensor, tn_tensor_dl(wanted[i].tensor), why, sizeof why);
-    tn__strbuf_printf(report, "%s: %s: %s\n", sequence ? results[i].name : info->name, same ? "agrees" : "DIFFERS",
-                      why);
+    tn__strbuf_shown(report, sequence ? results[i].name : info->name);
+    tn__strbuf_printf(report, ": %s: ", same ? "agrees" : "DIFFERS");
+    tn__strbuf_shown(report, why); /* strings that differ are in it */
+    tn__strbuf_char(report, '\n');
     *agree = *agree && same;
   }
 }
@@ -324,7 +329,10 @@ static tn_status *compare(run *r, const char *directory, tn__strbuf *report, boo
     while (i + had < r->result_count && r->results[i + had].output == output) had++;
     const tn_value_info *info = tn_executable_output(r->exe, r->function, output);
     if (!data_set_file(directory, "output", output, path, sizeof path)) {
-      tn__strbuf_printf(report, "%s: not compared: there is no %s\n", info->name, path);
+      tn__strbuf_shown(report, info->name);
+      tn__strbuf_append(report, ": not compared: there is no ");
+      tn__strbuf_shown(report, path);
+      tn__strbuf_char(report, '\n');
       *agree = false;
       i += had;
       continue;
@@ -418,8 +426,11 @@ static tn_status *check(run *r, bool *agree) {
     printf("every kernel (%d) agrees with the interpreter%s\n", result.nodes_checked,
            result.bodies_skipped > 0 ? "; those inside of branches and loops were not compared" : "");
   } else {
-    printf("%s departs from the interpreter: value \"%s\", element %lld is off by %.6g, allowed %.6g\n", result.node,
-           result.value, (long long)result.index, result.difference, result.allowed);
+    cli_put_shown(stdout, result.node);
+    fputs(" departs from the interpreter: value \"", stdout);
+    cli_put_shown(stdout, result.value);
+    printf("\", element %lld is off by %.6g, allowed %.6g\n", (long long)result.index, result.difference,
+           result.allowed);
   }
   return NULL;
 }

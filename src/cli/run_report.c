@@ -125,16 +125,17 @@ void cli_print_outputs(const cli_result *results, int count) {
   char least[32], greatest[32];
   for (int i = 0; i < count; i++) {
     const DLTensor *t = &results[i].tensor;
+    cli_put_shown(stdout, results[i].name);
     if (results[i].note) {
-      printf("%s: %s\n", results[i].name, results[i].note);
+      printf(": %s\n", results[i].note);
       continue;
     }
     if (tn_dtype_of_dl(t->dtype) == TN_STRING) {
-      cli_print_strings(results[i].name, t);
+      cli_print_strings(t);
       continue;
     }
     summary s = summarize(t);
-    printf("%s: %s ", results[i].name, tn_dtype_name(tn_dtype_of_dl(t->dtype)));
+    printf(": %s ", tn_dtype_name(tn_dtype_of_dl(t->dtype)));
     cli_print_shape(stdout, t->ndim, t->shape);
     if (s.count > s.nans)
       printf("  min %s  max %s  mean %.6g", element_text(t, s.least, 6, least),

@@ -18,7 +18,7 @@ static void append(tn__strbuf *out, tn_string s) {
   tn__strbuf_release(&text);
 }
 
-void cli_print_strings(const char *name, const DLTensor *t) {
+void cli_print_strings(const DLTensor *t) {
   int64_t count = tn_element_count(t->ndim, t->shape);
   tn__strbuf line;
   tn__strbuf_init(&line, NULL);
@@ -26,7 +26,7 @@ void cli_print_strings(const char *name, const DLTensor *t) {
     tn__strbuf_append(&line, " ");
     append(&line, string_at(t, i));
   }
-  printf("%s: string ", name);
+  printf(": string ");
   cli_print_shape(stdout, t->ndim, t->shape);
   printf("\n %s%s\n", tn__strbuf_text(&line), count == 0 ? " (empty)" : count > SHOWN ? " ..." : "");
   tn__strbuf_release(&line);

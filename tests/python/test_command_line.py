@@ -5,13 +5,14 @@ front (docs/cli.md). Over all commands: what their options are is asked of the p
 ctest sets TENON_CLI."""
 
 import re
-import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
 import numpy as np
-from product import required, tenon, write_mlp
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from product import graph, info, node, tenon, write_mlp
 
 COMMANDS = ("run", "compile", "build", "inspect", "explain", "strip", "machine")
 KERNELS = "kernel k(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\nkernel g(A: f32[N]) -> B: f32[N] { B[i] = A[i] + 1.0 }\n"
@@ -165,6 +166,19 @@ class CommandLineTest(unittest.TestCase):
         self.misused("strip", m, command="strip", saying="is no executable")
         self.misused("strip", self.executable, "--key", self.key, "-o", self.key, command="strip", saying="the key")
         self.misused("explain", self.executable, command="explain", saying="it needs the model")
+
+    def test_names_stay_on_their_lines(self):
+        """Those of outputs, in what a run says and in what comparing says."""
+        name, shown = "y\n\x1b[2J\x7f\u009b", "y\\n\\u001b[2J\\u007f\\u009b"
+        model, x = self.folder / "named.onnx", np.ones(2, np.float32)
+        made = graph([node("Relu", ["x"], [name])], [info("x", TensorProto.FLOAT, [2])], [info(name, TensorProto.FLOAT, [2])])
+        onnx.save(helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+        cases = self.folder / "cases"
+        cases.mkdir()
+        for file in ("input_0.pb", "output_0.pb"):
+            (cases / file).write_bytes(numpy_helper.from_array(x).SerializeToString())
+        lines = tenon("run", model, "--compare", cases).stdout.split("\n")
+        self.assertEqual([lines[0].split(": ")[0], *lines[2:]], [shown, f"{shown}: agrees: greatest difference 0", ""])
 
 
 if __name__ == "__main__":
