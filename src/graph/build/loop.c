@@ -1,5 +1,6 @@
-/* Loops: few rounds that are known are written out, others run. The variables of a while are the number of the round, the number of rounds when there is one,
- * the condition, the states, what the body captures, and a sequence for each result that every round adds to. */
+/* Loops: few rounds that are known are written out, others run. The variables of a while are the number of the round,
+ * the number of rounds when there is one, the condition, the states, what the body captures, and a sequence for each
+ * result that every round adds to. */
 #include <string.h>
 
 #include "graph/build/control.h"
