@@ -1,5 +1,5 @@
-/* Branches and loops: bodies that a run chooses or repeats, or, where that is known or costs less, what they make in the
- * graph itself. Whoever imports a model says what a body makes; what becomes of it is decided here. */
+/* Branches, forks and loops: bodies that a run chooses or repeats, or, where that is known or costs less, what they
+ * make in the graph itself. Whoever imports a model says what a body makes; what becomes of it is decided here. */
 #ifndef TENON_GRAPH_BUILD_CONTROL_H
 #define TENON_GRAPH_BUILD_CONTROL_H
 
@@ -28,6 +28,45 @@ typedef struct tn__branches {
 /* An `if`, or a choice between the results of both branches where these are cheap and of the same sizes. -1; else the
  * first result that is a tensor of one rank in one branch and of another in the other: then there is no result. */
 int tn__branches_make(tn__branches *branches, tn__value **results);
+
+/* ---- forks (fork.c) ---------------------------------------------------------------------------------------------- */
+
+/* Those that are being followed, of all that is built: zeros at first. */
+typedef struct tn__forks {
+  int depth;
+  bool looks, stopped; /* it is only tried whether what comes next suits; and that came to an end */
+  bool too_many;
+} tn__forks;
+
+/* What follows in one case, into the graph of the branch's body. */
+typedef struct tn__fork_case {
+  bool yes;
+  int most, levels; /* read so many nodes at the most, and so many scopes out */
+  tn__branch branch;
+  /* to be set: */
+  int reached; /* the results, in the branch, are those of the scope so many levels out; NULL: there is more to read */
+} tn__fork_case;
+
+/* An operator whose results' number of dimensions depends on data. What follows is read for either case. When it suits
+ * one only, the other is a failed check at run time. When it suits both, they become the two branches of an `if`. */
+typedef struct tn__fork {
+  tn__graph *g;
+  tn__body *around; /* whose graph that is; NULL: the main one */
+  tn__forks *forks;
+  tn__value *condition; /* one bool */
+  const char *cases[2]; /* for messages: what is the case when it is false, and true: "dimension 2 is 1" */
+  int most_levels;      /* scopes around that go on with the results of those inside */
+  tn_status *(*follow)(tn__fork_case *c, void *user); /* returns what it throws */
+  int (*result_count)(int levels, void *user);        /* of the scope so many levels out */
+  const char *(*result_name)(int levels, int result, void *user);
+  void *user;
+} tn__fork;
+typedef struct tn__forked {
+  tn__value **results; /* of the scope, NULL for those that were there before; NULL: only `yes` is the case, and the */
+  int levels;          /* operator and what follows go on in the graph with that */
+  bool yes;
+} tn__forked;
+tn__forked tn__fork_make(const tn__fork *fork);
 
 /* ---- loops (loop.c) ---------------------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@ struct tn__importer {
   const tn__onnx_options *options;
   bool *dim_used; /* by option */
   int node_count; /* imported so far, functions expanded */
-  tn__oforks forks;
+  tn__forks forks;
 };
 
 /* What a name may stand for besides a value. */
@@ -25,7 +25,7 @@ static const char unmade[] = "unmade"; /* an optional result that the importer d
 
 static const char *text_of(const char *text) { return text == NULL ? "" : text; }
 tn__onnx_model *tn__onode_model(const tn__onode *n) { return n->importer->model; }
-tn__oforks *tn__onode_forks(const tn__onode *n) { return &n->importer->forks; }
+tn__forks *tn__onode_forks(const tn__onode *n) { return &n->importer->forks; }
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 

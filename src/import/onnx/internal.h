@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "base/map.h"
-#include "graph/build/body.h"
 #include "graph/build/build.h"
+#include "graph/build/control.h"
 #include "graph/build/list.h"
 #include "graph/relations.h"
 #include "import/onnx/onnx.h"
@@ -162,13 +162,8 @@ void tn__onnx_end_scope(tn__onode *n, tn__orest rest);
 int tn__onnx_result_rank(const tn__onode *n, const tn__oscope *scope, int index);
 /* A value of the graph around the node, seen from the one that is being imported. */
 tn__value *tn__onnx_see(const tn__onode *n, tn__value *value);
-/* Forks that are being imported (fork.c). */
-typedef struct tn__oforks {
-  int depth;
-  bool looks, stopped; /* it is only tried whether what comes next can be imported; and that came to an end */
-  bool too_many;
-} tn__oforks;
-tn__oforks *tn__onode_forks(const tn__onode *n);
+/* Forks that are being imported. */
+tn__forks *tn__onode_forks(const tn__onode *n);
 /* load.c: calls body(escape, arg), and returns what it throws. */
 TN_MUST_USE tn_status *tn__onnx_try(const tn__onnx_model *model, tn__arena *arena,
                                     void (*body)(tn__escape *escape, void *arg), void *arg);
