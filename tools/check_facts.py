@@ -8,6 +8,8 @@ usage: check_facts.py [ROOT]
 - The name of an operator is compared in one place, tn__g_is_op. Elsewhere it is for messages.
 - Only files that hold rules, each of which rewrites one operator, ask tn__g_is_op or look a producer up by its name.
 - No list of names but in builders, and no function that asks one node for two of them.
+- No table with rows for several operators but those of rewrite rules, each of which rewrites one, of ONNX's operators, and
+  of what the VM has for each (src/program): what a pass asks several operators is a function or a fact in their rows.
 - Of ONNX's operators, the functions that serve several compare names; the importer itself has the rows of ops_table.c.
 
 The names are those of the rows, src/graph/ops. What it reads is C as clang-format leaves it.
@@ -31,6 +33,9 @@ ASKED = re.compile(r"\btn__g_is_op\(([^,()]*(?:\([^()]*\)[^,()]*)*), " + NAME + 
 COMPARED = re.compile(r"->op [!=]= tn__op_find\(|->op->name\s*(?:\[\w+\]\s*)?[!=]=|\bstrn?cmp\s*\((?:[^();]|\([^();]*\))*->op->name\b")
 IMPORTED = re.compile(r"^src/import/onnx/(?!ops_)")
 IMPORTED_COMPARED = re.compile(r"\bstrcmp\(n->name, ")
+TABLE = re.compile(r"(?:\b(\w+)|\})\s+\*?(?:const\s+)?(\w+)\[\w*\]\s*=\s*\{(.*?)\};", re.DOTALL)
+TABLES = {"tn__rewrite_rule", "tn__onnx_op", "char"}
+TABLES_OF_CODE = re.compile(r"^src/program/(lists|strings)\.c$")
 LIST = re.compile(r"\{\s*" + NAME + r"\s*,\s*" + NAME)
 
 
@@ -75,6 +80,11 @@ def check_file(relative, text, names):
             if len(several) > 1:
                 yield (f"{relative}:{first}: {name} asks whether {node} is one of {', '.join(sorted(several))}; "
                        "what they have in common is a fact in their rows")
+    for match in () if TABLES_OF_CODE.search(relative) else TABLE.finditer(code):
+        several = sorted({word for word in re.findall(NAME, match.group(3)) if word in names})
+        if len(several) > 1 and match.group(1) not in TABLES:
+            yield (f"{relative}:{line(match.start())}: the table {match.group(2)} has rows for operators, {several[0]}, "
+                   f"{several[1]} ...; what they differ in is a fact or a function in their rows")
     for match in LIST.finditer(code):
         if "graph/build/" not in relative and {match.group(1), match.group(2)} <= names:
             yield (f"{relative}:{line(match.start())}: a list of operators, {match.group(1)}, {match.group(2)} ...; "

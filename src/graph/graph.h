@@ -203,6 +203,17 @@ typedef struct tn__op_moves {
   const char *axes;       /* attribute that lists dimensions, NULL: none */
 } tn__op_moves;
 
+/* How a product or convolution reads its operands, by the dimensions of their tensors and of its result. */
+typedef struct tn__contraction {
+  int column, rhs_column; /* of the result and of operand 1: along which its columns run; -1: not one of each */
+  int sum[2];             /* of the operands: along which neighbours are multiplied and summed, and may be words of a
+                             layout; -1: not one of each */
+  int batch_count;
+  const int64_t *batch[2]; /* dimensions that both operands and the result have */
+  bool by_rows;            /* the result's rows along its last dimension are those of operand 0 times a matrix, which
+                              is dimensions `sum` and `rhs_column` of operand 1; the others are 1, and stand before */
+} tn__contraction;
+
 struct tn__op {
   const char *name;           /* StableHLO's */
   int min_inputs, max_inputs; /* max -1: any number */
@@ -217,9 +228,8 @@ struct tn__op {
   tn__lowering lowering;
   unsigned facts;     /* tn__op_fact */
   tn__op_moves moves; /* of ELEMENTWISE operators all operands move */
-  /* CONTRACTION only: the dimensions of the result and of operand 1 that its columns run along; false when there is not
-   * one of each. */
-  bool (*columns)(const tn__node *node, int *result, int *operand);
+  /* CONTRACTION only: what passes that move, pack and scale operands ask; NULL: they leave the operator alone. */
+  void (*contraction)(const tn__node *node, tn__contraction *out);
   /* What the result's elements are when those of operand 0 all are `element`: into `out`, false when that takes more
    * than counting. NULL: not known. */
   bool (*of_equal)(const tn__node *node, const void *element, void *out);

@@ -113,6 +113,10 @@ class FactsTest(unittest.TestCase):
             "their rows",
             "src/graph/passes/rules_one.c:5: is_either asks whether v->producer is one of abs, strided; what they have "
             "in common is a fact in their rows",
+            "src/graph/passes/rules_one.c:14: the table beginnings has rows for operators, abs, reduce ...; what they differ "
+            "in is a fact or a function in their rows",
+            "src/graph/passes/rules_one.c:16: the table packings has rows for operators, abs, select ...; what they differ "
+            "in is a fact or a function in their rows",
             "src/import/onnx/walk.c:5: passes compares an ONNX operator's name; ask a fact of its row in ops_table.c",
         ])
 

@@ -173,12 +173,16 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
   outputs[0] = padded ? take_columns(lower, sum, result) : tn__lower_convert(lower, sum, result->dtype);
 }
 
-/* The one dimension of the right operand that is neither, the last one of the result. */
-static bool dot_columns(const tn__node *node, int *result, int *operand) {
+/* Columns run along the one dimension of the right operand that is neither, the last one of the result. */
+static void dot_contraction(const tn__node *node, tn__contraction *out) {
   const dot_shape s = dot_shape_of(NULL, node);
-  *result = node->outputs[0]->rank - 1;
-  *operand = s.free[1][0];
-  return node->inputs[1]->held == NULL && s.free_count[1] == 1;
+  bool columns = s.free_count[1] == 1, sums = s.contract_count == 1;
+  *out = (tn__contraction){.column = columns ? node->outputs[0]->rank - 1 : -1,
+                           .rhs_column = columns ? s.free[1][0] : -1,
+                           .sum = {sums ? (int)s.contract[0][0] : -1, sums ? (int)s.contract[1][0] : -1},
+                           .batch_count = s.batch_count,
+                           .batch = {s.batch[0], s.batch[1]}};
+  out->by_rows = columns && sums && s.batch_count == 0 && out->sum[0] == tn__g_tensor_rank(node->inputs[0]) - 1;
 }
 
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
@@ -342,11 +346,24 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   outputs[0] = padded ? take_columns(lower, sum, result) : tn__lower_convert(lower, sum, result->dtype);
 }
 
-static bool convolution_columns(const tn__node *node, int *result, int *operand) {
+/* Does a window see one element, and is there one for each? */
+static bool sees_one(const tn__node *node, const conv_shape *s) {
+  bool one = s->groups == 1;
+  for (int i = 0; one && i < s->spatial; i++)
+    one = tn__ir_is_int_value(tn__g_tensor_dims(node->inputs[1])[s->rhs_first_spatial + i], 1) && s->strides[i] == 1 &&
+          s->lhs_dilation[i] == 1 && tn__ir_is_int_value(tn__node_attr(node, "low")->exprs[i], 0) &&
+          tn__ir_is_int_value(tn__node_attr(node, "high")->exprs[i], 0);
+  return one;
+}
+
+/* Sums are also over windows, but neighbours that are summed lie along channels, where these come last. */
+static void convolution_contraction(const tn__node *node, tn__contraction *out) {
   const conv_shape s = conv_shape_of(node);
-  *result = s.channel;
-  *operand = s.rhs_out;
-  return node->inputs[1]->held == NULL;
+  bool last = s.channel == s.spatial + 1;
+  *out = (tn__contraction){.column = s.channel,
+                           .rhs_column = s.rhs_out,
+                           .sum = {last ? s.channel : -1, last ? s.rhs_in : -1},
+                           .by_rows = last && sees_one(node, &s)};
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
@@ -361,7 +378,7 @@ static const tn__op rows[] = {
      .facts = TN__FACT_LAYOUTS,
      .infer = infer_dot,
      .declare = declare_dot,
-     .columns = dot_columns,
+     .contraction = dot_contraction,
      .attributes = "lhs_batch:ints rhs_batch:ints lhs_contract:ints rhs_contract:ints dtype:string",
      .doc = "Sums of products over the contracting dimensions; result dimensions are batch, free of lhs, free of rhs. "
             "Operands in words (layouts) are u8 and i8, whose products are summed four at a time."},
@@ -374,7 +391,7 @@ static const tn__op rows[] = {
      .facts = TN__FACT_LAYOUTS,
      .infer = tn__g_infer_convolution,
      .declare = declare_convolution,
-     .columns = convolution_columns,
+     .contraction = convolution_contraction,
      .attributes = "strides:ints lhs_dilation:ints rhs_dilation:ints low:exprs high:exprs feature_groups:int flip:int "
                    "channels_last:int dtype:string pad_value:int",
      .doc =

@@ -32,8 +32,8 @@ static void table_add(tn__arena *arena, table *t, uint64_t hash, tn__node *node,
   *bucket = e;
 }
 
-/* The first entry of a chain that has the hash. Each is a step of work: what is compared must not grow with the
- * square of the graph. */
+/* The first entry of a chain that has the hash. Each is a step of work: what is compared must not grow with the square
+ * of the graph. */
 static const entry *with_hash(tn__arena *arena, const entry *e, uint64_t hash) {
   while (e != NULL && e->hash != hash) e = e->next;
   tn__work_step(arena, e != NULL);
@@ -120,28 +120,33 @@ static bool may_merge(const tn__node *node) {
   return node->op->lowering == TN__LOWER_DECLARE && node->graph_count == 0;
 }
 
-void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
-  tn__arena *arena = tn__graph_arena(graph);
+typedef struct uniter {
+  tn__arena *arena;
   tn__rewriter rewriter;
-  tn__rewriter_init(&rewriter, graph, options);
+  table nodes, constants;
+} uniter;
+
+static void unite(void *user, tn__node *node) {
+  uniter *u = user;
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != NULL && tn__pass_is_constant(node->inputs[i]))
+      tn__node_set_input(u->rewriter.graph, node, i, unique_constant(u->arena, &u->constants, node->inputs[i]));
+  if (!may_merge(node)) return;
+  uint64_t hash = hash_node(node);
+  const entry *e = with_hash(u->arena, u->nodes.buckets[hash & u->nodes.mask], hash);
+  while (e != NULL && !equal_nodes(e->node, node)) e = with_hash(u->arena, e->next, hash);
+  if (e == NULL) table_add(u->arena, &u->nodes, hash, node, NULL);
+  for (int i = 0; e != NULL && i < node->output_count; i++)
+    tn__pass_put_in_place(&u->rewriter, node->outputs[i], e->node->outputs[i]);
+}
+
+void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options) {
+  uniter u = {.arena = tn__graph_arena(graph)};
   int count = tn__graph_node_count(graph), operands = 0;
+  tn__rewriter_init(&u.rewriter, graph, options);
   for (int i = 0; i < count; i++) operands += tn__graph_node_at(graph, i)->input_count;
-  table nodes = table_create(arena, count), constants = table_create(arena, operands);
-  for (int i = 0; i < count; i++) {
-    tn__node *node = tn__graph_node_at(graph, i);
-    if (node->dead) continue;
-    for (int j = 0; j < node->input_count; j++)
-      if (node->inputs[j] != NULL && tn__pass_is_constant(node->inputs[j]))
-        tn__node_set_input(graph, node, j, unique_constant(arena, &constants, node->inputs[j]));
-    if (!may_merge(node)) continue;
-    uint64_t hash = hash_node(node);
-    const entry *e = with_hash(arena, nodes.buckets[hash & nodes.mask], hash);
-    while (e != NULL && !equal_nodes(e->node, node)) e = with_hash(arena, e->next, hash);
-    if (e == NULL)
-      table_add(arena, &nodes, hash, node, NULL);
-    else
-      for (int j = 0; j < node->output_count; j++)
-        tn__pass_put_in_place(&rewriter, node->outputs[j], e->node->outputs[j]);
-  }
+  u.nodes = table_create(u.arena, count);
+  u.constants = table_create(u.arena, operands);
+  tn__pass_visit(graph, unite, &u);
   tn__graph_sweep(graph);
 }

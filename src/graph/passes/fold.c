@@ -192,7 +192,8 @@ static void recognise_splats(folder *f, tn__node *node) {
   }
 }
 
-static void fold_node(folder *f, tn__node *node) {
+static void fold_node(void *user, tn__node *node) {
+  folder *f = user;
   recognise_splats(f, node);
   for (int i = 0; i < node->output_count; i++) {
     tn__value *constant = from_known_elements(f, node->outputs[i]);
@@ -209,13 +210,6 @@ static void fold_node(folder *f, tn__node *node) {
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options) {
   folder f = {.graph = graph, .arena = tn__graph_arena(graph), .options = options};
   tn__rewriter_init(&f.rewriter, graph, options);
-  const char *origin = tn__graph_origin(graph);
-  int count = tn__graph_node_count(graph);
-  for (int i = 0; i < count; i++) {
-    tn__node *node = tn__graph_node_at(graph, i);
-    tn__graph_set_origin(graph, node->origin);
-    if (!node->dead) fold_node(&f, node);
-  }
-  tn__graph_set_origin(graph, origin);
+  tn__pass_visit(graph, fold_node, &f);
   tn__graph_sweep(graph);
 }

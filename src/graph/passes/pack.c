@@ -26,7 +26,7 @@ static int64_t size_of(const tn__value *rhs, int64_t dim) {
   return tn__ir_as_int(tn__g_tensor_dims(rhs)[dim], &size) ? size : -1;
 }
 
-/* ---- products ----------------------------------------------------------------------------------- */
+/* ---- several dimensions ----------------------------------------------------------------------------------- */
 
 typedef struct operand {
   const int64_t *batch, *contract;
@@ -99,28 +99,23 @@ static tn__node *as_matrices(tn__graph *graph, const tn__node *node, const opera
   return tn__pass_node_again(graph, node, inputs, changed, 4)->producer;
 }
 
-static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
+/* A right operand with several contracting or free dimensions, behind reshapes. */
+static tn__value *pack_as_matrices(tn__rewriter *rewriter, tn__node *node) {
+  tn__graph *graph = rewriter->graph;
   tn__value *rhs = node->inputs[1], *result = node->outputs[0];
   operand left = operand_of(node, 0), right = operand_of(node, 1);
   int64_t rows = 1, columns = 1;
   for (int i = 0; i < right.contract_count; i++) rows *= size_of(rhs, right.contract[i]);
   for (int i = 0; i < right.free_count; i++) columns *= size_of(rhs, right.free[i]);
   if (right.contract_count == 0 || right.free_count == 0 || rows <= 0) return NULL;
-  bool matrices = right.contract_count == 1 && right.free_count == 1;
   tn__operand_use use = {.dtype = rhs->dtype,
                          .word = word_of(rhs),
                          .rank = right.batch_count + 2,
                          .lead = right.batch_count,
                          .columns = columns};
-  for (int i = 0; i < use.rank; i++)
-    use.order[i] = !matrices                ? i
-                   : i < right.batch_count  ? (int)right.batch[i]
-                   : i == right.batch_count ? (int)right.contract[0]
-                                            : (int)right.free[0];
+  for (int i = 0; i < use.rank; i++) use.order[i] = i;
   tn__layout layout;
-  if (!layout_for(options, &use, &layout)) return NULL;
-  if (matrices) return with_right_in(graph, node, rhs, &layout);
-  if (tn__node_reads_layout(node)) return NULL; /* which reshapes do not go through */
+  if (!layout_for(rewriter->options, &use, &layout) || tn__node_reads_layout(node)) return NULL;
   tn__node *plain = as_matrices(graph, node, &left, &right, rows, columns);
   if (plain == NULL) return NULL;
   tn__value *product = with_right_in(graph, plain, plain->inputs[1], &layout);
@@ -128,55 +123,44 @@ static tn__value *pack_product(tn__graph *graph, tn__node *node, const tn__optim
   return tn__g_reshape(graph, product, result->rank, result->dims);
 }
 
-/* ---- convolutions ------------------------------------------------------------------------------- */
+/* ---- one dimension of each ---------------------------------------------------------------------- */
 
 /* With groups, a panel must not hold columns of two of them; with one input channel a group (depthwise) there is
  * nothing to gain, nor with one word of them. */
-static bool groups_allow(const tn__node *node, int64_t columns, const tn__layout *layout) {
-  const tn__value *weights = node->inputs[1];
+static bool groups_allow(const tn__node *node, const tn__contraction *c, int64_t columns, const tn__layout *layout) {
   int64_t groups = tn__node_int(node, "feature_groups", 1), word = layout->word.count != 0 ? layout->word.count : 1;
   return groups == 1 || (columns / groups % layout->parts[layout->rank - 1].modulus == 0 &&
-                         size_of(weights, tn__g_tensor_rank(weights) - 2) != word);
+                         size_of(node->inputs[1], c->sum[1]) != word);
 }
 
-static tn__value *pack_convolution(tn__graph *graph, tn__node *node, const tn__optimize_options *options) {
-  tn__value *weights = node->inputs[1];
-  tn__operand_use use = {.dtype = weights->dtype, .word = word_of(weights), .rank = tn__g_tensor_rank(weights)};
+/* The dimensions of the right operand in the order in which kernels run over them. */
+static tn__operand_use use_of(const tn__value *rhs, const tn__contraction *c) {
+  tn__operand_use use = {.dtype = rhs->dtype, .word = word_of(rhs), .lead = c->batch_count};
+  unsigned placed = 1u << c->sum[1] | 1u << c->rhs_column;
+  for (int i = 0; i < c->batch_count; i++) placed |= 1u << c->batch[1][i];
+  for (int i = 0; i < c->batch_count; i++) use.order[use.rank++] = (int)c->batch[1][i];
+  for (int i = 0; i < tn__g_tensor_rank(rhs); i++)
+    if ((placed >> i & 1) == 0) use.order[use.rank++] = i;
+  use.order[use.rank++] = c->sum[1];
+  use.order[use.rank++] = c->rhs_column;
+  use.columns = size_of(rhs, c->rhs_column);
+  return use;
+}
+
+static tn__value *packed(tn__rewriter *rewriter, tn__node *node) {
+  tn__contraction c;
   tn__layout layout;
-  use.columns = size_of(weights, use.rank - 1);
-  for (int i = 0; i < use.rank; i++) use.order[i] = i;
-  if (tn__node_int(node, "channels_last", 0) == 0 || !layout_for(options, &use, &layout)) return NULL;
-  return groups_allow(node, use.columns, &layout) ? with_right_in(graph, node, weights, &layout) : NULL;
+  if (node->op->contraction == NULL) return NULL;
+  tn__value *rhs = node->inputs[1];
+  if (is_in_blocks(rhs) || !tn__pass_is_precomputable(rhs) || tn__pass_element_total(rhs) <= 0) return NULL;
+  /* A product that is constant itself is computed once: packing would cost more. */
+  if (tn__pass_is_precomputable(node->inputs[0])) return NULL;
+  node->op->contraction(node, &c);
+  if (c.sum[1] < 0 || c.rhs_column < 0)
+    return tn__g_is_op(node, "dot_general") ? pack_as_matrices(rewriter, node) : NULL;
+  const tn__operand_use use = use_of(rhs, &c);
+  bool packs = layout_for(rewriter->options, &use, &layout) && groups_allow(node, &c, use.columns, &layout);
+  return packs ? with_right_in(rewriter->graph, node, rhs, &layout) : NULL;
 }
 
-typedef struct packing {
-  const char *op;
-  tn__value *(*pack)(tn__graph *graph, tn__node *node, const tn__optimize_options *options);
-} packing;
-
-static const packing *packing_of(const tn__node *node) {
-  static const packing rows[] = {{"dot_general", pack_product}, {"convolution", pack_convolution}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (tn__g_is_op(node, rows[i].op)) return &rows[i];
-  return NULL;
-}
-
-void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) {
-  tn__rewriter rewriter;
-  tn__rewriter_init(&rewriter, graph, options);
-  const char *origin = tn__graph_origin(graph);
-  int count = tn__graph_node_count(graph);
-  for (int i = 0; i < count; i++) {
-    tn__node *node = tn__graph_node_at(graph, i);
-    const packing *p = packing_of(node);
-    if (node->dead || p == NULL || is_in_blocks(node->inputs[1])) continue;
-    if (!tn__pass_is_precomputable(node->inputs[1]) || tn__pass_element_total(node->inputs[1]) <= 0) continue;
-    /* A product that is constant itself is computed once: packing would cost more. */
-    if (tn__pass_is_precomputable(node->inputs[0])) continue;
-    tn__graph_set_origin(graph, node->origin);
-    tn__value *packed = p->pack(graph, node, options);
-    if (packed != NULL) tn__pass_put_in_place(&rewriter, node->outputs[0], packed);
-  }
-  tn__graph_set_origin(graph, origin);
-  tn__graph_sweep(graph);
-}
+void tn__pass_pack(tn__graph *graph, const tn__optimize_options *options) { tn__pass_replace(graph, options, packed); }

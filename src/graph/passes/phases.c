@@ -191,19 +191,12 @@ static tn__value *dealt_out(const phases *p, tn__value *y) {
   return tn__g_slice(graph, y, starts, limits, strides);
 }
 
+static tn__value *in_phases(tn__rewriter *rewriter, tn__node *node) {
+  phases p = {.graph = rewriter->graph, .ir = tn__graph_ir(rewriter->graph), .node = node};
+  range ranges[TN__MAX_RANK];
+  return fits(&p) ? dealt_out(&p, all_phases(&p, ranges, 0)) : NULL;
+}
+
 void tn__pass_phases(tn__graph *graph, const tn__optimize_options *options) {
-  tn__rewriter rewriter;
-  tn__rewriter_init(&rewriter, graph, options);
-  const char *origin = tn__graph_origin(graph);
-  int count = tn__graph_node_count(graph);
-  for (int i = 0; i < count; i++) {
-    tn__node *node = tn__graph_node_at(graph, i);
-    phases p = {.graph = graph, .ir = tn__graph_ir(graph), .node = node};
-    if (node->dead || !fits(&p)) continue;
-    tn__graph_set_origin(graph, node->origin);
-    range ranges[TN__MAX_RANK];
-    tn__pass_put_in_place(&rewriter, node->outputs[0], dealt_out(&p, all_phases(&p, ranges, 0)));
-  }
-  tn__graph_set_origin(graph, origin);
-  tn__graph_sweep(graph);
+  tn__pass_replace(graph, options, in_phases);
 }

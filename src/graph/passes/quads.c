@@ -26,45 +26,18 @@ static tn__value *in_words(tn__graph *graph, tn__value *value, int axis) {
 }
 
 /* A right operand that only the run knows is brought in order each time: that takes longer than a row or two. */
-static bool has_few_rows(const tn__node *node) {
+static bool has_few_rows(const tn__node *node, const tn__contraction *c) {
   const tn__value *lhs = node->inputs[0], *rhs = node->inputs[1];
-  const tn__attr *batch = tn__node_attr(node, "lhs_batch"), *contract = tn__node_attr(node, "rhs_contract");
   int64_t rows = 1;
-  if (tn__pass_is_precomputable(rhs) || contract->ints[0] == rhs->rank - 1) return false;
+  TN__INVARIANT(lhs != NULL && rhs != NULL); /* checked when nodes are made */
+  if (tn__pass_is_precomputable(rhs) || c->sum[1] == rhs->rank - 1) return false;
   for (int i = 0; i < lhs->rank; i++) {
-    bool taken = tn__node_attr(node, "lhs_contract")->ints[0] == i;
-    for (int j = 0; batch != NULL && j < batch->count; j++) taken = taken || batch->ints[j] == i;
+    bool taken = c->sum[0] == i;
+    for (int j = 0; j < c->batch_count; j++) taken = taken || c->batch[0][j] == i;
     if (!taken && tn__g_dim_const(lhs, i) < 0) return false;
     if (!taken) rows *= tn__g_dim_const(lhs, i);
   }
   return rows <= 2;
-}
-
-static tn__value *with_words(tn__graph *graph, const tn__node *node, const int axes[2]) {
-  tn__value *inputs[2];
-  for (int side = 0; side < 2; side++) inputs[side] = in_words(graph, node->inputs[side], axes[side]);
-  return tn__pass_node_again(graph, node, inputs, NULL, 0);
-}
-
-static tn__value *product_of_words(tn__graph *graph, const tn__node *node) {
-  int axes[2];
-  for (int side = 0; side < 2; side++) {
-    const tn__attr *contract = tn__node_attr(node, side == 0 ? "lhs_contract" : "rhs_contract");
-    if (contract == NULL || contract->count != 1) return NULL;
-    axes[side] = (int)contract->ints[0];
-    if (tn__g_dim_const(node->inputs[side], axes[side]) < 1) return NULL;
-  }
-  return has_few_rows(node) ? NULL : with_words(graph, node, axes);
-}
-
-static tn__value *convolution_of_words(tn__graph *graph, const tn__node *node) {
-  TN__INVARIANT(node->inputs[0] != NULL && node->inputs[1] != NULL); /* checked when nodes are made */
-  const tn__value *image = node->inputs[0], *weights = node->inputs[1];
-  const int axes[2] = {image->rank - 1, weights->rank - 2};
-  int64_t channels = tn__g_dim_const(weights, axes[1]);
-  bool whole = channels % QUAD == 0 || tn__node_int(node, "feature_groups", 1) == 1;
-  if (tn__node_int(node, "channels_last", 0) == 0 || channels < 1 || !whole) return NULL;
-  return tn__g_dim_const(image, axes[0]) < 1 ? NULL : with_words(graph, node, axes);
 }
 
 static bool sums_bytes(const tn__node *node) {
@@ -72,31 +45,19 @@ static bool sums_bytes(const tn__node *node) {
          !tn__node_reads_layout(node);
 }
 
-typedef struct summing {
-  const char *op;
-  tn__value *(*of_words)(tn__graph *graph, const tn__node *node);
-} summing;
-
-static const summing *summing_of(const tn__node *node) {
-  static const summing rows[] = {{"dot_general", product_of_words}, {"convolution", convolution_of_words}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (tn__g_is_op(node, rows[i].op)) return &rows[i];
-  return NULL;
+static tn__value *with_words(tn__rewriter *rewriter, tn__node *node) {
+  tn__contraction c;
+  tn__value *inputs[2];
+  if (node->op->contraction == NULL || !sums_bytes(node)) return NULL;
+  node->op->contraction(node, &c);
+  if (c.sum[0] < 0) return NULL;
+  int64_t left = tn__g_dim_const(node->inputs[0], c.sum[0]), right = tn__g_dim_const(node->inputs[1], c.sum[1]);
+  /* The share that a group has of the left one is not filled up: the next group's begins there. */
+  if (left < 1 || right < 1 || (right % QUAD != 0 && left != right) || has_few_rows(node, &c)) return NULL;
+  for (int side = 0; side < 2; side++) inputs[side] = in_words(rewriter->graph, node->inputs[side], c.sum[side]);
+  return tn__pass_node_again(rewriter->graph, node, inputs, NULL, 0);
 }
 
 void tn__pass_quads(tn__graph *graph, const tn__optimize_options *options) {
-  tn__rewriter rewriter;
-  tn__rewriter_init(&rewriter, graph, options);
-  const char *origin = tn__graph_origin(graph);
-  int count = tn__graph_node_count(graph);
-  for (int i = 0; i < count; i++) {
-    tn__node *node = tn__graph_node_at(graph, i);
-    const summing *s = summing_of(node);
-    if (node->dead || s == NULL || !sums_bytes(node)) continue;
-    tn__graph_set_origin(graph, node->origin);
-    tn__value *sum = s->of_words(graph, node);
-    if (sum != NULL) tn__pass_put_in_place(&rewriter, node->outputs[0], sum);
-  }
-  tn__graph_set_origin(graph, origin);
-  tn__graph_sweep(graph);
+  tn__pass_replace(graph, options, with_words);
 }

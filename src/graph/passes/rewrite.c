@@ -227,6 +227,35 @@ void tn__pass_put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *t
   if (from->producer != NULL && is_unused(rewriter, from->producer)) remove_node(rewriter, from->producer);
 }
 
+void tn__pass_visit(tn__graph *graph, void (*visit)(void *user, tn__node *node), void *user) {
+  const char *origin = tn__graph_origin(graph);
+  int count = tn__graph_node_count(graph);
+  for (int i = 0; i < count; i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    tn__graph_set_origin(graph, node->origin);
+    if (!node->dead) visit(user, node);
+  }
+  tn__graph_set_origin(graph, origin);
+}
+
+typedef struct replacing {
+  tn__rewriter rewriter;
+  tn__rule_fn *make;
+} replacing;
+
+static void replace(void *user, tn__node *node) {
+  replacing *r = user;
+  tn__value *value = r->make(&r->rewriter, node);
+  if (value != NULL) tn__pass_put_in_place(&r->rewriter, node->outputs[0], value);
+}
+
+void tn__pass_replace(tn__graph *graph, const tn__optimize_options *options, tn__rule_fn *make) {
+  replacing r = {.make = make};
+  tn__rewriter_init(&r.rewriter, graph, options);
+  tn__pass_visit(graph, replace, &r);
+  tn__graph_sweep(graph);
+}
+
 /* What a rule has made before it found that it does not fit. */
 static void drop_attempt(tn__rewriter *rewriter) {
   for (int i = rewriter->counted; i < tn__graph_node_count(rewriter->graph); i++)

@@ -64,6 +64,12 @@ typedef struct tn__rule_set {
   int count;
 } tn__rule_set;
 
+/* Calls `visit` for each node that is there and lives, in order, and none that is made meanwhile; what it makes has the
+ * node's origin. */
+void tn__pass_visit(tn__graph *graph, void (*visit)(void *user, tn__node *node), void *user);
+/* Puts what `make` gives in the place of each node, once; sweeps. */
+void tn__pass_replace(tn__graph *graph, const tn__optimize_options *options, tn__rule_fn *make);
+
 void tn__rewriter_init(tn__rewriter *rewriter, tn__graph *graph, const tn__optimize_options *options);
 /* Applies rules, in the order of the table, to every node until none fits; sweeps. */
 void tn__pass_rewrite(tn__rewriter *rewriter, const tn__rule_set *sets, int count);

@@ -236,9 +236,14 @@ typedef struct contraction {
 
 static bool find_product(const tn__value *value, contraction *out) {
   const tn__node *node = value->producer;
+  tn__contraction c;
   *out = (contraction){.node = node};
-  return node != NULL && node->op->columns != NULL && !is_whole(node->inputs[1]) &&
-         node->op->columns(node, &out->channel, &out->column);
+  if (node == NULL || node->op->contraction == NULL || is_whole(node->inputs[1]) || node->inputs[1]->held != NULL)
+    return false;
+  node->op->contraction(node, &c);
+  out->channel = c.column;
+  out->column = c.rhs_column;
+  return c.column >= 0;
 }
 
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis);

@@ -22,11 +22,12 @@ static bool all_ones(const tn__node *node, const char *name) {
 }
 
 static bool fits(const tn__node *node) {
+  if (!tn__g_is_op(node, "convolution")) return false;
   const tn__value *image = node->inputs[0], *weights = node->inputs[1], *result = node->outputs[0];
   const void *element;
   int64_t low[2], high[2];
-  if (!tn__g_is_op(node, "convolution") || tn__node_int(node, "channels_last", 0) == 0 || result->rank != 4 ||
-      tn__node_reads_layout(node) || tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "flip", 0) != 0)
+  if (tn__node_int(node, "channels_last", 0) == 0 || result->rank != 4 || tn__node_reads_layout(node) ||
+      tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "flip", 0) != 0)
     return false;
   if (image->dtype != TN_F32 || weights->dtype != TN_F32 || result->dtype != TN_F32) return false;
   if (tn__g_dim_const(weights, 0) != 3 || tn__g_dim_const(weights, 1) != 3) return false;
@@ -94,26 +95,19 @@ static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile)
   return tn__g_winograd_output(graph, tn__g_reshape(graph, products, 6, dims), size);
 }
 
+static tn__value *by_tiles(tn__rewriter *rewriter, tn__node *node) {
+  const tn__optimize_options *options = rewriter->options;
+  const tn__value *result = node->outputs[0];
+  if (!fits(node) || tn__pass_is_precomputable(node->inputs[0])) return NULL;
+  const tn__winograd_sizes sizes = {.batch = tn__g_dim_const(result, 0),
+                                    .height = tn__g_dim_const(result, 1),
+                                    .width = tn__g_dim_const(result, 2),
+                                    .in = tn__g_dim_const(node->inputs[1], 2),
+                                    .out = tn__g_dim_const(result, 3)};
+  int tile = options->winograd_tile(options->winograd_user, &sizes);
+  return tile == 0 ? NULL : in_tiles(rewriter->graph, node, tile);
+}
+
 void tn__pass_winograd(tn__graph *graph, const tn__optimize_options *options) {
-  if (options->winograd_tile == NULL) return;
-  tn__rewriter rewriter;
-  tn__rewriter_init(&rewriter, graph, options);
-  const char *origin = tn__graph_origin(graph);
-  int count = tn__graph_node_count(graph);
-  for (int i = 0; i < count; i++) {
-    tn__node *node = tn__graph_node_at(graph, i);
-    if (node->dead || !fits(node) || tn__pass_is_precomputable(node->inputs[0])) continue;
-    const tn__value *result = node->outputs[0];
-    const tn__winograd_sizes sizes = {.batch = tn__g_dim_const(result, 0),
-                                      .height = tn__g_dim_const(result, 1),
-                                      .width = tn__g_dim_const(result, 2),
-                                      .in = tn__g_dim_const(node->inputs[1], 2),
-                                      .out = tn__g_dim_const(result, 3)};
-    int tile = options->winograd_tile(options->winograd_user, &sizes);
-    if (tile == 0) continue;
-    tn__graph_set_origin(graph, node->origin);
-    tn__pass_put_in_place(&rewriter, node->outputs[0], in_tiles(graph, node, tile));
-  }
-  tn__graph_set_origin(graph, origin);
-  tn__graph_sweep(graph);
+  if (options->winograd_tile != NULL) tn__pass_replace(graph, options, by_tiles);
 }
