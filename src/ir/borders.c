@@ -116,9 +116,11 @@ static const tn__stmt *mark_nests(tn__ir *ir, const tn__stmt *s) {
       for (int i = 0; i < s->as.seq.count; i++) items[i] = mark_nests(ir, s->as.seq.items[i]);
       return tn__ir_seq(ir, items, s->as.seq.count);
     }
-    case TN__STMT_IF:
-      return tn__ir_if(ir, s->as.branch.condition, mark_nests(ir, s->as.branch.then_body),
-                       s->as.branch.else_body == NULL ? NULL : mark_nests(ir, s->as.branch.else_body));
+    case TN__STMT_IF: {
+      const tn__stmt *otherwise = s->as.branch.else_body;
+      if (otherwise != NULL) otherwise = mark_nests(ir, otherwise);
+      return tn__ir_if(ir, s->as.branch.condition, mark_nests(ir, s->as.branch.then_body), otherwise);
+    }
     case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, mark_nests(ir, s->as.let.body));
     case TN__STMT_ALLOC: return tn__ir_alloc_stmt(ir, s->as.alloc.buffer, mark_nests(ir, s->as.alloc.body));
     case TN__STMT_WHILE: return tn__ir_while(ir, s->as.repeat.condition, mark_nests(ir, s->as.repeat.body));

@@ -231,8 +231,9 @@ static const tn__stmt *search_for(copying *c, const tn__stmt *s, int64_t low, in
   if (low == high) return copy_for(c, s, low, high);
   int64_t copies = (high - low + step) / step, above = high - (copies / 2) * step;
   if (low == 0) above = 0;
+  const tn__stmt *upper = search_for(c, s, above + 1, high, step);
   return tn__ir_if(c->ir, tn__ir_lt(c->ir, c->guards->data[0].rest, tn__ir_index(c->ir, above + 1)),
-                   search_for(c, s, low, above, step), search_for(c, s, above + 1, high, step));
+                   search_for(c, s, low, above, step), upper);
 }
 
 /* ---- what follows the sum ---------------------------------------------------------------------------------------- */
@@ -318,8 +319,8 @@ static const tn__stmt *specialize(specializing *p, const tn__stmt *s) {
     }
     case TN__STMT_IF: {
       const tn__stmt *otherwise = s->as.branch.else_body;
-      return tn__ir_if(ir, s->as.branch.condition, specialize(p, s->as.branch.then_body),
-                       otherwise == NULL ? NULL : specialize(p, otherwise));
+      if (otherwise != NULL) otherwise = specialize(p, otherwise);
+      return tn__ir_if(ir, s->as.branch.condition, specialize(p, s->as.branch.then_body), otherwise);
     }
     case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, specialize(p, s->as.let.body));
     case TN__STMT_ALLOC: {

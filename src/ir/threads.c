@@ -148,8 +148,8 @@ static const tn__stmt *split_if(splitting *p, const tn__stmt *s) {
   if (p->around.count > 0 && !is_uniform(p, s->as.branch.condition))
     refuse(p, "stands under a condition that depends on the thread");
   const tn__stmt *else_body = s->as.branch.else_body;
-  return tn__ir_if(p->ir, s->as.branch.condition, split(p, s->as.branch.then_body),
-                   else_body == NULL ? NULL : split(p, else_body));
+  if (else_body != NULL) else_body = split(p, else_body);
+  return tn__ir_if(p->ir, s->as.branch.condition, split(p, s->as.branch.then_body), else_body);
 }
 
 static const tn__stmt *split(splitting *p, const tn__stmt *s) {

@@ -18,6 +18,7 @@ import check_calls  # noqa: E402
 import check_facts  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
+import check_order  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
@@ -124,6 +125,18 @@ class FactsTest(unittest.TestCase):
         self.assertEqual(check_facts.rows(FIXTURES / "facts"), {"abs", "reduce", "select", "strided"})
         page = (ROOT / "docs/operators.md").read_text()
         self.assertEqual(check_facts.rows(ROOT), set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)))
+
+
+class OrderTest(unittest.TestCase):
+    def test_what_is_left_to_the_compiler_is_named(self):
+        self.assertEqual(check_order.check(FIXTURES / "order"), [
+            f"src/graph/make.c:{line}: {function} leaves to the C compiler whether {one} or {other} comes first; "
+            "call one after the other" for line, function, one, other in (
+                (8, "nested", "negate", "negate"), (13, "listed", "negate", "add"), (14, "listed", "add", "negate"),
+                (18, "through_pointers", "apply", "negate"))])
+
+    def test_makers_that_are_gone_are_missed(self):
+        self.assertEqual(len(check_order.check(FIXTURES / "facts")), 1)
 
 
 class TargetsTest(unittest.TestCase):

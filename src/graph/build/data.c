@@ -124,8 +124,8 @@ static tn__value *differs_from_previous(tn__graph *g, tn__value *rows) {
   tn__ir *ir = g->ir;
   const tn__expr *n = rows->dims[0];
   tn__value *position = tn__g_iota(g, TN_I64, 1, &n, 0);
-  tn__value *before =
-      tn__g_binary(g, "maximum", tn__g_binary_s(g, "subtract", position, 1), tn__g_scalar(g, TN_I64, 0));
+  tn__value *first = tn__g_scalar(g, TN_I64, 0);
+  tn__value *before = tn__g_binary(g, "maximum", tn__g_binary_s(g, "subtract", position, 1), first);
   tn__value *changed = tn__g_compare(g, TN__CMP_NE, rows, tn__g_take_trusted(g, rows, before, 0));
   const int64_t axis = 1;
   changed = tn__g_reduce(g, TN__REDUCE_OR, changed, &axis, 1, false);
@@ -157,8 +157,8 @@ tn__unique tn__g_unique(tn__graph *g, tn__value *a, int axis, bool sorted) {
   tn__value *group = tn__g_cumulative(g, TN__REDUCE_SUM, tn__g_convert(g, fresh, TN_I64), 0, false, false);
   group = tn__g_binary_s(g, "subtract", group, 1);
   tn__value *begins = tn__g_find_true(g, fresh); /* where each group begins in the order */
-  tn__unique result = {.indices = tn__g_take_trusted(g, order, begins, 0),
-                       .inverse = tn__g_scatter_elements(g, group, order, group, 0, "none")};
+  tn__unique result = {.indices = tn__g_take_trusted(g, order, begins, 0)};
+  result.inverse = tn__g_scatter_elements(g, group, order, group, 0, "none");
   tn__value *zeros = tn__g_full(g, TN_I64, 0, 1, begins->dims), *ones = tn__g_full(g, TN_I64, 1, 1, group->dims);
   result.counts = tn__g_scatter_elements(g, zeros, group, ones, 0, "add");
   if (!sorted) { /* in the order in which they first appear */
@@ -185,13 +185,14 @@ tn__value *tn__g_one_hot(tn__graph *g, tn__value *indices, const tn__expr *depth
   tn__value *index = tn__g_convert(g, indices, TN_I64), *size = scalar_of(g, depth);
   tn__value *negative = tn__g_compare(g, TN__CMP_LT, index, tn__g_scalar(g, TN_I64, 0));
   index = tn__g_select(g, negative, tn__g_binary(g, "add", index, size), index);
-  tn__value *hit =
-      tn__g_compare(g, TN__CMP_EQ, tn__g_reshape(g, index, rank, wide), tn__g_iota(g, TN_I64, rank, dims, axis));
+  tn__value *place = tn__g_iota(g, TN_I64, rank, dims, axis);
+  tn__value *hit = tn__g_compare(g, TN__CMP_EQ, tn__g_reshape(g, index, rank, wide), place);
   return tn__g_select(g, hit, on, off);
 }
 
 tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, int rank, const tn__expr *const *dims) {
   const tn__expr *size = tn__g_dim_product(g->ir, dims, rank);
   tn__value *zeros = tn__g_full(g, a->dtype, 0, 1, &size);
-  return tn__g_reshape(g, tn__g_scatter_elements(g, zeros, flat(g, positions), flat(g, a), 0, "none"), rank, dims);
+  tn__value *elements = flat(g, a);
+  return tn__g_reshape(g, tn__g_scatter_elements(g, zeros, flat(g, positions), elements, 0, "none"), rank, dims);
 }

@@ -59,8 +59,10 @@ tn__value *tn__g_non_max_suppression(tn__graph *g, tn__value *boxes, tn__value *
                                      tn__value *overlap, tn__value *score, bool center_point_box) {
   tn__value *sorted, *order;
   tn__g_sort(g, scores, 2, true, &sorted, &order);
-  tn__value *inputs[6] = {
-      boxes, scores, order, scalar(g, tn__g_convert(g, max_per_class, TN_I64)), scalar(g, overlap), scalar(g, score)};
+  tn__value *most = scalar(g, tn__g_convert(g, max_per_class, TN_I64));
+  overlap = scalar(g, overlap);
+  score = scalar(g, score);
+  tn__value *inputs[6] = {boxes, scores, order, most, overlap, score};
   const tn__attr attr = tn__attr_int(g, "center_point_box", center_point_box);
   tn__node *node = tn__g_node(g, "non_max_suppression", inputs, 6, &attr, 1);
   const tn__expr *zero = tn__ir_index(g->ir, 0), *starts[2] = {zero, zero};
@@ -158,21 +160,22 @@ tn__complex tn__g_dft(tn__graph *g, tn__complex a, int axis, const tn__expr *n, 
   /* Angles are reduced in integers, where that is exact, and everything is f64: what should be zero is zero to 1e-15 or
    * so. */
   const tn__expr *dims[2] = {in, out};
-  tn__value *turns = mul(g, tn__g_iota(g, TN_I64, 2, dims, 0), tn__g_iota(g, TN_I64, 2, dims, 1));
+  tn__value *column = tn__g_iota(g, TN_I64, 2, dims, 1), *turns = mul(g, tn__g_iota(g, TN_I64, 2, dims, 0), column);
   turns = tn__g_binary(g, "remainder", turns, tn__g_from_elements(g, TN_I64, &n, 1, 0));
   tn__value *length = tn__g_from_elements(g, TN_F64, &n, 1, 0);
-  tn__value *angle = mul(g, tn__g_convert(g, turns, TN_F64),
-                         tn__g_binary(g, "divide", f64(g, inverse ? 2 * M_PI : -2 * M_PI), length));
+  tn__value *turn = tn__g_binary(g, "divide", f64(g, inverse ? 2 * M_PI : -2 * M_PI), length);
+  tn__value *angle = mul(g, tn__g_convert(g, turns, TN_F64), turn);
   tn__value *c = tn__g_unary(g, "cosine", angle), *s = tn__g_unary(g, "sine", angle);
   if (inverse) {
     tn__value *scale = tn__g_binary(g, "divide", f64(g, 1), length);
     if (onesided) { /* each frequency stands for its mirror image too, but for the first and, when n is even, the
                      * last */
-      const tn__expr *column[2] = {in, tn__ir_index(ir, 1)};
-      tn__value *k = tn__g_iota(g, TN_I64, 2, column, 0), *twice = tn__g_binary_s(g, "multiply", k, 2);
-      tn__value *single = tn__g_binary(g, "or", tn__g_compare(g, TN__CMP_EQ, k, tn__g_scalar(g, TN_I64, 0)),
-                                       tn__g_compare(g, TN__CMP_EQ, twice, tn__g_from_elements(g, TN_I64, &n, 1, 0)));
-      scale = mul(g, scale, tn__g_select(g, single, f64(g, 1), f64(g, 2)));
+      const tn__expr *frequencies[2] = {in, tn__ir_index(ir, 1)};
+      tn__value *k = tn__g_iota(g, TN_I64, 2, frequencies, 0), *twice = tn__g_binary_s(g, "multiply", k, 2);
+      tn__value *last = tn__g_compare(g, TN__CMP_EQ, twice, tn__g_from_elements(g, TN_I64, &n, 1, 0));
+      tn__value *first = tn__g_compare(g, TN__CMP_EQ, k, tn__g_scalar(g, TN_I64, 0));
+      tn__value *single = tn__g_binary(g, "or", first, last), *two = f64(g, 2);
+      scale = mul(g, scale, tn__g_select(g, single, f64(g, 1), two));
     }
     c = mul(g, c, scale);
     s = mul(g, s, scale);

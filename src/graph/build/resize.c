@@ -39,21 +39,24 @@ static tn__value *coordinates(resampling *r) {
   tn__value *y = tn__g_iota(g, TN_F64, 1, &r->axis->size, 0), *scale = r->axis->scale;
   tn__value *width = mul(g, scale, r->in_f64), *last = plus(g, r->in_f64, -1);
   if (is(mode, "asymmetric")) return quotient(g, y, scale);
-  if (is(mode, "align_corners"))
-    return unless_single(g, width, f64(g, 0), quotient(g, mul(g, y, last), plus(g, width, -1)));
+  if (is(mode, "align_corners")) {
+    tn__value *steps = plus(g, width, -1), *many = quotient(g, mul(g, y, last), steps);
+    return unless_single(g, width, f64(g, 0), many);
+  }
   if (is(mode, "tf_crop_and_resize")) {
     tn__value *extent = mul(g, sub(g, r->axis->roi_end, r->axis->roi_start), last);
-    tn__value *many = quotient(g, mul(g, y, extent), plus(g, width, -1));
-    tn__value *x = add(g, unless_single(g, width, times(g, extent, 0.5), many), mul(g, r->axis->roi_start, last));
-    r->outside =
-        tn__g_binary(g, "or", tn__g_compare(g, TN__CMP_LT, x, f64(g, 0)), tn__g_compare(g, TN__CMP_GT, x, last));
+    tn__value *steps = plus(g, width, -1), *many = quotient(g, mul(g, y, extent), steps);
+    tn__value *start = mul(g, r->axis->roi_start, last);
+    tn__value *x = add(g, unless_single(g, width, times(g, extent, 0.5), many), start);
+    tn__value *behind = tn__g_compare(g, TN__CMP_GT, x, last);
+    r->outside = tn__g_binary(g, "or", tn__g_compare(g, TN__CMP_LT, x, f64(g, 0)), behind);
     return x;
   }
   tn__value *half = plus(g, quotient(g, plus(g, y, 0.5), scale), -0.5);
   if (is(mode, "pytorch_half_pixel")) return unless_single(g, width, f64(g, -0.5), half);
   if (is(mode, "half_pixel_symmetric")) {
     tn__value *adjustment = quotient(g, tn__g_from_elements(g, TN_F64, &r->axis->size, 1, 0), width);
-    tn__value *offset = mul(g, times(g, r->in_f64, 0.5), sub(g, f64(g, 1), adjustment));
+    tn__value *rest = sub(g, f64(g, 1), adjustment), *offset = mul(g, times(g, r->in_f64, 0.5), rest);
     return add(g, offset, half);
   }
   if (!is(mode, "half_pixel")) tn__graph_fail(g, TN_UNSUPPORTED, "resize: the coordinate mode \"%s\" is unknown", mode);
@@ -63,7 +66,8 @@ static tn__value *coordinates(resampling *r) {
 /* Positions as i64 within the dimension, which has elements when there are positions (resize_axis), also of NaN. */
 static tn__value *clamped(const resampling *r, tn__value *position) {
   tn__graph *g = r->g;
-  position = tn__g_binary(g, "maximum", tn__g_binary(g, "minimum", position, plus(g, r->in_f64, -1)), f64(g, 0));
+  tn__value *first = f64(g, 0);
+  position = tn__g_binary(g, "maximum", tn__g_binary(g, "minimum", position, plus(g, r->in_f64, -1)), first);
   return tn__g_convert(g, position, TN_I64);
 }
 
@@ -86,7 +90,7 @@ static tn__value *kernel(const resampling *r, tn__value *distance) {
   double a = r->spec->cubic_a;
   tn__value *near = plus(g, mul(g, mul(g, plus(g, times(g, d, a + 2), -(a + 3)), d), d), 1);
   tn__value *far = plus(g, mul(g, plus(g, mul(g, plus(g, times(g, d, a), -5 * a), d), 8 * a), d), -4 * a);
-  tn__value *tail = tn__g_select(g, tn__g_compare(g, TN__CMP_LT, d, f64(g, 2)), far, f64(g, 0));
+  tn__value *zero = f64(g, 0), *tail = tn__g_select(g, tn__g_compare(g, TN__CMP_LT, d, f64(g, 2)), far, zero);
   return tn__g_select(g, tn__g_compare(g, TN__CMP_LE, d, f64(g, 1)), near, tail);
 }
 
@@ -94,8 +98,8 @@ static tn__value *kernel(const resampling *r, tn__value *distance) {
 static tn__value *excluded(const resampling *r, tn__value *weight, tn__value *position) {
   if (!r->spec->exclude_outside) return weight;
   tn__graph *g = r->g;
-  tn__value *inside = tn__g_binary(g, "and", tn__g_compare(g, TN__CMP_GE, position, f64(g, 0)),
-                                   tn__g_compare(g, TN__CMP_LT, position, r->in_f64));
+  tn__value *before_end = tn__g_compare(g, TN__CMP_LT, position, r->in_f64);
+  tn__value *inside = tn__g_binary(g, "and", tn__g_compare(g, TN__CMP_GE, position, f64(g, 0)), before_end);
   return tn__g_select(g, inside, weight, f64(g, 0));
 }
 

@@ -102,14 +102,15 @@ static void expand_log_softmax(tn__graph *g, const tn__node *node, tn__value *co
 static void expand_gelu(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *x = inputs[0];
   if (strcmp(tn__node_string(node, "approximate", "none"), "none") == 0) {
-    tn__value *phi = tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", x, sqrt(0.5)));
-    outputs[0] = binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), tn__g_binary_s(g, "add", phi, 1));
+    tn__value *phi = tn__g_binary_s(g, "add", tn__g_unary(g, "erf", tn__g_binary_s(g, "multiply", x, sqrt(0.5))), 1);
+    outputs[0] = binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), phi);
     return;
   }
   tn__value *cube = binary(g, "multiply", binary(g, "multiply", x, x), x);
   tn__value *sum = binary(g, "add", x, tn__g_binary_s(g, "multiply", cube, TN__GELU_CUBE));
   tn__value *phi = tn__g_unary(g, "tanh", tn__g_binary_s(g, "multiply", sum, sqrt(2 / M_PI)));
-  outputs[0] = binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), tn__g_binary_s(g, "add", phi, 1));
+  phi = tn__g_binary_s(g, "add", phi, 1);
+  outputs[0] = binary(g, "multiply", tn__g_binary_s(g, "multiply", x, 0.5), phi);
 }
 
 /* x by the root of variance + epsilon, which has the size 1 along the rows. *inverse: what x is multiplied by; NULL: it

@@ -113,10 +113,13 @@ static void declare_determinant(tn__lower_context *lower, const tn__node *node, 
   const tn__buffer *a = inputs[0];
   const tn__expr *one = tn__ir_index(ir, 1);
   const char *name = tn__lower_name(lower, "determinant");
+  const tn__buffer *work = tn__te_extern_tensor(te, tn__lower_name(lower, "rows"), TN_F64, a->rank, a->shape);
+  const tn__buffer *result = tn__te_extern_tensor(te, name, TN_F64, a->rank - 2, a->shape);
+  const tn__buffer *pivot = tn__buffer_create(ir, "pivot", TN_I64, TN__SCOPE_STACK, 1, &one);
   elimination e = {.ir = ir,
-                   .work = tn__te_extern_tensor(te, tn__lower_name(lower, "rows"), TN_F64, a->rank, a->shape),
-                   .result = tn__te_extern_tensor(te, name, TN_F64, a->rank - 2, a->shape),
-                   .pivot = tn__buffer_create(ir, "pivot", TN_I64, TN__SCOPE_STACK, 1, &one),
+                   .work = work,
+                   .result = result,
+                   .pivot = pivot,
                    .batch = tn__nest_create(ir, "b", a->rank - 2, a->shape),
                    .size = a->shape[a->rank - 1]};
   tn__nest copy = tn__nest_create(ir, "p", a->rank, a->shape);

@@ -116,7 +116,8 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
 }
 
 static void expand_convolution(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
-  tn__value *whole[2] = {without_zero(g, node, inputs, 0), without_zero(g, node, inputs, 1)};
+  tn__value *whole[2];
+  for (int i = 0; i < 2; i++) whole[i] = without_zero(g, node, inputs, i);
   const tn__op *op = tn__op_find("convolution");
   tn__value *sum = tn__node_create(g, op, whole, 2, node->attrs, node->attr_count, NULL, 0)->outputs[0];
   outputs[0] = sum;

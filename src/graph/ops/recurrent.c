@@ -331,13 +331,19 @@ static const tn__stmt *step(const cell *s, int rows) {
   tn__ir *ir = s->ir;
   int64_t n = s->hidden;
   product all = {.rows = rows, .count = s->gates * n};
-  if (s->gates != 3) return tn__ir_seq2(ir, project(s, &all), over_rows(s, rows, s->gates == 4 ? lstm_cell : rnn_cell));
+  if (s->gates != 3) {
+    const tn__stmt *cells = over_rows(s, rows, s->gates == 4 ? lstm_cell : rnn_cell);
+    return tn__ir_seq2(ir, project(s, &all), cells);
+  }
   bool linear = tn__node_int(s->node, "linear_before_reset", 0) != 0;
   product gates = {.rows = rows, .count = 2 * n};
   product hidden = {
       .rows = rows, .first = 2 * n, .count = n, .factor = linear ? NULL : s->pre, .factor_first = linear ? 0 : n};
-  const tn__stmt *items[] = {project(s, &gates), over_rows(s, rows, gru_reset), project(s, &hidden),
-                             over_rows(s, rows, gru_cell)};
+  const tn__stmt *items[4];
+  items[0] = project(s, &gates);
+  items[1] = over_rows(s, rows, gru_reset);
+  items[2] = project(s, &hidden);
+  items[3] = over_rows(s, rows, gru_cell);
   return tn__ir_seq(ir, items, 4);
 }
 
@@ -351,9 +357,9 @@ static const tn__stmt *steps(const cell *s, const tn__expr *batch) {
   group.batch = tn__ir_mul(ir, groups.index[0], several);
   row.batch = tn__ir_add(ir, tn__ir_mul(ir, whole, several), rows.index[0]);
   const tn__expr *none = tn__ir_index(ir, 0);
-  return tn__ir_seq2(
-      ir, tn__ir_if(ir, tn__ir_lt(ir, none, whole), tn__nest_loops(ir, &groups, step(&group, MAX_ROWS)), NULL),
-      tn__ir_if(ir, tn__ir_lt(ir, none, rest), tn__nest_loops(ir, &rows, step(&row, 1)), NULL));
+  const tn__stmt *left = tn__ir_if(ir, tn__ir_lt(ir, none, rest), tn__nest_loops(ir, &rows, step(&row, 1)), NULL);
+  const tn__stmt *together = tn__nest_loops(ir, &groups, step(&group, MAX_ROWS));
+  return tn__ir_seq2(ir, tn__ir_if(ir, tn__ir_lt(ir, none, whole), together, NULL), left);
 }
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
@@ -393,8 +399,11 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   s.pre = tn__te_extern_tensor(te, tn__lower_name(lower, "gates"), s.wide, 2, pre);
   tn__nest nest = tn__nest_create(ir, "t", 1, y);
   s.time = nest.index[0];
-  const tn__stmt *items[4] = {fill(&s, s.h, s.h0), s.c != NULL ? fill(&s, s.c, s.c0) : tn__ir_seq(ir, NULL, 0),
-                              fill(&s, s.y, NULL), tn__nest_loops(ir, &nest, steps(&s, y[1]))};
+  const tn__stmt *items[4];
+  items[0] = fill(&s, s.h, s.h0);
+  items[1] = s.c != NULL ? fill(&s, s.c, s.c0) : tn__ir_seq(ir, NULL, 0);
+  items[2] = fill(&s, s.y, NULL);
+  items[3] = tn__nest_loops(ir, &nest, steps(&s, y[1]));
   const tn__buffer *reads[IN_COUNT], *writes[4] = {s.y, s.h, s.pre, s.c};
   int read_count = 0;
   for (int i = 0; i < IN_COUNT; i++)

@@ -166,8 +166,10 @@ static void declare_sort(tn__lower_context *lower, const tn__node *node, const t
     if (i != axis) extents[next++] = a->shape[i];
   tn__nest nest = tn__nest_create(ir, "j", a->rank - 1, extents);
   for (int i = 0, next = 0; i < a->rank; i++) outer[i] = i == axis ? NULL : nest.index[next++];
+  const char *scratch = tn__lower_name(lower, "sort_scratch");
+  const tn__buffer *work = tn__te_extern_tensor(te, scratch, TN_I64, 1, &a->shape[axis]);
   sorter s = {.ir = ir,
-              .scratch = tn__te_extern_tensor(te, tn__lower_name(lower, "sort_scratch"), TN_I64, 1, &a->shape[axis]),
+              .scratch = work,
               .order = tn__te_extern_tensor(te, name, TN_I64, a->rank, a->shape),
               .keys = a,
               .size = a->shape[axis],
@@ -275,12 +277,13 @@ static const tn__stmt *top_k_stmt(const heap *h, const tn__expr *count) {
   replace = tn__ir_if(ir, precedes(s, heap_load(h, s->keys, seen), heap_load(h, h->values, zero)), replace, NULL);
   const tn__stmt *take[] = {heap_store(h, end, heap_load(h, h->values, zero), heap_load(h, s->order, zero)),
                             set_cursor(s, CURSOR_SIZE, end), set_cursor(s, CURSOR_HOLE, zero)};
+  const tn__stmt *ordered = sift_from(h, parent, set_cursor(s, CURSOR_HOLE, parent));
+  const tn__stmt *drained = sift_from(h, end, tn__ir_seq(ir, take, 3));
   const tn__stmt *items[] = {
       tn__nest_loops(ir, &fill, heap_store(h, fill.index[0], heap_load(h, s->keys, fill.index[0]), fill.index[0])),
       set_cursor(s, CURSOR_SIZE, count),
-      tn__ir_if(ir, tn__ir_lt(ir, zero, half),
-                tn__nest_loops(ir, &heapify, sift_from(h, parent, set_cursor(s, CURSOR_HOLE, parent))), NULL),
-      tn__nest_loops(ir, &scan, replace), tn__nest_loops(ir, &drain, sift_from(h, end, tn__ir_seq(ir, take, 3)))};
+      tn__ir_if(ir, tn__ir_lt(ir, zero, half), tn__nest_loops(ir, &heapify, ordered), NULL),
+      tn__nest_loops(ir, &scan, replace), tn__nest_loops(ir, &drain, drained)};
   return tn__ir_if(ir, tn__ir_lt(ir, zero, count), tn__ir_seq(ir, items, 5), NULL); /* no root without a place */
 }
 
@@ -317,9 +320,12 @@ static void declare_top_k(tn__lower_context *lower, const tn__node *node, const 
   tn__nest nest = tn__nest_create(ir, "j", a->rank - 1, extents);
   for (int i = 0, next = 0; i < a->rank; i++) outer[i] = i == axis ? NULL : nest.index[next++];
   const char *name = tn__lower_name(lower, "top_k");
+  const tn__buffer *cursors = cursor_buffer(ir);
+  const char *order_name = tn__lower_name(lower, "positions");
+  const tn__buffer *order = tn__te_extern_tensor(te, order_name, TN_I64, a->rank, shape);
   heap h = {.s = {.ir = ir,
-                  .cursors = cursor_buffer(ir),
-                  .order = tn__te_extern_tensor(te, tn__lower_name(lower, "positions"), TN_I64, a->rank, shape),
+                  .cursors = cursors,
+                  .order = order,
                   .keys = a,
                   .size = a->shape[axis],
                   .outer = outer,
@@ -349,8 +355,10 @@ static void declare_sort_rows(tn__lower_context *lower, const tn__node *node, co
   const char *name = tn__lower_name(lower, "sort_rows");
   const tn__expr *outer[1] = {NULL};
   tn__nest nest = {.count = 0};
+  const char *scratch = tn__lower_name(lower, "sort_scratch");
+  const tn__buffer *work = tn__te_extern_tensor(te, scratch, TN_I64, 1, keys->shape);
   sorter s = {.ir = ir,
-              .scratch = tn__te_extern_tensor(te, tn__lower_name(lower, "sort_scratch"), TN_I64, 1, keys->shape),
+              .scratch = work,
               .order = tn__te_extern_tensor(te, name, TN_I64, 1, keys->shape),
               .keys = keys,
               .size = keys->shape[0],

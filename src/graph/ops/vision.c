@@ -681,8 +681,10 @@ static void declare_roi_align(tn__lower_context *lower, const tn__node *node, co
   const tn__stmt *outside = r.max ? over_channels(&r, ir, take_zero_up) : NULL;
   const tn__stmt *sample = with_place(&r, ir, 1, over_channels(&r, ir, take_up), outside);
   sample = with_place(&r, ir, 0, sample, outside);
-  const tn__stmt *cell[] = {over_channels(&r, ir, clear_sum), tn__nest_loops(ir, &r.taps, sample),
-                            over_channels(&r, ir, finish_cell)};
+  const tn__stmt *cell[3];
+  cell[0] = over_channels(&r, ir, clear_sum);
+  cell[1] = tn__nest_loops(ir, &r.taps, sample);
+  cell[2] = over_channels(&r, ir, finish_cell);
   const tn__stmt *body = with_roi(ir, rois, &r, tn__nest_loops(ir, &r.cells, tn__ir_seq(ir, cell, 3)));
   body = tn__ir_seq2(ir, tn__g_check_index(ir, batch->self, a->shape[0]), body);
   body = tn__ir_let(ir, batch, tn__ir_cast(ir, TN_I64, tn__ir_load(ir, batches, which.index)), body);

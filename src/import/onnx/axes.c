@@ -89,8 +89,8 @@ tn__onnx_groups tn__onnx_groups_create(tn__onode *n, const tn__value *x, const t
   const tn__expr *zero = tn__ir_index(ir, 0), *one = tn__ir_index(ir, 1), *total = tn__on_product(n, x->dims, x->rank);
   for (int i = x->rank - 1; i >= 0; i--) {
     const tn__expr *stride = tn__ir_select(ir, flags[i], zero, groups.size);
-    tn__value *part =
-        tn__on_mul(n, tn__g_iota(n->g, TN_I64, x->rank, x->dims, i), tn__g_from_elements(n->g, TN_I64, &stride, 1, 0));
+    tn__value *factor = tn__g_from_elements(n->g, TN_I64, &stride, 1, 0);
+    tn__value *part = tn__on_mul(n, tn__g_iota(n->g, TN_I64, x->rank, x->dims, i), factor);
     groups.index = groups.index == NULL ? part : tn__on_add(n, groups.index, part);
     groups.dims[i] = tn__ir_select(ir, flags[i], one, x->dims[i]);
     groups.size = tn__ir_mul(ir, groups.size, groups.dims[i]);

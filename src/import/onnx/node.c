@@ -263,10 +263,10 @@ void tn__on_require_counts(tn__onode *n, int input, const tn__expr *most, const 
   const char *least = tn__arena_printf(n->arena, "the least of %s", operand_text(n, input)),
              *greatest = tn__arena_printf(n->arena, "the greatest of %s", operand_text(n, input));
   const int64_t axis = 0;
-  tn__value *ends[2] = {tn__g_reduce(n->g, TN__REDUCE_MIN, numbers, &axis, 1, false),
-                        tn__g_reduce(n->g, TN__REDUCE_MAX, numbers, &axis, 1, false)};
-  tn__on_require_count(n, tn__graph_elements(n->g, ends[0], &count)[0], least);
-  tn__relate_sizes(n->g, greatest, tn__graph_elements(n->g, ends[1], &count)[0], "<=", what, most);
+  tn__value *low = tn__g_reduce(n->g, TN__REDUCE_MIN, numbers, &axis, 1, false);
+  tn__value *high = tn__g_reduce(n->g, TN__REDUCE_MAX, numbers, &axis, 1, false);
+  tn__on_require_count(n, tn__graph_elements(n->g, low, &count)[0], least);
+  tn__relate_sizes(n->g, greatest, tn__graph_elements(n->g, high, &count)[0], "<=", what, most);
 }
 
 const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const char *text) {

@@ -137,14 +137,12 @@ void tn__onnx_attention(tn__onode *n) {
   read_operands(&a);
   int64_t mode = tn__on_int(n, "qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3) tn__on_fail(n, "qk_matmul_output_mode %lld is not between 0 and 3", (long long)mode);
-  const tn__attention_spec spec = {.q = tn__on_mul_s(n, tn__g_convert(n->g, a.q, a.dtype), scale_of(&a)),
-                                   .k = tn__g_convert(n->g, a.k, a.dtype),
-                                   .v = tn__g_convert(n->g, a.v, a.dtype),
-                                   .heads = a.heads,
-                                   .groups = a.groups,
-                                   .bias = mask_bias(&a),
-                                   .visible = visible_keys(&a),
-                                   .cap = tn__on_float(n, "softcap", 0)};
+  tn__attention_spec spec = {.heads = a.heads, .groups = a.groups, .cap = tn__on_float(n, "softcap", 0)};
+  spec.q = tn__on_mul_s(n, tn__g_convert(n->g, a.q, a.dtype), scale_of(&a));
+  spec.k = tn__g_convert(n->g, a.k, a.dtype);
+  spec.v = tn__g_convert(n->g, a.v, a.dtype);
+  spec.bias = mask_bias(&a);
+  spec.visible = visible_keys(&a);
   tn__value *stages[4];
   bool shows = n->output_count > 3;
   n->out[0] = tn__g_convert(n->g, tn__g_attention(n->g, &spec, shows ? stages : NULL), n->in[0]->dtype);
@@ -197,13 +195,16 @@ void tn__onnx_rotary_embedding(tn__onode *n) {
   tn__value *a = interleaved ? every_second(n, turn, 0) : tn__on_slice_axis(n, turn, 3, zero, half);
   tn__value *b = interleaved ? every_second(n, turn, 1) : tn__on_slice_axis(n, turn, 3, half, end);
   tn__value *cosine = angles(n, 1, rotated / 2), *sine = angles(n, 2, rotated / 2);
-  tn__value *real = tn__on_sub(n, tn__on_mul(n, cosine, a), tn__on_mul(n, sine, b));
-  tn__value *imaginary = tn__on_add(n, tn__on_mul(n, sine, a), tn__on_mul(n, cosine, b));
+  tn__value *turned = tn__on_mul(n, sine, b), *real = tn__on_sub(n, tn__on_mul(n, cosine, a), turned);
+  turned = tn__on_mul(n, cosine, b);
+  tn__value *imaginary = tn__on_add(n, tn__on_mul(n, sine, a), turned);
   tn__value *y;
   if (interleaved) {
     static const int64_t axis = 4;
-    tn__value *pair[] = {tn__on_unsqueeze(n, real, &axis, 1), tn__on_unsqueeze(n, imaginary, &axis, 1)};
-    y = tn__on_reshape(n, tn__g_concatenate(n->g, pair, 2, 4), 4, turn->dims);
+    real = tn__on_unsqueeze(n, real, &axis, 1);
+    imaginary = tn__on_unsqueeze(n, imaginary, &axis, 1);
+    y = tn__g_concatenate(n->g, (tn__value *[]){real, imaginary}, 2, 4);
+    y = tn__on_reshape(n, y, 4, turn->dims);
   } else {
     y = tn__g_concatenate(n->g, (tn__value *[]){real, imaginary}, 2, 3);
   }

@@ -54,8 +54,8 @@ static void take_diagonals(tn__onode *n, term *t, int input) {
       const int64_t axis = k;
       tn__relate_sizes(n->g, tn__arena_printf(n->arena, "dimension %d of input %d", k, input), v->dims[k],
                        "==", tn__arena_printf(n->arena, "dimension %d, which has the same label", i), v->dims[i]);
-      tn__value *same = tn__g_compare(n->g, TN__CMP_EQ, tn__g_iota(n->g, TN_I64, v->rank, v->dims, i),
-                                      tn__g_iota(n->g, TN_I64, v->rank, v->dims, k));
+      tn__value *other = tn__g_iota(n->g, TN_I64, v->rank, v->dims, k);
+      tn__value *same = tn__g_compare(n->g, TN__CMP_EQ, tn__g_iota(n->g, TN_I64, v->rank, v->dims, i), other);
       v = tn__g_select(n->g, same, v, tn__on_scalar(n, 0, v));
       t->value = tn__g_reduce(n->g, TN__REDUCE_SUM, v, &axis, 1, false);
       for (int m = k; m < t->value->rank; m++) t->labels[m] = t->labels[m + 1];

@@ -101,7 +101,10 @@ void tn__onnx_linear_attention(tn__onode *n) {
   for (int64_t t = 0; t < a.steps; t++) {
     tn__value *key = vector_at(n, a.key, t, true), *value = vector_at(n, a.value, t, false);
     if (a.gated) state = tn__on_mul(n, state, tn__on_unary(n, "exponential", vector_at(n, a.decay, t, true)));
-    if (a.delta) value = tn__on_mul(n, tn__on_sub(n, value, read_state(n, key, state)), vector_at(n, a.beta, t, true));
+    if (a.delta) {
+      tn__value *beta = vector_at(n, a.beta, t, true);
+      value = tn__on_mul(n, tn__on_sub(n, value, read_state(n, key, state)), beta);
+    }
     state = tn__on_add(n, state, tn__on_mul(n, key, value));
     /* Every query head reads the state of its key head. */
     const tn__expr *query_dims[5] = {a.query->dims[0], tn__on_index(n, a.heads), tn__on_index(n, shared),

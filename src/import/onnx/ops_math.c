@@ -65,8 +65,8 @@ void tn__onnx_pow(tn__onode *n) {
   }
   tn_dtype dtype = base->dtype;
   if (!tn__dtype_is_float(dtype) && tn__dtype_is_float(exponent->dtype)) dtype = TN_F64;
-  tn__value *power =
-      tn__g_binary(n->g, "power", tn__g_convert(n->g, base, dtype), tn__g_convert(n->g, exponent, dtype));
+  exponent = tn__g_convert(n->g, exponent, dtype);
+  tn__value *power = tn__g_binary(n->g, "power", tn__g_convert(n->g, base, dtype), exponent);
   n->out[0] = tn__g_convert(n->g, power, base->dtype);
 }
 
@@ -152,7 +152,8 @@ static tn__value *negative(const tn__onode *n, tn__value *x) {
 /* log(1 + exp(x)) without overflow. */
 static tn__value *softplus(const tn__onode *n, tn__value *x) {
   tn__value *small = tn__on_unary(n, "exponential", tn__on_unary(n, "negate", tn__on_unary(n, "abs", x)));
-  return tn__on_add(n, tn__on_max(n, x, tn__on_scalar(n, 0, x)), tn__on_unary(n, "log_plus_one", small));
+  tn__value *rest = tn__on_unary(n, "log_plus_one", small);
+  return tn__on_add(n, tn__on_max(n, x, tn__on_scalar(n, 0, x)), rest);
 }
 
 static tn__value *hard_sigmoid(const tn__onode *n, tn__value *x, double alpha, double beta) {
@@ -161,12 +162,14 @@ static tn__value *hard_sigmoid(const tn__onode *n, tn__value *x, double alpha, d
 
 static tn__value *elu(const tn__onode *n, tn__value *x, double alpha, double gamma) {
   tn__value *low = tn__on_mul_s(n, tn__on_unary(n, "exponential_minus_one", x), alpha * gamma);
-  return tn__g_select(n->g, positive(n, x), gamma == 1 ? x : tn__on_mul_s(n, x, gamma), low);
+  tn__value *high = gamma == 1 ? x : tn__on_mul_s(n, x, gamma);
+  return tn__g_select(n->g, positive(n, x), high, low);
 }
 
 static tn__value *activation_relu(tn__onode *n, tn__value *x) { return tn__on_max(n, x, tn__on_scalar(n, 0, x)); }
 static tn__value *activation_leaky_relu(tn__onode *n, tn__value *x) {
-  return tn__g_select(n->g, negative(n, x), tn__on_mul_s(n, x, tn__on_float(n, "alpha", 0.01f)), x);
+  tn__value *low = tn__on_mul_s(n, x, tn__on_float(n, "alpha", 0.01f));
+  return tn__g_select(n->g, negative(n, x), low, x);
 }
 static tn__value *activation_elu(tn__onode *n, tn__value *x) { return elu(n, x, tn__on_float(n, "alpha", 1), 1); }
 static tn__value *activation_selu(tn__onode *n, tn__value *x) {
@@ -180,8 +183,8 @@ static tn__value *activation_celu(tn__onode *n, tn__value *x) {
   return tn__g_select(n->g, positive(n, x), x, low);
 }
 static tn__value *activation_thresholded_relu(tn__onode *n, tn__value *x) {
-  tn__value *alpha = tn__on_scalar(n, tn__on_float(n, "alpha", 1), x);
-  return tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_GT, x, alpha), x, tn__on_scalar(n, 0, x));
+  tn__value *alpha = tn__on_scalar(n, tn__on_float(n, "alpha", 1), x), *zero = tn__on_scalar(n, 0, x);
+  return tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_GT, x, alpha), x, zero);
 }
 static tn__value *activation_hard_sigmoid(tn__onode *n, tn__value *x) {
   return hard_sigmoid(n, x, tn__on_float(n, "alpha", 0.2f), tn__on_float(n, "beta", 0.5));
@@ -210,10 +213,10 @@ static tn__value *activation_gelu(tn__onode *n, tn__value *x) {
 static tn__value *activation_shrink(tn__onode *n, tn__value *x) {
   double bias = tn__on_float(n, "bias", 0), lambd = tn__on_float(n, "lambd", 0.5);
   tn__value *zero = tn__on_scalar(n, 0, x);
-  tn__value *above = tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_GT, x, tn__on_scalar(n, lambd, x)),
-                                  tn__on_add_s(n, x, -bias), zero);
-  return tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_LT, x, tn__on_scalar(n, -lambd, x)), tn__on_add_s(n, x, bias),
-                      above);
+  tn__value *lowered = tn__on_add_s(n, x, -bias);
+  tn__value *above = tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_GT, x, tn__on_scalar(n, lambd, x)), lowered, zero);
+  tn__value *raised = tn__on_add_s(n, x, bias);
+  return tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_LT, x, tn__on_scalar(n, -lambd, x)), raised, above);
 }
 
 /* One operand, computed in at least f32, and for integers (Relu, Shrink) in their own type. */
@@ -248,7 +251,8 @@ void tn__onnx_prelu(tn__onode *n) {
   if (n->version < 7 && slope->rank == 1 && x->rank > 1 && tn__g_dim_const(slope, 0) != 1)
     slope = tn__on_at_axis(n, slope, 1, x->rank);
   slope = tn__g_broadcast_to(n->g, slope, x->rank, x->dims);
-  n->out[0] = tn__g_select(n->g, negative(n, x), tn__on_mul(n, x, slope), x);
+  tn__value *low = tn__on_mul(n, x, slope);
+  n->out[0] = tn__g_select(n->g, negative(n, x), low, x);
 }
 
 /* ---- running sums and products ----------------------------------------------------------------------------------- */

@@ -51,9 +51,12 @@ static tn__value *without_zero(const tn__onode *n, tn__value *a, tn__value *zero
 /* The sum of (a - a_zero) * (b - b_zero), zero points per tensor, per row of a, per column of b, or of their rank. */
 static tn__value *matmul_integer(const tn__onode *n, tn__value *a, tn__value *a_zero, tn__value *b, tn__value *b_zero) {
   int rows = a->rank < 2 ? 0 : a->rank - 2, columns = b->rank - 1;
-  if (a->rank >= 2 && b->rank >= 2)
-    return tn__g_quantized_matmul(n->g, a, zero_at(n, a_zero, rows, a->rank), b, zero_at(n, b_zero, columns, b->rank));
-  return tn__g_matmul(n->g, without_zero(n, a, a_zero, rows), without_zero(n, b, b_zero, columns), TN_I32);
+  if (a->rank >= 2 && b->rank >= 2) {
+    b_zero = zero_at(n, b_zero, columns, b->rank);
+    return tn__g_quantized_matmul(n->g, a, zero_at(n, a_zero, rows, a->rank), b, b_zero);
+  }
+  b = without_zero(n, b, b_zero, columns);
+  return tn__g_matmul(n->g, without_zero(n, a, a_zero, rows), b, TN_I32);
 }
 
 void tn__onnx_matmul_integer(tn__onode *n) { n->out[0] = matmul_integer(n, n->in[0], n->in[2], n->in[1], n->in[3]); }

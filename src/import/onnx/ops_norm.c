@@ -32,7 +32,8 @@ void tn__onnx_batch_norm(tn__onode *n) {
     tn__value *batch_variance = tn__g_mean(g, square(n, tn__on_sub(n, x, batch_mean)), axes, count, true);
     tn__value *old[2] = {mean, variance}, *fresh[2] = {batch_mean, batch_variance};
     for (int i = 0; i < 2; i++) {
-      tn__value *running = tn__on_add(n, tn__on_mul_s(n, old[i], momentum), tn__on_mul_s(n, fresh[i], 1 - momentum));
+      tn__value *running = tn__on_mul_s(n, fresh[i], 1 - momentum);
+      running = tn__on_add(n, tn__on_mul_s(n, old[i], momentum), running);
       n->out[1 + i] = tn__g_convert(g, tn__on_reshape(n, running, 1, n->in[3]->dims), n->in[3 + i]->dtype);
     }
     mean = batch_mean;
@@ -53,7 +54,8 @@ void tn__onnx_instance_norm(tn__onode *n) {
   int64_t axes[TN__MAX_RANK];
   for (int i = 2; i < x->rank; i++) axes[i - 2] = i;
   tn__value *y = tn__g_layer_norm(n->g, x, axes, x->rank - 2, tn__on_float(n, "epsilon", 1e-5f), TN__NORM_RSQRT);
-  y = tn__on_add(n, tn__on_mul(n, y, channel(n, n->in[1], x)), channel(n, n->in[2], x));
+  tn__value *bias = channel(n, n->in[2], x);
+  y = tn__on_add(n, tn__on_mul(n, y, channel(n, n->in[1], x)), bias);
   n->out[0] = tn__g_convert(n->g, y, n->in[0]->dtype);
 }
 
@@ -130,7 +132,8 @@ void tn__onnx_lp_norm(tn__onode *n) {
   norm = tn__g_reduce(n->g, TN__REDUCE_SUM, p == 1 ? tn__on_unary(n, "abs", x) : square(n, x), &axis, 1, true);
   if (p == 2) norm = tn__on_unary(n, "sqrt", norm);
   tn__value *zero = tn__on_scalar(n, 0, x);
-  tn__value *y = tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_EQ, norm, zero), zero, tn__on_div(n, x, norm));
+  tn__value *y = tn__on_div(n, x, norm);
+  y = tn__g_select(n->g, tn__g_compare(n->g, TN__CMP_EQ, norm, zero), zero, y);
   n->out[0] = tn__g_convert(n->g, y, n->in[0]->dtype);
 }
 

@@ -38,7 +38,8 @@ static reduction reduction_of(const tn__onode *n) {
 /* log(sum(exp(x))) with the greatest subtracted first; where that is infinite, without. */
 static tn__value *log_sum_exp(tn__onode *n, tn__value *x, const int64_t *axes, int count, bool keep) {
   tn__value *most = tn__g_reduce(n->g, TN__REDUCE_MAX, x, axes, count, true);
-  most = tn__g_select(n->g, tn__on_unary(n, "is_finite", most), most, tn__on_scalar(n, 0, most));
+  tn__value *zero = tn__on_scalar(n, 0, most);
+  most = tn__g_select(n->g, tn__on_unary(n, "is_finite", most), most, zero);
   tn__value *sum =
       tn__g_reduce(n->g, TN__REDUCE_SUM, tn__on_unary(n, "exponential", tn__on_sub(n, x, most)), axes, count, true);
   tn__value *result = tn__on_add(n, tn__on_unary(n, "log", sum), most);
@@ -106,7 +107,8 @@ static tn__value *reduce_groups(tn__onode *n, reduction kind, const tn__onnx_gro
     y = tn__on_unary(n, "log", group_sum(n, groups, wide));
   } else {
     tn__value *most = tn__onnx_groups_reduce(n, groups, wide, extreme(n, wide->dtype, false), "max");
-    most = tn__g_select(n->g, tn__on_unary(n, "is_finite", most), most, tn__on_scalar(n, 0, most));
+    tn__value *zero = tn__on_scalar(n, 0, most);
+    most = tn__g_select(n->g, tn__on_unary(n, "is_finite", most), most, zero);
     tn__value *centered = tn__on_sub(n, wide, tn__onnx_groups_spread(n, groups, most, wide));
     y = tn__on_add(n, tn__on_unary(n, "log", group_sum(n, groups, tn__on_unary(n, "exponential", centered))), most);
   }

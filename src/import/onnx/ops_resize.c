@@ -99,8 +99,9 @@ static void sizes_given(tn__onode *n, target *t, const tn__expr *const *sizes, i
     t->sizes[i] = sizes[i];
     t->unchanged[i] = sizes[i] == dim;
     bool known = tn__ir_is_int(sizes[i]) && tn__ir_is_int(dim) && dim->value.i != 0;
+    tn__value *whole = known ? NULL : as_f64(n, dim);
     t->scales[i] = known ? tn__g_scalar(n->g, TN_F64, (double)sizes[i]->value.i / (double)dim->value.i)
-                         : tn__on_div(n, as_f64(n, sizes[i]), as_f64(n, dim));
+                         : tn__on_div(n, as_f64(n, sizes[i]), whole);
   }
   const char *policy = tn__on_string(n, "keep_aspect_ratio_policy", "stretch");
   bool not_larger = strcmp(policy, "not_larger") == 0;
@@ -252,9 +253,9 @@ static roi_cells cut_regions(tn__onode *n, tn__value *first, tn__value *last, in
   tn__value *at = tn__g_iota(n->g, TN_F32, 3, (const tn__expr *[]){one, one, size}, 2);
   tn__value *count = tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &size, 1, 0), TN_F32);
   tn__value *from = tn__on_max(n, low, tn__on_scalar(n, 0, low)), *to = tn__on_min(n, high, count);
-  return (roi_cells){
-      tn__g_binary(n->g, "and", tn__g_compare(n->g, TN__CMP_GE, at, low), tn__g_compare(n->g, TN__CMP_LT, at, high)),
-      tn__g_compare(n->g, TN__CMP_LT, from, to)};
+  tn__value *inside = tn__g_compare(n->g, TN__CMP_LT, at, high);
+  inside = tn__g_binary(n->g, "and", tn__g_compare(n->g, TN__CMP_GE, at, low), inside);
+  return (roi_cells){inside, tn__g_compare(n->g, TN__CMP_LT, from, to)};
 }
 
 /* The greatest along `axis` of the elements of x that are inside. */
@@ -272,10 +273,10 @@ void tn__onnx_max_roi_pool(tn__onode *n) {
   tn__value *x = n->in[0], *rois = tn__g_convert(n->g, n->in[1], TN_F32);
   tn__value *batch = tn__on_slice_axis(n, rois, 1, tn__on_index(n, 0), tn__on_index(n, 1));
   batch = tn__g_convert(n->g, tn__on_squeeze(n, batch, (const int64_t[]){1}, 1), TN_I64);
-  roi_cells y =
-      cut_regions(n, roi_coordinate(n, rois, 2, scale), roi_coordinate(n, rois, 4, scale), pooled[0], x->dims[2]);
-  roi_cells z =
-      cut_regions(n, roi_coordinate(n, rois, 1, scale), roi_coordinate(n, rois, 3, scale), pooled[1], x->dims[3]);
+  tn__value *end = roi_coordinate(n, rois, 4, scale);
+  roi_cells y = cut_regions(n, roi_coordinate(n, rois, 2, scale), end, pooled[0], x->dims[2]);
+  end = roi_coordinate(n, rois, 3, scale);
+  roi_cells z = cut_regions(n, roi_coordinate(n, rois, 1, scale), end, pooled[1], x->dims[3]);
   tn__value *own = tn__on_unsqueeze(n, tn__g_take(n->g, x, batch, 0), (const int64_t[]){2}, 1);
   tn__value *rows = greatest_inside(n, own, tn__on_unsqueeze(n, y.inside, (const int64_t[]){1, 4}, 2), 3);
   rows = tn__on_unsqueeze(n, rows, (const int64_t[]){3}, 1);

@@ -120,17 +120,17 @@ void tn__onnx_recurrent(tn__onode *n) {
   for (int d = 0; d < r.directions; d++) {
     tn__recurrent_spec spec = {.kind = r.kind,
                                .x = x,
-                               .w = direction_of(n, n->in[1], d, 0),
-                               .r = direction_of(n, n->in[2], d, 0),
-                               .bias = direction_of(n, n->in[3], d, 0),
                                .lengths = n->in[4],
-                               .h = direction_of(n, n->in[5], d, state_axis),
-                               .c = lstm ? direction_of(n, n->in[6], d, state_axis) : NULL,
-                               .peepholes = lstm ? direction_of(n, n->in[7], d, 0) : NULL,
                                .clip = tn__on_float(n, "clip", 0),
                                .reverse = r.reverse || d == 1,
                                .input_forget = tn__on_int(n, "input_forget", 0) != 0,
                                .linear_before_reset = tn__on_int(n, "linear_before_reset", 0) != 0};
+    spec.w = direction_of(n, n->in[1], d, 0);
+    spec.r = direction_of(n, n->in[2], d, 0);
+    spec.bias = direction_of(n, n->in[3], d, 0);
+    spec.h = direction_of(n, n->in[5], d, state_axis);
+    spec.c = lstm ? direction_of(n, n->in[6], d, state_axis) : NULL;
+    spec.peepholes = lstm ? direction_of(n, n->in[7], d, 0) : NULL;
     choose_activations(n, &r, d, &spec);
     tn__recurrent result = tn__g_recurrent(n->g, &spec);
     y[d] = result.y, h[d] = result.h, c[d] = result.c;

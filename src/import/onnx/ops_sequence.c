@@ -68,7 +68,8 @@ void tn__onnx_sequence_construct(tn__onode *n) {
 
 void tn__onnx_sequence_at(tn__onode *n) {
   if (runs(n, 1)) {
-    n->out[0] = take(n, as_list(n, NULL), run_position(n, 1));
+    tn__value *at = run_position(n, 1);
+    n->out[0] = take(n, as_list(n, NULL), at);
     return;
   }
   const tn__sequence *s = sequence(n, 0);
@@ -83,7 +84,8 @@ void tn__onnx_sequence_length(tn__onode *n) {
 void tn__onnx_sequence_insert(tn__onode *n) {
   enum { MOST_ITEMS = 1 << 16 };
   if (runs(n, 2)) {
-    n->out[0] = tn__g_list_insert(n->g, as_list(n, n->in[1]), n->in[1], run_position(n, 2));
+    tn__value *at = run_position(n, 2);
+    n->out[0] = tn__g_list_insert(n->g, as_list(n, n->in[1]), n->in[1], at);
     return;
   }
   const tn__sequence *s = sequence(n, 0);

@@ -431,7 +431,8 @@ static tn__value *slice_by_index(tn__onode *n, tn__value *x, int axis, const tn_
   span = tn__ir_max(ir, tn__ir_select(ir, up, span, tn__ir_mul_i(ir, span, -1)), zero);
   const tn__expr *stride = tn__ir_max(ir, tn__ir_select(ir, up, step, tn__ir_mul_i(ir, step, -1)), one);
   const tn__expr *count = tn__ir_ceildiv(ir, span, stride);
-  tn__value *at = tn__on_mul(n, tn__g_iota(n->g, TN_I64, 1, &count, 0), tn__g_from_elements(n->g, TN_I64, &step, 1, 0));
+  tn__value *at = tn__g_from_elements(n->g, TN_I64, &step, 1, 0);
+  at = tn__on_mul(n, tn__g_iota(n->g, TN_I64, 1, &count, 0), at);
   at = tn__on_add(n, at, tn__g_from_elements(n->g, TN_I64, &bounds[0], 1, 0));
   return tn__g_take_trusted(n->g, x, at, axis);
 }
@@ -548,7 +549,8 @@ static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *si
                               const tn__expr *high) {
   tn__ir *ir = n->ir;
   const tn__expr *total = tn__ir_add(ir, tn__ir_add(ir, low, size), high), *last = tn__ir_add_i(ir, size, -1);
-  tn__value *at = tn__on_sub(n, tn__g_iota(n->g, TN_I64, 1, &total, 0), tn__g_from_elements(n->g, TN_I64, &low, 1, 0));
+  tn__value *at = tn__g_from_elements(n->g, TN_I64, &low, 1, 0);
+  at = tn__on_sub(n, tn__g_iota(n->g, TN_I64, 1, &total, 0), at);
   tn__value *zero = tn__g_scalar_i64(n->g, TN_I64, 0), *end = tn__g_from_elements(n->g, TN_I64, &last, 1, 0);
   if (strcmp(mode, "edge") == 0) return tn__on_min(n, tn__on_max(n, at, zero), end);
   if (strcmp(mode, "wrap") == 0)
@@ -690,7 +692,8 @@ void tn__onnx_range(tn__onode *n) {
       tn__value *steps = tn__on_unary(n, "ceil", tn__on_div(n, tn__on_sub(n, wide[1], wide[0]), wide[2]));
       /* NaN becomes a size that is refused. */
       tn__value *known = tn__on_max(n, steps, tn__on_scalar(n, 0, steps));
-      known = tn__g_select(g, tn__on_unary(n, "is_nan", steps), tn__on_scalar(n, -1, steps), known);
+      tn__value *refused = tn__on_scalar(n, -1, steps);
+      known = tn__g_select(g, tn__on_unary(n, "is_nan", steps), refused, known);
       size = tn__on_size_at_run(n, tn__g_convert(g, known, TN_I64), "the start, the limit or the step is not a number");
     }
   } else {
@@ -719,7 +722,8 @@ void tn__onnx_range(tn__onode *n) {
 
 /* column - row, as i64 of the last two dimensions. */
 static tn__value *diagonal_number(tn__onode *n, int rank, const tn__expr *const *dims) {
-  return tn__on_sub(n, tn__g_iota(n->g, TN_I64, rank, dims, rank - 1), tn__g_iota(n->g, TN_I64, rank, dims, rank - 2));
+  tn__value *row = tn__g_iota(n->g, TN_I64, rank, dims, rank - 2);
+  return tn__on_sub(n, tn__g_iota(n->g, TN_I64, rank, dims, rank - 1), row);
 }
 
 void tn__onnx_trilu(tn__onode *n) {

@@ -19,9 +19,10 @@ static tn__complex split_complex(tn__onode *n, tn__value *x) {
 
 static tn__value *join_complex(const tn__onode *n, tn__complex c) {
   const int64_t axis = c.re->rank;
-  tn__value *parts[2] = {tn__on_unsqueeze(n, c.re, &axis, 1),
-                         c.im == NULL ? NULL : tn__on_unsqueeze(n, c.im, &axis, 1)};
-  return c.im == NULL ? parts[0] : tn__g_concatenate(n->g, parts, 2, c.re->rank);
+  tn__value *parts[2] = {tn__on_unsqueeze(n, c.re, &axis, 1)};
+  if (c.im == NULL) return parts[0];
+  parts[1] = tn__on_unsqueeze(n, c.im, &axis, 1);
+  return tn__g_concatenate(n->g, parts, 2, c.re->rank);
 }
 
 static tn__complex transform(tn__onode *n, tn__complex x, int axis, const tn__expr *size, bool inverse, bool onesided) {
@@ -49,7 +50,8 @@ void tn__onnx_dft(tn__onode *n) {
   int64_t axis = 1;
   if (n->version >= 20 && n->in[2] != NULL && !tn__on_known_ints(n, 2, &known, &count)) {
     at_run = tn__onnx_axis_at_run(n, 2, rank, rank - 1);
-    y = (tn__complex){tn__onnx_along(n, x.re, at_run), part_along(n, x.im, at_run)};
+    y.re = tn__onnx_along(n, x.re, at_run);
+    y.im = part_along(n, x.im, at_run);
   } else {
     if (count != 1) tn__on_fail(n, "input 2 (axis) has %d elements, expected 1", count);
     axis = tn__on_axis(n, known[0], rank);
@@ -85,7 +87,8 @@ void tn__onnx_stft(tn__onode *n) {
   const tn__expr *frames = tn__ir_add_i(ir, tn__ir_div(ir, span, tn__ir_max(ir, step, one)), 1);
   frames = tn__ir_max(ir, frames, tn__ir_index(ir, 0));
   const tn__expr *dims[2] = {frames, length};
-  tn__value *at = tn__on_mul(n, tn__g_iota(g, TN_I64, 2, dims, 0), tn__g_from_elements(g, TN_I64, &step, 1, 0));
+  tn__value *at = tn__g_from_elements(g, TN_I64, &step, 1, 0);
+  at = tn__on_mul(n, tn__g_iota(g, TN_I64, 2, dims, 0), at);
   at = tn__on_add(n, at, tn__g_iota(g, TN_I64, 2, dims, 1));
   tn__value **parts[2] = {&x.re, &x.im};
   for (int i = 0; i < 2; i++) {
@@ -129,13 +132,13 @@ void tn__onnx_mel_weights(tn__onode *n) {
   tn__value *zero = tn__g_scalar(g, TN_F64, 0), *one = tn__g_scalar(g, TN_F64, 1);
   tn__value *rise = tn__on_sub(n, corner[1], corner[0]), *fall = tn__on_sub(n, corner[2], corner[1]);
   tn__value *flat = tn__g_compare(g, TN__CMP_EQ, rise, zero);
-  tn__value *up = tn__on_div(n, tn__on_sub(n, row, corner[0]), tn__g_select(g, flat, one, rise));
-  tn__value *down = tn__on_div(n, tn__on_sub(n, corner[2], row),
-                               tn__g_select(g, tn__g_compare(g, TN__CMP_EQ, fall, zero), one, fall));
-  tn__value *in_rise = tn__g_binary(g, "and", tn__g_compare(g, TN__CMP_GE, row, corner[0]),
-                                    tn__g_compare(g, TN__CMP_LE, row, corner[1]));
-  tn__value *in_fall = tn__g_binary(g, "and", tn__g_compare(g, TN__CMP_GE, row, corner[1]),
-                                    tn__g_compare(g, TN__CMP_LT, row, corner[2]));
+  tn__value *width = tn__g_select(g, flat, one, rise), *up = tn__on_div(n, tn__on_sub(n, row, corner[0]), width);
+  width = tn__g_select(g, tn__g_compare(g, TN__CMP_EQ, fall, zero), one, fall);
+  tn__value *down = tn__on_div(n, tn__on_sub(n, corner[2], row), width);
+  tn__value *in_rise = tn__g_compare(g, TN__CMP_LE, row, corner[1]);
+  in_rise = tn__g_binary(g, "and", tn__g_compare(g, TN__CMP_GE, row, corner[0]), in_rise);
+  tn__value *in_fall = tn__g_compare(g, TN__CMP_LT, row, corner[2]);
+  in_fall = tn__g_binary(g, "and", tn__g_compare(g, TN__CMP_GE, row, corner[1]), in_fall);
   tn__value *at_center = tn__g_compare(g, TN__CMP_EQ, row, corner[1]);
   tn__value *lone = tn__g_binary(g, "and", flat, at_center);
   tn__value *y = tn__g_select(g, lone, one,

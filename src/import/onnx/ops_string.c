@@ -280,9 +280,10 @@ void tn__onnx_tfidf_vectorizer(tn__onode *n) {
   sort_pool(n, &g);
   tn__value *x = n->in[0];
   if (x->dtype == TN_I32) x = tn__g_convert(n->g, x, TN_I64);
-  tn__value *inputs[] = {x, column_constant(n, g.pool.dtype, g.elements, g.element_count),
-                         tn__g_i64s(n->g, g.new_starts, g.start_count),
-                         tn__g_i64s(n->g, g.new_columns, (int)g.gram_count)};
+  tn__value *inputs[4] = {x};
+  inputs[1] = column_constant(n, g.pool.dtype, g.elements, g.element_count);
+  inputs[2] = tn__g_i64s(n->g, g.new_starts, g.start_count);
+  inputs[3] = tn__g_i64s(n->g, g.new_columns, (int)g.gram_count);
   const tn__attr attrs[] = {tn__attr_int(n->g, "shortest", shortest), tn__attr_int(n->g, "longest", longest),
                             tn__attr_int(n->g, "skips", skips), tn__attr_int(n->g, "width", width)};
   n->out[0] = weigh(n, node(n, "table_grams", inputs, 4, attrs, 4), width);
