@@ -29,8 +29,8 @@ from measure import BenchError
 TOLERANCE = 1e-4
 # Below, a call costs as much as what it does.
 SHORT_SECONDS = 5e-6
-# Where rounding decides on a step: of bytes, and of a table of 1,792 entries.
-TOLERANCES = {"equalise": 5e-3, "equalise_sum": 5e-3, "local_laplacian": 1e-3}
+# Where rounding decides on a step, of bytes or of a table of 1,792 entries; and positions of up to 1,000 with their parts.
+TOLERANCES = {"equalise": 5e-3, "equalise_sum": 5e-3, "local_laplacian": 1e-3, "resize": 3e-4}
 KERNEL = re.compile(r"^kernel (\w+)\((.*?)\) -> (.*?) \{", re.MULTILINE | re.DOTALL)
 CONSTANT = re.compile(r"^const (\w+) = (.*)$", re.MULTILINE)
 PARAMETER = re.compile(r"(\w+): (\w+)(?:\[([^\]]*)\])?")

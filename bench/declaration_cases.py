@@ -58,6 +58,8 @@ INPUTS = {
     ("equalise_sum", "I"): gray_apart_from_ties, ("bilateral_grid", "I"): apart_from_ties,
     ("nonlocal_means", "I"): picture(0, 1), ("interpolate", "I"): above(0), ("camera_pipe", "I"): upto(1024),
     ("camera_pipe", "L"): value(np.sqrt(np.arange(1024) / 1023) * 255), ("local_laplacian", "I"): picture(0.05, 0.95),
+    ("linear_blur", "I"): above(0), ("lens_blur", "N"): above(0), ("lens_blur", "L"): picture(20, 230),
+    ("lens_blur", "R"): picture(20, 230),
     ("experts", "e"): upto(8), ("brightness", "b"): value(37), ("warp", "m"): value([0.875, 0.125, 20, -0.125, 0.875, 40]),
     ("life", "W"): upto(2), ("bodies", "m"): above(0.5), ("knapsack", "v"): above(0), ("knapsack", "w"): upto(400),
     ("shortest_paths", "D"): above(0.1), ("last_state", "A"): above(-0.5),

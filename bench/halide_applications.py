@@ -63,8 +63,8 @@ def edges(image):
     return hl.BoundaryConditions.repeat_edge(image, bounds_of(image, 0, 1))
 
 
-def gray_of(image):
-    return sum(weight * image[x, y, channel] for channel, weight in enumerate(GRAY))
+def gray_of(image, across=0, down=0):
+    return sum(weight * image[x + across, y + down, channel] for channel, weight in enumerate(GRAY))
 
 
 def clamp(value, low, high):
@@ -121,7 +121,7 @@ def harris(I):
     def window(f):
         return sum(f[x + i, y + j] for j in range(3) for i in range(3))
 
-    G = func("G", [x, y], gray_of(I))
+    G = func("G", [x, y], gray_of(I, 32, 16))
     Y = func("Y", [x, y], (G[x, y + 2] - G[x, y] + 2 * (G[x + 1, y + 2] - G[x + 1, y]) + G[x + 2, y + 2] - G[x + 2, y]) * (1 / 12))
     X = func("X", [x, y], (G[x + 2, y] - G[x, y] + 2 * (G[x + 2, y + 1] - G[x, y + 1]) + G[x + 2, y + 2] - G[x, y + 2]) * (1 / 12))
     A, B, C = (func(name, [x, y], window(func(name * 2, [x, y], product)))
@@ -283,7 +283,7 @@ def camera_pipe(I, L):
         return hl.select(gap(*a) < gap(*b), one, other)
 
     def raw(across, down):
-        return hl.i16(I[x + across + 6, y + down + 6])
+        return hl.i16(I[x + across + 34, y + down + 18])
 
     D = image("D", clamp(raw(0, 0), hl.i16(0), hl.max(hl.max(raw(-2, 0), raw(2, 0)), hl.max(raw(0, -2), raw(0, 2)))))
     GR, RR, BB, GB = (image(name, D[2 * x + i, 2 * y + j])
@@ -353,6 +353,98 @@ def local_laplacian(I, levels=5, images=8):
     return func("O", [x, y, c], result[x, y] * (I[x, y, c] + 0.01) / (G[x, y] + 0.01)), None
 
 
+def linear_blur(I):
+    def linear(value):
+        return hl.select(value <= 0.04045, value / 12.92, hl.pow((value + 0.055) / 1.055, 2.4))
+
+    def encoded(value):
+        return hl.select(value <= 0.0031308, value * 12.92, 1.055 * hl.pow(value, 1 / 2.4) - 0.055)
+
+    E = func("E", [x, y, c], linear(edges(I)[x, y, c]))
+    X = func("X", [x, y, c], E[x - 1, y, c] + E[x, y, c] + E[x + 1, y, c])
+    return func("O", [x, y, c], encoded((X[x, y - 1, c] + X[x, y, c] + X[x, y + 1, c]) * (1 / 9))), None
+
+
+def daubechies(I):
+    E = edges(I)
+    four = [E[2 * x + i, y] for i in (-1, 0, 1, 2)]
+    bands = [(0.48296291, 0.83651630, 0.22414387, -0.12940952), (-0.12940952, -0.22414387, 0.83651630, -0.48296291)]
+    return func("O", [x, y, c], mux(c, [sum(weight * value for weight, value in zip(band, four)) for band in bands])), None
+
+
+def resize(I):
+    def weights(name, axis):
+        centre = (hl.f32(axis) + 0.5) * 0.6
+        first = hl.i32(hl.ceil(centre - 2.49))
+        t = hl.abs(hl.f32(first + k) + 0.5 - centre)
+        cubic = func(name, [axis, k], hl.select(t < 1.0, (1.5 * t - 2.5) * t * t + 1.0,
+                                                hl.select(t < 2.0, ((2.5 - 0.5 * t) * t - 4.0) * t + 2.0, 0.0)))
+        total = func(f"{name}_sum", [axis], sum(cubic[axis, i] for i in range(4)))
+        return first, func(f"{name}_part", [axis, k], cubic[axis, k] / total[axis])
+
+    (down, by_row), (across, by_column) = weights("KY", y), weights("KX", x)
+    r, q = hl.RDom([(0, 4)]), hl.RDom([(0, 4)])
+    V = reduction("V", [x, y, c], hl.f32(0.0), by_row[y, r] * edges(I)[x, down + r, c])
+    S = reduction("S", [x, y, c], hl.f32(0.0), by_column[x, q] * V[across + q, y, c])
+    return func("O", [x, y, c], S[x, y, c]), None
+
+
+def lens_blur(L, R, N, slices=32, focus=13, levels=8, samples=32, reach=10):
+    _, height, width = L.sizes
+    left, right = edges(L), edges(R)
+
+    def inside(f, size_x, size_y):
+        free = [(hl.Expr(), hl.Expr())] * (f.dimensions() - 2)
+        return hl.BoundaryConditions.repeat_edge(f, [(0, size_x), (0, size_y), *free])
+
+    def squared(value):
+        return value * value
+
+    differences = [hl.min(*(hl.absd(left[x, y, channel], right[x + 2 * z + i, y, channel]) for i in (0, 1))) for channel in range(3)]
+    C = func("C", [x, y, z], sum(squared(hl.f32(value)) for value in differences))
+    r, s = hl.RDom([(0, slices)]), hl.RDom([(0, slices)])
+    S = reduction("S", [x, y], hl.f32(0.0), C[x, y, r])
+    Q = reduction("Q", [x, y], hl.f32(0.0), squared(C[x, y, s]))
+    confidence = Q[x, y] / slices - squared(S[x, y] / slices)
+    pushed = [func("A", [x, y, z, c], hl.select(c == 0, C[x, y, z] * confidence, confidence))]
+    sizes = [(width, height)]
+
+    def eighths(at):
+        return (at(-1) + 3.0 * (at(0) + at(1)) + at(2)) * 0.125
+
+    for level in range(1, levels):
+        before = inside(pushed[-1], *sizes[-1])
+        V = func(f"V{level}", [x, y, z, c], eighths(lambda i: before[2 * x + i, y, z, c]))
+        pushed.append(func(f"A{level}", [x, y, z, c], eighths(lambda i: V[x, 2 * y + i, z, c])))
+        sizes.append(tuple(size // 2 for size in sizes[-1]))
+    pulled = pushed[-1]
+    for level in reversed(range(levels - 1)):
+        below = inside(pulled, *sizes[level + 1])
+        V = func(f"W{level}", [x, y, z, c], 0.25 * below[x // 2 - 1 + 2 * (x % 2), y, z, c] + 0.75 * below[x // 2, y, z, c])
+        U = func(f"U{level}", [x, y, z, c], 0.25 * V[x, y // 2 - 1 + 2 * (y % 2), z, c] + 0.75 * V[x, y // 2, z, c])
+        pulled = func(f"B{level}", [x, y, z, c], 0.5 * U[x, y, z, c] + 0.5 * pushed[level][x, y, z, c])
+    cost = func("cost", [x, y, z], pulled[x, y, z, 0] / pulled[x, y, z, 1])
+    K, t = hl.Func("K"), hl.RDom([(1, slices - 1)])
+    K[x, y] = (0, cost[x, y, 0])
+    nearer = cost[x, y, t] < K[x, y][1]
+    K[x, y] = (hl.select(nearer, t, K[x, y][0]), hl.select(nearer, cost[x, y, t], K[x, y][1]))
+    depth = func("depth", [x, y], K[x, y][0])
+    radius = func("radius", [x, y], hl.f32(hl.abs(depth[x, y] - focus)) * 0.5)
+    near, wide = inside(radius, width, height), inside(depth, width, height)
+    across, down = hl.RDom([(-reach, 2 * reach + 1)]), hl.RDom([(-reach, 2 * reach + 1)])
+    farthest_down = reduction("farthest_down", [x, y], hl.f32(0.0), near[x, y + down], hl.max)
+    farthest = reduction("farthest", [x, y], hl.f32(0.0), farthest_down[x + across, y], hl.max)
+    alpha = func("alpha", [x, y, c], hl.select(c < 3, hl.f32(left[x, y, hl.min(c, 2)]), 255.0))
+    p = hl.RDom([(0, samples)])
+    v, u = (hl.i32((N[x % 67, y % 61, p, i] - 0.5) * 2.0 * farthest[x, y]) for i in (0, 1))
+    sample_x, sample_y = hl.clamp(x + hl.clamp(u, -reach, reach), 0, width - 1), hl.clamp(y + hl.clamp(v, -reach, reach), 0, height - 1)
+    distance = hl.f32(u * u + v * v)
+    mine, its = squared(radius[x, y]), squared(near[sample_x, sample_y])
+    counts = (distance < its) & ((distance < mine) | (wide[sample_x, sample_y] < depth[x, y]))
+    G = reduction("G", [x, y, c], alpha[x, y, c], hl.select(counts, 1.0, 0.0) * alpha[sample_x, sample_y, c])
+    return func("O", [x, y, c], G[x, y, c] / G[x, y, 3]), None
+
+
 def convolution_last(I, F, B):
     r = hl.RDom([(0, I.sizes[-1]), (0, 3), (0, 3)])
     P = reduction("P", [k, x, y, n], hl.f32(0.0), F[k, r.z, r.y, r.x] * I[r.x, x + r.z, y + r.y, n])
@@ -403,6 +495,7 @@ PIPELINES = {
     "max_window_53": lambda I: max_window(I, 26), "max_disc": max_disc, "iir_blur": iir_blur, "equalise": equalise,
     "equalise_sum": equalise, "bilateral_grid": bilateral_grid, "nonlocal_means": nonlocal_means,
     "interpolate": interpolate, "camera_pipe": camera_pipe, "local_laplacian": local_laplacian,
+    "linear_blur": linear_blur, "daubechies": daubechies, "resize": resize, "lens_blur": lens_blur,
     "convolution_last": convolution_last, "convolution_first": convolution_first, "matrix_product": matrix_product,
     "separable_convolution": separable_convolution,
 }

@@ -45,7 +45,10 @@ class Server:
             self.errors.seek(0)
             tail = self.errors.read().strip().splitlines()[-1:]
             raise BenchError(f"{self.engine}: the process ended with status {code}" + "".join(f": {x}" for x in tail))
-        answer = json.loads(line)
+        try:
+            answer = json.loads(line)
+        except json.JSONDecodeError:
+            raise BenchError(f"{self.engine}: the process said {line.strip()!r}") from None
         if "error" in answer:
             raise BenchError(f"{self.engine}: {answer['error']}")
         return answer

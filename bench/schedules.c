@@ -1,10 +1,18 @@
-/* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--only KIND] [--shape KIND,N,N...] [--verbose]
+/* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only NAME]
+ *                        [--shape KIND,N,N...] [--table FILE] [--verbose] [FILE.te...]
  *
- * How good are the schedules that the static cost function chooses? Random declarations of shapes that nobody chose are
- * each compiled with the static choice and with random candidates out of the same sketches; all run on this machine, on
- * one thread. Printed are the static choice's time over that of the best candidate (1 where the static choice is the
- * best), and the geometric mean. Times are the CPU time of the calling thread, the least of several, so that other work
- * on the machine disturbs little. */
+ * How good are the schedules that the static cost function chooses? Random declarations of shapes that nobody chose, or
+ * the kernels of files, are each compiled with the static choice and with candidates out of the same sketches, all that
+ * there are or random ones; all run on this machine, on one thread. Printed are the static choice's time over that of
+ * the best candidate (1 where the static choice is the best), and the geometric mean. Of each class, a kind of
+ * declaration or a file, pairs of candidates are counted whose times are further apart than a factor of 1.3, and the
+ * share of them that the cost function orders right is printed. Times are the CPU time of the calling thread, the least
+ * of several, so that other work on the machine disturbs little.
+ *
+ * --seconds bounds the time for each declaration's candidates. --table writes what was measured as JSON, a line for
+ * each candidate: class, declaration, rule, decisions, predicted cycles, seconds. The first of a declaration is the
+ * static choice.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,9 +20,11 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "codegen/backend.h"
 #include "ir/passes.h"
 #include "schedule/rules/choose.h"
+#include "te/text.h"
 #include "tenon/kernel_abi.h"
 
 /* ---- random declarations ----------------------------------------------------------------------------------------- */
@@ -223,7 +233,32 @@ static void declare_rows(builder *b, const shape *s) {
   }
 }
 
-static tn__te *declare(tn__arena *arena, const shape *s, const tn__target *target) {
+/* What is measured: a random shape, or a kernel of a file. */
+typedef struct subject {
+  shape shape;
+  const char *path; /* NULL: the shape */
+  int kernel;
+  char class[64], name[128];
+} subject;
+
+static tn__te_source *read_file(tn__arena *arena, const char *path) {
+  tn__file_map map;
+  tn__te_source *source;
+  tn__check(arena->escape, tn__file_map_open(path, &map));
+  const char *text = tn__arena_strndup(arena, (const char *)map.data, map.size);
+  tn__file_map_close(&map);
+  tn__check(arena->escape, tn__te_parse(arena, path, text, strlen(text), &source));
+  return source;
+}
+
+static tn__te *declare(tn__arena *arena, const subject *what, const tn__target *target) {
+  const shape *s = &what->shape;
+  if (what->path != NULL) {
+    tn__te *te;
+    tn__check(arena->escape,
+              tn__te_declare(read_file(arena, what->path), what->kernel, NULL, 0, tn__ir_create(arena), &te));
+    return te;
+  }
   builder b = {.ir = tn__ir_create(arena)};
   b.te = tn__te_create(b.ir, "bench");
   if (s->kind == PRODUCT || s->kind == PACKED || s->kind == BATCHED)
@@ -322,16 +357,17 @@ static void drop(kernel *k) {
 /* ---- one declaration --------------------------------------------------------------------------------------------- */
 
 typedef struct job {
-  shape shape;
+  const subject *what;
   const tn__target *target;
   tn__arena *arena;
   const int64_t *values; /* NULL: the static choice */
   const char *rule;      /* whose sketch the values are for */
-  uint64_t *random;      /* draws values when not NULL */
+  int64_t point;         /* of the sketch; -1: a random one */
+  uint64_t *random;
   int64_t drawn[TN__MAX_DECISIONS];
   tn__plan plan;
   double predicted;
-  char text[256];
+  char text[1024];
   kernel *kernel;
   void **buffers;
   int buffer_count;
@@ -351,13 +387,17 @@ static void describe(job *j, const tn__sketch *k, const int64_t *values) {
 static void prepare(tn__escape *escape, void *arg) {
   job *j = arg;
   j->arena->escape = escape;
-  tn__te *te = declare(j->arena, &j->shape, j->target);
+  tn__te *te = declare(j->arena, j->what, j->target);
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *schedule;
   if (j->rule == NULL) {
     tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, &options);
     j->plan = *tn__plan_kernel(&unit, &tn__chooser_static);
     schedule = j->plan.schedule;
+    j->points = 0;
+    j->rule_name = j->plan.rule;
+  }
+  if (j->rule == NULL && j->plan.sketch != NULL) {
     double start = now();
     tn__sketch_choose(j->plan.sketch, j->drawn, NULL);
     j->choosing = now() - start;
@@ -365,17 +405,16 @@ static void prepare(tn__escape *escape, void *arg) {
     j->points = tn__sketch_points(j->plan.sketch);
     j->predicted = j->plan.cost.cycles;
     describe(j, j->plan.sketch, j->plan.values);
-  } else {
+  } else if (j->rule != NULL) {
     const tn__sketch *k = tn__rule_create_sketch(te, j->target, &options);
     while (strcmp(tn__sketch_name(k), j->rule) != 0) k = tn__sketch_next(k);
-    if (j->random != NULL) {
-      int64_t points = tn__sketch_points(k);
-      for (int tries = 0; tries < 100000; tries++) {
-        tn__sketch_at(k, (int64_t)(next_random(j->random) % (uint64_t)points), j->drawn);
-        j->predicted = tn__sketch_cost(k, j->drawn, NULL);
-        if (isfinite(j->predicted)) break;
-      }
+    for (int tries = 0; tries < (j->point < 0 ? 100000 : 1); tries++) {
+      int64_t point = j->point < 0 ? (int64_t)(next_random(j->random) % (uint64_t)j->points) : j->point;
+      tn__sketch_at(k, point, j->drawn);
+      j->predicted = tn__sketch_cost(k, j->drawn, NULL);
+      if (isfinite(j->predicted)) break;
     }
+    if (!isfinite(j->predicted)) tn__throwf(escape, TN_INVALID_ARGUMENT, "the sketch has no such point");
     describe(j, k, j->drawn);
     schedule = tn__sketch_apply(k, j->drawn);
   }
@@ -405,57 +444,197 @@ static bool build(job *j) {
   return false;
 }
 
-typedef struct result {
-  double ratio, choosing;
-} result;
+/* ---- how well times are predicted -------------------------------------------------------------------------------- */
 
-static result try_declaration(const shape *s, const tn__target *target, int candidates, uint64_t seed, bool verbose) {
-  kernel chosen, best, other;
-  void *buffers[17] = {NULL};
-  job j = {.shape = *s, .target = target, .kernel = &chosen, .buffers = buffers};
-  char name[128], text[256], best_text[256] = "the same";
-  print_shape(s, name, sizeof(name));
-  build(&j);
-  double seconds = measure(&chosen, buffers, j.buffer_count, 0.02, INFINITY), least = seconds,
-         best_predicted = j.predicted;
-  snprintf(text, sizeof(text), "%s", j.text);
-  double predicted = j.predicted, choosing = j.choosing;
-  int64_t weighed = j.plan.weighed;
-  bool found = false;
-  j.rule = j.rule_name;
-  j.random = &seed;
-  j.kernel = &other;
-  for (int i = 0; i < candidates && j.points > 1; i++) {
-    if (!build(&j)) continue;
-    double t = measure(&other, buffers, j.buffer_count, 0.005, least);
-    if (verbose)
-      printf("    %9.1f us, predicted %9.1f: %s\n", t * 1e6, j.predicted / predicted * seconds * 1e6, j.text);
-    if (t >= least) {
+typedef struct sample {
+  double predicted, seconds;
+} sample;
+
+/* Pairs of candidates of the same declarations. */
+typedef struct tally {
+  char class[64];
+  int64_t apart, ordered; /* times a factor of 1.3 apart; those among them that are predicted in that order */
+  int declarations;
+  double logs; /* of the static choice's time over the best one's */
+} tally;
+
+typedef struct bench {
+  const tn__target *target;
+  int candidates;
+  double seconds; /* of each declaration's candidates, at the most */
+  bool verbose;
+  FILE *table; /* NULL: none */
+  tally tallies[64];
+  int tally_count;
+  double worst, slowest;
+  sample *samples; /* of the current declaration */
+  int sample_count;
+} bench;
+
+static tally *tally_of(bench *b, const char *class) {
+  for (int i = 0; i < b->tally_count; i++)
+    if (strcmp(b->tallies[i].class, class) == 0) return &b->tallies[i];
+  if (b->tally_count == (int)(sizeof(b->tallies) / sizeof(b->tallies[0]))) {
+    fprintf(stderr, "bench_schedules: too many files\n");
+    exit(2);
+  }
+  tally *t = &b->tallies[b->tally_count++];
+  snprintf(t->class, sizeof(t->class), "%s", class);
+  return t;
+}
+
+static void count_pairs(const bench *b, tally *out) {
+  for (int i = 0; i < b->sample_count; i++) {
+    for (int k = 0; k < i; k++) {
+      const sample *slow = &b->samples[i], *fast = &b->samples[k];
+      if (slow->seconds < fast->seconds) slow = &b->samples[k], fast = &b->samples[i];
+      if (slow->seconds <= 1.3 * fast->seconds) continue;
+      out->apart++;
+      out->ordered += slow->predicted > fast->predicted;
+    }
+  }
+}
+
+/* "rows 4, vectors 2" as members of an object. */
+static void write_decisions(FILE *out, const char *text) {
+  for (const char *p = text; *p != 0;) {
+    int length = (int)strcspn(p, ","), name = length;
+    while (name > 0 && p[name] != ' ') name--;
+    fprintf(out, "%s\"%.*s\": %.*s", p == text ? "" : ", ", name, p, length - name - 1, p + name + 1);
+    p += length;
+    p += strspn(p, ", ");
+  }
+}
+
+static void add_sample(bench *b, const job *j, double seconds) {
+  b->samples[b->sample_count++] = (sample){j->predicted, seconds};
+  if (b->table == NULL) return;
+  /* No name of ours needs to be escaped. */
+  fprintf(b->table, "{\"class\": \"%s\", \"declaration\": \"%s\", \"rule\": \"%s\", \"decisions\": {", j->what->class,
+          j->what->name, j->rule_name);
+  write_decisions(b->table, j->text);
+  fprintf(b->table, "}, \"predicted\": %.6g, \"seconds\": %.4g}\n", j->predicted, seconds);
+}
+
+/* ---- one declaration's candidates -------------------------------------------------------------------------------- */
+
+typedef struct found {
+  kernel kernel;
+  bool any;
+  double seconds, predicted;
+  char text[1024];
+} found;
+
+/* Compiles and measures candidates out of the sketch that the static choice is of. */
+static void try_candidates(bench *b, job *j, uint64_t seed, found *out) {
+  kernel other;
+  double start = now();
+  bool all = j->points <= b->candidates;
+  j->rule = j->rule_name;
+  j->random = &seed;
+  j->kernel = &other;
+  for (int i = 0; i < (all ? j->points : b->candidates) && j->points > 1 && now() - start < b->seconds; i++) {
+    j->point = all ? i : -1;
+    if (!build(j)) continue;
+    double t = measure(&other, j->buffers, j->buffer_count, 0.005, out->seconds);
+    add_sample(b, j, t);
+    if (b->verbose) printf("    %9.1f us, predicted %9.0f cycles: %s\n", t * 1e6, j->predicted, j->text);
+    if (t >= out->seconds) {
       drop(&other);
       continue;
     }
-    if (found) drop(&best);
-    best = other;
-    found = true;
-    least = t;
-    best_predicted = j.predicted;
-    snprintf(best_text, sizeof(best_text), "%s", j.text);
+    if (out->any) drop(&out->kernel);
+    out->kernel = other;
+    out->any = true;
+    out->seconds = t;
+    out->predicted = j->predicted;
+    snprintf(out->text, sizeof(out->text), "%s", j->text);
   }
-  for (int i = 0; found && i < 6; i++) { /* once more, taking turns: of 200 the least is partly luck */
-    double again = measure(&best, buffers, j.buffer_count, 0.004, INFINITY);
-    least = i == 0 || again < least ? again : least;
+}
+
+static void try_declaration(bench *b, const subject *what, uint64_t seed) {
+  kernel chosen;
+  void *buffers[17] = {NULL};
+  char text[1024];
+  job j = {.what = what, .target = b->target, .kernel = &chosen, .buffers = buffers};
+  b->sample_count = 0;
+  build(&j);
+  double seconds = measure(&chosen, buffers, j.buffer_count, 0.02, INFINITY);
+  add_sample(b, &j, seconds);
+  snprintf(text, sizeof(text), "%s", j.text);
+  double predicted = j.predicted;
+  found best = {.seconds = seconds};
+  try_candidates(b, &j, seed, &best);
+  for (int i = 0; best.any && i < 6; i++) { /* once more, taking turns: of 200 the least is partly luck */
+    double again = measure(&best.kernel, buffers, j.buffer_count, 0.004, INFINITY);
+    best.seconds = i == 0 || again < best.seconds ? again : best.seconds;
     again = measure(&chosen, buffers, j.buffer_count, 0.004, INFINITY);
     seconds = i == 0 || again < seconds ? again : seconds;
   }
-  double ratio = found && least < seconds ? seconds / least : 1;
-  printf("%5.2f  %9.1f us  %5.2f ms for %5lld  %s\n       %s: %s\n", ratio, seconds * 1e6, choosing * 1e3,
-         (long long)weighed, name, j.rule_name, text);
-  if (ratio > 1) printf("  best %s (predicted %.2f of it)\n", best_text, best_predicted / predicted);
+  double ratio = best.any && best.seconds < seconds ? seconds / best.seconds : 1;
+  printf("%5.2f  %9.1f us  %5.2f ms for %5lld  %s\n       %s: %s\n", ratio, seconds * 1e6, j.choosing * 1e3,
+         (long long)j.plan.weighed, what->name, j.rule_name, text);
+  if (ratio > 1) printf("  best %s (predicted %.2f of it)\n", best.text, best.predicted / predicted);
   fflush(stdout);
+  tally *t = tally_of(b, what->class);
+  count_pairs(b, t);
+  t->declarations++;
+  t->logs += log(ratio);
+  b->worst = fmax(b->worst, ratio);
+  b->slowest = fmax(b->slowest, j.choosing);
   drop(&chosen);
-  if (found) drop(&best);
+  if (best.any) drop(&best.kernel);
   for (int i = 0; i < j.buffer_count; i++) free(buffers[i]);
-  return (result){ratio, choosing};
+}
+
+static void print_tallies(const bench *b) {
+  double logs = 0;
+  int declarations = 0;
+  for (int i = 0; i < b->tally_count; i++) {
+    const tally *t = &b->tallies[i];
+    printf("%s: %d declarations, geometric mean %.3f", t->class, t->declarations, exp(t->logs / t->declarations));
+    if (t->apart > 0)
+      printf("; %.1f %% of %lld pairs in order", 100.0 * (double)t->ordered / (double)t->apart, (long long)t->apart);
+    printf("\n");
+    logs += t->logs;
+    declarations += t->declarations;
+  }
+  if (declarations > 0)
+    printf("%d declarations: geometric mean %.3f, worst %.2f; choosing took %.2f ms at the most\n", declarations,
+           exp(logs / declarations), b->worst, b->slowest * 1e3);
+}
+
+/* ---- what is measured -------------------------------------------------------------------------------------------- */
+
+typedef struct file_kernels {
+  bench *bench;
+  const char *path, *only;
+  uint64_t *random;
+} file_kernels;
+
+/* The kernels of a file that have no dimension open. */
+static void try_file(tn__arena *arena, void *user) {
+  const file_kernels *f = user;
+  tn__te_source *source = read_file(arena, f->path);
+  const char *stem = strrchr(f->path, '/');
+  stem = stem != NULL ? stem + 1 : f->path;
+  for (int i = 0; i < tn__te_kernel_count(source); i++) {
+    if (tn__te_kernel_dim_count(source, i) > 0) continue;
+    tn__te *te;
+    tn__check(arena->escape, tn__te_declare(source, i, NULL, 0, tn__ir_create(arena), &te));
+    subject what = {.path = f->path, .kernel = i};
+    snprintf(what.class, sizeof(what.class), "%.*s", (int)strcspn(stem, "."), stem);
+    snprintf(what.name, sizeof(what.name), "%s", tn__te_name(te));
+    uint64_t draws = next_random(f->random);
+    if (f->only == NULL || strcmp(what.name, f->only) == 0) try_declaration(f->bench, &what, draws);
+  }
+}
+
+static void try_shape(bench *b, const shape *s, uint64_t seed) {
+  subject what = {.shape = *s};
+  snprintf(what.class, sizeof(what.class), "%s", kind_names[s->kind]);
+  print_shape(s, what.name, sizeof(what.name));
+  try_declaration(b, &what, seed);
 }
 
 static long number(char **argv, int *i, int argc) {
@@ -481,59 +660,90 @@ static bool read_shape(const char *text, shape *out) {
   return text[length] == 0;
 }
 
-int main(int argc, char **argv) {
-  long seed = 1, count = 30, candidates = 200;
-  const char *only = NULL;
-  bool verbose = false;
-  shape given = {.kind = KINDS};
+typedef struct arguments {
+  long seed, count, candidates, seconds;
+  const char *only, *table;
+  bool verbose;
+  shape given;
+  int files; /* the first argument that names one */
+} arguments;
+
+static arguments read_arguments(int argc, char **argv) {
+  arguments a = {.seed = 1, .count = 30, .candidates = 200, .seconds = 60, .given = {.kind = KINDS}, .files = argc};
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--seed") == 0) {
-      seed = number(argv, &i, argc);
+      a.seed = number(argv, &i, argc);
     } else if (strcmp(argv[i], "--count") == 0) {
-      count = number(argv, &i, argc);
+      a.count = number(argv, &i, argc);
     } else if (strcmp(argv[i], "--candidates") == 0) {
-      candidates = number(argv, &i, argc);
+      a.candidates = number(argv, &i, argc);
+    } else if (strcmp(argv[i], "--seconds") == 0) {
+      a.seconds = number(argv, &i, argc);
     } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
-      only = argv[++i];
+      a.only = argv[++i];
+    } else if (strcmp(argv[i], "--table") == 0 && i + 1 < argc) {
+      a.table = argv[++i];
     } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
-      if (!read_shape(argv[++i], &given)) {
+      if (!read_shape(argv[++i], &a.given)) {
         fprintf(stderr, "bench_schedules: %s is no shape: KIND,N,N... with a KIND such as packed or convolution\n",
                 argv[i]);
-        return 2;
+        exit(2);
       }
-      count = 1;
+      a.count = 1;
     } else if (strcmp(argv[i], "--verbose") == 0) {
-      verbose = true;
+      a.verbose = true;
+    } else if (argv[i][0] != '-') {
+      a.files = i;
+      break;
     } else {
       fprintf(stderr,
-              "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--only KIND] [--shape KIND,N...] "
-              "[--verbose]\n");
-      return 2;
+              "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only NAME]\n"
+              "                       [--shape KIND,N...] [--table FILE] [--verbose] [FILE.te...]\n");
+      exit(2);
     }
   }
+  return a;
+}
+
+static void fail(tn_status *status) {
+  if (status == NULL) return;
+  fprintf(stderr, "bench_schedules: %s\n", tn_status_message(status));
+  exit(1);
+}
+
+int main(int argc, char **argv) {
+  arguments a = read_arguments(argc, argv);
   tn__target target;
-  tn_status *status = tn__target_parse(NULL, &target);
-  if (status != NULL) {
-    fprintf(stderr, "bench_schedules: %s\n", tn_status_message(status));
+  fail(tn__target_parse(NULL, &target));
+  bench b = {.target = &target,
+             .candidates = (int)a.candidates,
+             .seconds = (double)a.seconds,
+             .verbose = a.verbose,
+             .table = a.table != NULL ? fopen(a.table, "w") : NULL,
+             .samples = malloc(sizeof(sample) * (size_t)(a.candidates + 1)),
+             .worst = 1};
+  if (b.samples == NULL) return 3;
+  if (a.table != NULL && b.table == NULL) {
+    fprintf(stderr, "bench_schedules: %s cannot be written\n", a.table);
     return 1;
   }
-  uint64_t state = (uint64_t)seed;
-  double logs = 0, worst = 1, slowest = 0;
-  int done = 0;
+  uint64_t state = (uint64_t)a.seed;
   printf("ratio       static  choosing               declaration\n");
-  for (int i = 0; i < count; i++) {
-    shape s = random_shape(i, &state);
-    if (given.kind != KINDS) s = given;
-    uint64_t draws = next_random(&state);
-    if (only != NULL && strcmp(kind_names[s.kind], only) != 0) continue;
-    result r = try_declaration(&s, &target, (int)candidates, draws, verbose);
-    logs += log(r.ratio);
-    done++;
-    if (r.ratio > worst) worst = r.ratio;
-    if (r.choosing > slowest) slowest = r.choosing;
+  for (int i = a.files; i < argc; i++) {
+    file_kernels f = {.bench = &b, .path = argv[i], .only = a.only, .random = &state};
+    fail(tn__with_arena(NULL, try_file, &f));
   }
-  if (done > 0)
-    printf("%d declarations: geometric mean %.3f, worst %.2f; choosing took %.2f ms at the most\n", done,
-           exp(logs / done), worst, slowest * 1e3);
+  for (int i = 0; i < a.count && a.files == argc; i++) {
+    shape s = random_shape(i, &state);
+    if (a.given.kind != KINDS) s = a.given;
+    uint64_t draws = next_random(&state);
+    if (a.only == NULL || strcmp(kind_names[s.kind], a.only) == 0) try_shape(&b, &s, draws);
+  }
+  print_tallies(&b);
+  free(b.samples);
+  if (b.table != NULL && fclose(b.table) != 0) {
+    fprintf(stderr, "bench_schedules: %s cannot be written\n", a.table);
+    return 1;
+  }
   return 0;
 }

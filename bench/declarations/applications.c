@@ -52,7 +52,8 @@ void unsharp(const float *restrict I, float *restrict O) {
 void harris(const float *restrict I, float *restrict O) {
   enum { C = W + 4, D = W + 2 };
   float *G = new_image(H + 4, C), *X = new_image(H + 2, D), *Y = new_image(H + 2, D);
-  FOR (i, (H + 4) * C) G[i] = gray(I + i, (H + 4) * C);
+  FOR (y, H + 4)
+    FOR (x, C) G[y * C + x] = gray(I + (y + 16) * (W + 68) + x + 32, (H + 36) * (W + 68));
   FOR (y, H + 2)
     FOR (x, D) {
       const float *a = G + y * C + x, *b = a + C, *c = b + C;

@@ -341,6 +341,8 @@ class MeasureTest(unittest.TestCase):
             measure.largest_difference([np.ones(3, np.float32)], [np.ones(4, np.float32)])
 
     def test_servers_that_end_say_how(self):
+        with self.assertRaisesRegex(measure.BenchError, "^x: the process said 'no JSON'$"):
+            measure.Server("x", [sys.executable, "-c", "print('no JSON')"])
         with self.assertRaisesRegex(measure.BenchError, "^x: the process ended with status 3: oh$"):
             measure.Server("x", [sys.executable, "-c", "import sys; print('oh', file=sys.stderr); sys.exit(3)"])
 
