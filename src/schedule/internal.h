@@ -249,6 +249,10 @@ bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t 
 /* How many positions along dimension `*dim` the buffer keeps; 0: all. */
 int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim);
 
+/* ---- hoist.c ----------------------------------------------------------------------------------------------------- */
+/* The part of what the block computes that tn__sched_hoist takes by this number; NULL when there are fewer. */
+const tn__expr *tn__sched_hoistable(const tn__snode *block, int index);
+
 /* ---- tensorize.c ------------------------------------------------------------------------------------------------- */
 /* The instruction in the place of a nest of loops around one block; NULL when they do something else, and *why says
  * what. */

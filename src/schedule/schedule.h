@@ -83,6 +83,10 @@ void tn__sched_cache_read(tn__schedule *s, const char *block, int read_index,
  * the new block's name. */
 const char *tn__sched_cache_read_in_order(tn__schedule *s, const char *block, int read_index, tn__scope scope,
                                           const int *order, int rank);
+/* A part of what the block computes, number `index` from the outside in, becomes a tensor over the axes that it depends
+ * on, number `last` of them innermost, which a new block makes in front of the block's nest. Not what a condition
+ * guards. Returns the new block's name, "<block>.part". */
+const char *tn__sched_hoist(tn__schedule *s, const char *block, int index, int last);
 /* Splits the reduction over `loop` of a reorderable combiner: block "<block>.rf" reduces per value of loop, `block`
  * combines. */
 void tn__sched_rfactor(tn__schedule *s, const char *loop);

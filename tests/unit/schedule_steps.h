@@ -440,6 +440,18 @@ static inline bool is_used_in_block(proposal *p, const tn__snode *block) {
   return at->parent != NULL;
 }
 
+static inline bool has_part(proposal *p, tn__snode *block) {
+  return block->block.predicate == tn__ir_bool(p->s->ir, true) && tn__sched_hoistable(block, 0) != NULL;
+}
+
+static inline bool propose_hoist(proposal *p) {
+  const tn__snode *block = choose(p, true, has_part);
+  if (block == NULL) return false;
+  int count = 0;
+  while (count < 4 && tn__sched_hoistable(block, count) != NULL) count++;
+  return say(p, "hoist \"%s\" %d %d", block->name, roll(p->d, count + 1), roll(p->d, 2));
+}
+
 static inline bool propose_set_scope(proposal *p) {
   const tn__snode *block = choose(p, true, writes_intermediate);
   if (block == NULL) return false;
@@ -603,6 +615,7 @@ static const primitive primitives[] = {
     {"cache_write", propose_cache_write},
     {"cache_read", propose_cache_read},
     {"cache_read_in_order", propose_cache_read_in_order},
+    {"hoist", propose_hoist},
     {"set_scope", propose_set_scope},
     {"rfactor", propose_rfactor},
     {"rfactor_at", propose_rfactor_at},

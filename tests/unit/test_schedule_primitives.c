@@ -47,6 +47,16 @@ static void roots(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* A weighted operand with its rows innermost, the block of which then moves as any other does. */
+static void hoists(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, three_factors);
+  assert_string_equal(tn__sched_hoist(s, "C", 1, 0), "C.part");
+  assert_non_null(strstr(schedule_text(s, true), "C.part[k0, i0] = A[i0, k0]*w[k0]"));
+  assert_non_null(strstr(schedule_text(s, false), "hoist \"C\" 1 0\n"));
+  tn__sched_compute_at(s, "C.part", "C.i0");
+  check_all(s);
+}
+
 static void bound(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
   tn__sched_tile(s, (const char *[]){"C.i0", "C.i1"}, (int64_t[]){2, 4}, 2);
@@ -355,6 +365,7 @@ static void tensorized_int8(tn__ir *ir, const void *arg) {
 static void legal(void **state) {
   check_ok(in_context(tiles, NULL));
   check_ok(in_context(roots, NULL));
+  check_ok(in_context(hoists, NULL));
   check_ok(in_context(bound, NULL));
   check_ok(in_context(shared, NULL));
   check_ok(in_context(shared_halo, NULL));
@@ -770,6 +781,16 @@ static void stream_short(tn__schedule *s) {
 }
 static void stream_sums(tn__schedule *s) { tn__sched_stream(s, "M", 0); }
 static void stream_second(tn__schedule *s) { tn__sched_stream(s, "D", 1); }
+static void hoist_nothing(tn__schedule *s) { tn__sched_hoist(s, "C", 1, 0); }
+static void hoist_axis(tn__schedule *s) { tn__sched_hoist(s, "C", 1, 2); }
+static void hoist_guarded(tn__schedule *s) {
+  tn__sched_split(s, "C.i0", (const int64_t[]){0, 4}, 2);
+  tn__sched_hoist(s, "C", 1, 1);
+}
+static void hoist_from_nest(tn__schedule *s) {
+  tn__sched_compute_at(s, "P", "Q.i0");
+  tn__sched_hoist(s, "Q", 0, 0);
+}
 static void tensorized_reorder(tn__schedule *s) {
   tensorized(s);
   tn__sched_reorder(s, (const char *[]){"C.i1.1", "C.k0"}, 2);
@@ -843,6 +864,10 @@ static const refusal refusals[] = {
     {pool, stream_sums,
      "stream of \"M\": it writes M, which is read or written elsewhere, too, so that it is needed near"},
     {product, stream_second, "stream of \"D\": there is no tensor 1, it writes 1"},
+    {product, hoist_nothing, "hoist of \"C\": it has no part 1 to compute before"},
+    {three_factors, hoist_axis, "hoist of \"C\": the part has 2 axes, and no axis 2"},
+    {three_factors, hoist_guarded, "hoist of \"C\": it is not executed at all positions of its axes"},
+    {stencil, hoist_from_nest, "hoist of \"Q\": \"P\" writes P in the same nest"},
     {product, align_output, "storage_align of \"D\": D is an output"},
     {product, align_last, "storage_align of \"C\": dimension 1 of C, of rank 2, has none behind it"},
     {product, align_odd, "storage_align of \"C\": the factor is 1 to 4096 and the offset less than it"},

@@ -16,7 +16,7 @@ typedef struct tn__contraction {
   const tn__expr *left, *right; /* loads; right is contiguous along the columns */
   /* The term is more than a product of two loads: what the sum's block stores, and all loads in that. `left` and
    * `right` are those of them that are the only ones on their side, of what moves with columns and what does not. */
-  bool general;
+  bool general, was_general; /* now; as it was declared, before parts of it became operands */
   const tn__expr *value, *loads[TN__TERM_LOADS];
   int load_count;
   bool depthwise;        /* the column moves both operands, and both are contiguous along it */
@@ -125,6 +125,9 @@ const tn__te_stage *tn__contraction_find(const tn__te *te);
 void tn__contraction_read_term(tn__contraction *c, const tn__expr *value);
 /* Does something on the left (0) or right (1) side of the term move with the axis? */
 bool tn__contraction_moves(const tn__contraction *c, int side, int axis);
+/* Parts of the term that take work and do not differ from column to column, or from row to row, become tensors, where
+ * many of these meet them. Were there any? */
+bool tn__contraction_hoist(tn__contraction *c);
 void tn__contraction_count(const tn__contraction *c, tn__contraction_term *out);
 /* Everything that comes before the tiles: producers, a transposed operand, the roles. `seen` is the sum as it reads
  * now. */

@@ -418,21 +418,24 @@ bool tn__contraction_is_epilogue(const tn__snode *block, const tn__buffer *sum) 
   return true;
 }
 
-/* The sum as its block reads now: through renaming stages operands may be others than declared. */
+/* The sum as its block reads now: through renaming stages operands may be others than declared, and parts of a term may
+ * have become operands of a product. */
 static void see_sum(tn__contraction *c, tn__te_stage *seen) {
   const tn__block *block = &tn__sched_find(c->s, c->sum->name, true)->block;
   const tn__expr *value = block->body->as.store.value;
+  const tn__expr *own = tn__ir_load(c->ir, c->sum->tensors[0], c->sum->axes.index);
   if (c->general) {
     tn__contraction_read_term(c, value);
-    return;
+    bool adds = is_sum(c->sum) && value->kind == TN__EXPR_ADD && (value->args[0] == own || value->args[1] == own);
+    c->general = !adds || !is_product(value->args[0] == own ? value->args[1] : value->args[0]);
+    if (c->general) return;
   }
-  const tn__expr *own = tn__ir_load(c->ir, c->sum->tensors[0], c->sum->axes.index);
   seen->values[0] = value->args[0] == own ? value->args[1] : value->args[0];
 }
 
 void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
   c->sum = tn__contraction_find(c->te);
-  c->general = !tn__contraction_sums_products(c->sum);
+  c->general = c->was_general = !tn__contraction_sums_products(c->sum);
   if (c->general) tn__contraction_read_term(c, c->sum->values[0]);
   place_maps(c);
   *seen = *c->sum;
@@ -446,6 +449,10 @@ void tn__contraction_prepare(tn__contraction *c, tn__te_stage *seen) {
       transpose_operand(c, found);
     see_sum(c, seen);
     if (!find_roles(c, false) && !find_roles(c, true)) tn__sched_refuse(c->s, "contraction: no axis carries vectors");
+  }
+  if (c->general && tn__contraction_hoist(c)) {
+    see_sum(c, seen);
+    if (!find_roles(c, false)) tn__sched_refuse(c->s, "contraction: parts of the term were computed for nothing");
   }
   if (!turn_left(c)) return;
   see_sum(c, seen);
@@ -470,7 +477,7 @@ static bool is_short(const tn__contraction *c, const tn__contraction_space *p) {
 
 bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage *sum, tn__contraction_space *p) {
   const tn__te_stage *map = tn__contraction_map(c, 0);
-  if (c->general || map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
+  if (c->was_general || map == NULL || c->row < 0 || !is_padding(map->values[0])) return false;
   /* What it reads may have been inlined into it. */
   const tn__stmt *body = tn__sched_find(c->s, map->name, true)->block.body;
   if (body->kind != TN__STMT_STORE || !is_padding(body->as.store.value)) return false;
@@ -529,7 +536,7 @@ void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *
     *o = (tn__contraction_operand){.dim = -1, .element = p->element};
     if (load == NULL || (other != NULL && other->value.buffer == load->value.buffer)) continue;
     const tn__te_stage *map = tn__contraction_map(c, side);
-    if (c->general && map != NULL) continue;
+    if (c->was_general && map != NULL) continue;
     o->exists = true;
     o->rank = load->arg_count;
     o->element = (int)tn_dtype_size(load->value.buffer->dtype);

@@ -76,6 +76,54 @@ bool tn__contraction_moves(const tn__contraction *c, int side, int axis) {
   return false;
 }
 
+/* ---- parts that are computed before ------------------------------------------------------------------------------ */
+
+/* Does an index depend on two axes, as in a window, so that a tensor over the axes would repeat what is read? */
+static void see_window(const tn__expr *e, void *user) {
+  reading *r = user;
+  for (int d = 0; e->kind == TN__EXPR_LOAD && d < e->arg_count; d++)
+    r->count += e->args[d]->kind != TN__EXPR_VAR && e->args[d]->kind != TN__EXPR_INT;
+}
+
+/* Is the part worth a tensor: has it something to compute, for a row that many columns meet, or the other way round? */
+static bool is_worth_a_tensor(const tn__contraction *c, const tn__expr *part) {
+  enum { MANY = 32 };
+  reading windows = {0};
+  if (tn__rule_cost(c->ir, part) == 0) return false;
+  bool row = tn__expr_uses_var(part, c->sum->axes.var[c->row]);
+  bool column = tn__expr_uses_var(part, c->sum->axes.var[c->column]);
+  int64_t meeting = row ? c->columns : c->rows;
+  tn__te_visit(c->ir, part, see_window, &windows);
+  return row != column && windows.count == 0 && (meeting < 0 || meeting >= MANY);
+}
+
+/* Which of the axes that the part depends on is to be innermost: the columns, or the last one. */
+static int last_of(const tn__contraction *c, const tn__expr *part) {
+  const tn__te_axes *axes = &c->sum->axes, *reduce = &c->sum->reduce_axes;
+  int count = 0, columns = -1;
+  for (int a = 0; a < axes->count + reduce->count; a++) {
+    const tn__var *var = a < axes->count ? axes->var[a] : reduce->var[a - axes->count];
+    if (!tn__expr_uses_var(part, var)) continue;
+    if (a == c->column) columns = count;
+    count++;
+  }
+  return columns >= 0 ? columns : count - 1;
+}
+
+bool tn__contraction_hoist(tn__contraction *c) {
+  enum { MOST_PARTS = 8 };
+  int parts = 0;
+  for (int index = 0; parts < MOST_PARTS; index++) {
+    const tn__expr *part = tn__sched_hoistable(tn__sched_find(c->s, c->sum->name, true), index);
+    if (part == NULL) break;
+    if (!is_worth_a_tensor(c, part)) continue;
+    tn__rule_nest(c->s, tn__sched_hoist(c->s, c->sum->name, index, last_of(c, part)), c->options);
+    parts++;
+    index = -1;
+  }
+  return parts > 0;
+}
+
 /* ---- what it takes ----------------------------------------------------------------------------------------------- */
 
 typedef struct counting {
