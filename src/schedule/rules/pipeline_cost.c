@@ -25,7 +25,7 @@ static tn__interval times(tn__interval a, int64_t factor) {
 
 /* The values of an index; false when it depends on something else than axes and numbers. */
 static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
-  tn__interval a, b;
+  tn__interval a = {0, 0}, b = {0, 0};
   if (tn__ir_is_int(e)) {
     *out = (tn__interval){e->value.i, e->value.i};
     return true;
@@ -68,7 +68,7 @@ static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
 
 /* The part of a tensor's dimension that the stage reads. */
 static tn__interval read_range(const ranges *r, const tn__pipe_read *read, int dim) {
-  tn__interval first, last;
+  tn__interval first = {0, 0}, last = {0, 0};
   int64_t size = 1;
   tn__ir_as_int(read->buffer->shape[dim], &size);
   if (!range_of(r, read->min[dim], &first) || !range_of(r, read->last[dim], &last)) return (tn__interval){0, size - 1};
@@ -98,7 +98,7 @@ static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t
   }
   for (int i = g->count - 1; i >= 0; i--) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    ranges r;
+    ranges r = {0};
     if (!b->needed[i]) continue;
     ranges_of(stage, b->of[i], &r);
     for (int k = 0; k < stage->read_count; k++) {
@@ -118,7 +118,7 @@ static int64_t size_of(tn__interval i) { return i.max - i.min + 1; }
 
 /* Boxes have one size, wherever the tile is: where they differ, the schedule takes the whole dimension, as here. */
 void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]) {
-  boxes here, there;
+  boxes here = {0}, there = {0};
   find_boxes(p, g, tile, 3, &here);
   find_boxes(p, g, tile, 4, &there);
   for (int i = 0; i < g->count; i++) {
@@ -181,7 +181,7 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
   *outside = 0;
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    ranges r;
+    ranges r = {0};
     tn__interval box[TN__MAX_RANK];
     double bytes = (double)tn_dtype_size(stage->buffer->dtype);
     for (int d = 0; d < stage->buffer->rank; d++) {
@@ -272,8 +272,8 @@ int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t
 
 void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
-  int64_t sizes[TN__PIPE_AXES][16], tile[TN__PIPE_AXES];
-  int counts[TN__PIPE_AXES], at[TN__PIPE_AXES] = {0};
+  int64_t sizes[TN__PIPE_AXES][16] = {{0}}, tile[TN__PIPE_AXES] = {0};
+  int counts[TN__PIPE_AXES] = {0}, at[TN__PIPE_AXES] = {0};
   g->cycles = INFINITY;
   for (int a = 0; a < last->axis_count; a++) {
     g->tile[a] = tile[a] = sizes[a][0] = last->extent[a];
