@@ -460,12 +460,8 @@ static void limit_shared(const tn__schedule *s, int64_t most) {
                      (long long)s->shared_bytes, (long long)most);
 }
 
-void tn__sched_limit_shared(const tn__schedule *s, int64_t most) {
-  tn__schedule_func(s);
-  if (most > 0) limit_shared(s, most);
-}
-
-const tn__func *tn__sched_finish(tn__schedule *s) {
+/* Also notes what the schedule shares. */
+static const tn__func *finish(tn__schedule *s) {
   builder b = {.s = s};
   place_all(&b);
   share_room(&b);
@@ -484,4 +480,14 @@ const tn__func *tn__sched_finish(tn__schedule *s) {
   for (int i = 0; i < tn__te_dim_count(te); i++) dims[i] = tn__te_dim_at(te, i);
   return tn__func_create(s->ir, tn__te_name(te), params, inputs, params + inputs, tn__te_output_count(te), dims,
                          tn__te_dim_count(te), body);
+}
+
+const tn__func *tn__schedule_func(const tn__schedule *s) {
+  if (s->func == NULL) tn__sched_mutable(s)->func = finish(tn__sched_mutable(s));
+  return s->func;
+}
+
+void tn__sched_limit_shared(const tn__schedule *s, int64_t most) {
+  tn__schedule_func(s);
+  if (most > 0) limit_shared(s, most);
 }

@@ -259,10 +259,6 @@ const tn__expr *tn__sched_hoistable(const tn__snode *block, int index);
 const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsic *intrinsic, const tn__stmt *nest,
                                       const char **why);
 
-/* ---- finish.c ---------------------------------------------------------------------------------------------------- */
-/* Also notes what the schedule shares. */
-const tn__func *tn__sched_finish(tn__schedule *s);
-
 /* ---- trace.c ----------------------------------------------------------------------------------------------------- */
 enum { TN__TRACE_VERSION = 1 };
 void tn__sched_record(tn__schedule *s, const char *step, const char *const *names, int name_count,

@@ -51,11 +51,6 @@ tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target) {
   return s;
 }
 
-const tn__func *tn__schedule_func(const tn__schedule *s) {
-  if (s->func == NULL) tn__sched_mutable(s)->func = tn__sched_finish(tn__sched_mutable(s));
-  return s->func;
-}
-
 const tn__te *tn__schedule_te(const tn__schedule *s) { return s->te; }
 
 int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity) {
