@@ -2,8 +2,29 @@
 #include "ir/context.h"
 #include "ir/passes.h"
 
-static bool is_invariant(const tn__expr *condition, const tn__var *var) {
-  return !tn__expr_has_load(condition) && !tn__expr_uses_var(condition, var);
+typedef struct changes {
+  const tn__expr *condition;
+  bool found;
+} changes;
+
+static bool see_write(const tn__stmt *s, void *user) {
+  changes *c = user;
+  const tn__buffer *written = s->kind == TN__STMT_STORE    ? s->as.store.buffer
+                              : s->kind == TN__STMT_TENSOR ? s->as.tensor.operands[0].buffer
+                                                           : NULL;
+  c->found = c->found || (written != NULL && tn__expr_uses_buffer(c->condition, written));
+  return !c->found;
+}
+
+/* A condition that loads leaves a loop that certainly evaluates it and writes nothing that it loads. */
+static bool is_invariant(tn__ir *ir, const tn__expr *condition, const tn__stmt *loop) {
+  const tn__var *var = loop->as.loop.var;
+  if (tn__expr_uses_var(condition, var)) return false;
+  if (!tn__expr_has_load(condition)) return true;
+  changes c = {.condition = condition};
+  if (tn__interval_of(ir, var->extent).min < 1) return false;
+  tn__stmt_walk(loop->as.loop.body, see_write, &c);
+  return !c.found;
 }
 
 /* Neighbours under the same condition become one. */
@@ -31,7 +52,7 @@ static const tn__stmt *hoist(tn__ir *ir, const tn__stmt *s, void *user) {
   const tn__var *var = s->as.loop.var;
   const tn__stmt *branch = s->as.loop.body;
   const tn__expr *condition = branch->as.branch.condition;
-  if (!is_invariant(condition, var)) return NULL;
+  if (!is_invariant(ir, condition, s)) return NULL;
   /* Both copies keep the variable: they are never inside of one another. */
   const tn__stmt *then_loop = hoist(ir, tn__ir_for_like(ir, s, var, branch->as.branch.then_body), user);
   if (then_loop == NULL) then_loop = tn__ir_for_like(ir, s, var, branch->as.branch.then_body);

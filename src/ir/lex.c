@@ -85,6 +85,7 @@ static const char *end_of_number(const tn__lexer *lex, const char *p) {
   while (is_digit(lex, p)) p++;
   if (p < lex->end && *p == '.' && is_digit(lex, p + 1))
     for (p++; is_digit(lex, p);) p++;
+  if (lex->end - p >= 2 && p[0] == '.' && p[1] == '.') return p; /* 0..n */
   if (p < lex->end && *p == 'e') {
     const char *exponent = p + 1;
     if (exponent < lex->end && (*exponent == '-' || *exponent == '+')) exponent++;
@@ -123,7 +124,7 @@ void tn__lexer_advance(tn__lexer *lex) {
     t->kind = TN__TOKEN_SIGN;
     size_t left = (size_t)(lex->end - p);
     const tn__operator_row *op = tn__ir_operator_at(p, left);
-    if (left >= 2 && p[0] == '-' && p[1] == '>')
+    if (left >= 2 && ((p[0] == '-' && p[1] == '>') || (p[0] == '.' && p[1] == '.')))
       p += 2;
     else if (op != NULL)
       p += strlen(op->text);

@@ -150,6 +150,7 @@ void tn__sched_set_scope(tn__schedule *s, const char *name, int index, tn__scope
   check_scope(s, "set_scope", name, scope);
   const tn__buffer *buffer =
       region_at(s, "set_scope", name, block->block.writes, block->block.write_count, index)->buffer;
+  tn__sched_check_not_bounding(s, "set_scope", buffer);
   if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "set_scope of \"%s\": %s is an output", name, buffer->name);
   tn__snodes users = {0};
   tn__sched_users(s, buffer, &users);

@@ -69,7 +69,18 @@ void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const
     node->block.axes = axes;
     node->block.predicate = tn__ir_substitute(s->ir, node->block.predicate, vars, values, count);
   }
-  for (int i = 0; i < node->children.count; i++) tn__sched_substitute(s, node->children.data[i], vars, values, count);
+  for (int i = 0; i < node->children.count; i++) {
+    tn__snode *child = node->children.data[i];
+    const tn__expr *extent = child->is_block ? NULL : tn__ir_substitute(s->ir, child->var->extent, vars, values, count);
+    tn__sched_substitute(s, child, vars, values, count);
+    if (extent != NULL && extent != child->var->extent) tn__sched_set_extent(s, child, extent);
+  }
+}
+
+void tn__sched_set_extent(tn__schedule *s, tn__snode *loop, const tn__expr *extent) {
+  const tn__var *before = loop->var;
+  loop->var = tn__var_create(s->ir, before->name, TN_I64, before->min, extent);
+  tn__sched_substitute(s, loop, &before, &loop->var->self, 1);
 }
 
 void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body) {

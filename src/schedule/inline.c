@@ -79,6 +79,7 @@ bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
   int axis_of_dim[TN__MAX_RANK];
   check_map(s, "inline", block, axis_of_dim);
   const tn__buffer *buffer = block->block.writes[0].buffer;
+  tn__sched_check_not_bounding(s, "inline", buffer);
   if (tn__sched_is_output(s, buffer))
     tn__sched_refuse(s, "inline of \"%s\": it writes the output %s", name, buffer->name);
   tn__snodes writers = {0}, readers = {0};
@@ -134,6 +135,7 @@ void tn__sched_reverse_inline(tn__schedule *s, const char *name) {
   }
   if (producer == NULL) tn__sched_refuse(s, "reverse_inline of \"%s\": it reads no intermediate tensor", name);
   check_map(s, "reverse_inline", producer, axis_of_dim);
+  tn__sched_check_not_bounding(s, "reverse_inline", source->buffer);
   tn__snodes readers = {0};
   tn__sched_readers(s, source->buffer, &readers);
   if (readers.count != 1 || tn__sched_is_output(s, source->buffer))

@@ -104,10 +104,11 @@ struct tn__schedule {
   tn__map names;            /* to the last tn__sched_named of each */
   tn__map readers, writers; /* tn__snodes by the tensors' names: see users.c */
   int64_t visited;          /* nodes that searches by name or tensor have looked at, for tests of how that grows */
-  bool scans;               /* does any block have a scan axis? */
-  bool size_known, large;   /* what tn__rule_is_large says of the declaration, once it was asked */
-  int64_t shared_bytes;     /* what tensors in shared memory need in the nest that needs most, once there is `func` */
-  const char *shared_by;    /* that nest */
+  TN__VEC(const tn__buffer *) bounding; /* tensors that extents of loops read */
+  bool scans;                           /* does any block have a scan axis? */
+  bool size_known, large;               /* what tn__rule_is_large says of the declaration, once it was asked */
+  int64_t shared_bytes;  /* what tensors in shared memory need in the nest that needs most, once there is `func` */
+  const char *shared_by; /* that nest */
 };
 
 /* ---- tree.c ------------------------------------------------------------------------------------------------------ */
@@ -149,6 +150,10 @@ const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicat
 bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block);
 const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, const tn__expr *e);
 
+/* Do extents of loops read the tensor? It stays what and where it is then: the second throws. */
+bool tn__sched_is_bounding(const tn__schedule *s, const tn__buffer *buffer);
+void tn__sched_check_not_bounding(const tn__schedule *s, const char *step, const tn__buffer *buffer);
+
 /* The intermediate tensor, input or output of this name; throws when there is none. */
 const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name);
 
@@ -164,6 +169,8 @@ void tn__sched_remove(tn__snode *leaf);
 /* Replaces loop variables in bindings, predicates and bounds below `node`. */
 void tn__sched_substitute(tn__schedule *s, tn__snode *node, const tn__var *const *vars, const tn__expr *const *values,
                           int count);
+/* Another extent, with a new variable. */
+void tn__sched_set_extent(tn__schedule *s, tn__snode *loop, const tn__expr *extent);
 /* Gives a block a new init and body, and its regions anew. */
 void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init, const tn__stmt *body);
 /* Copies of the loops that drive elements of `block` among `path`, one inside the other, for a new block; `vars`,

@@ -48,6 +48,7 @@ void tn__sched_storage_align(tn__schedule *s, const char *name, int index, int d
     tn__sched_refuse(s, "storage_align of \"%s\": there is no tensor %d, it has %d", name, index,
                      block->block.write_count);
   const tn__buffer *buffer = block->block.writes[index].buffer;
+  tn__sched_check_not_bounding(s, "storage_align", buffer);
   const tn__expr *shape[TN__MAX_RANK] = {NULL};
   if (tn__sched_is_param(s, buffer))
     tn__sched_refuse(s, "storage_align of \"%s\": %s is an output", name, buffer->name);
@@ -111,6 +112,7 @@ void tn__sched_fold_storage(tn__schedule *s, const char *name, int index, const 
     tn__sched_refuse(s, "fold_storage of \"%s\": there is no tensor %d, it has %d", name, index,
                      block->block.write_count);
   const tn__buffer *buffer = block->block.writes[index].buffer;
+  tn__sched_check_not_bounding(s, "fold_storage", buffer);
   if (tn__sched_is_param(s, buffer)) tn__sched_refuse(s, "fold_storage of \"%s\": %s is an output", name, buffer->name);
   tn__sched_check_not_frozen(s, "fold_storage", loop);
   const char *why = cannot_fold(s, buffer, loop, &by);
@@ -201,6 +203,8 @@ void tn__sched_store_over(tn__schedule *s, const char *name, int index) {
     tn__sched_refuse(s, "store_over of \"%s\": there is no tensor %d, it reads %d", name, index,
                      block->block.read_count);
   if (block->block.write_count != 1) tn__sched_refuse(s, "store_over of \"%s\": it does not write one tensor", name);
+  tn__sched_check_not_bounding(s, "store_over", block->block.writes[0].buffer);
+  tn__sched_check_not_bounding(s, "store_over", block->block.reads[index].buffer);
   tn__sched_check_not_frozen(s, "store_over", block);
   tn__sched_over over = {.buffer = block->block.writes[0].buffer, .over = block->block.reads[index].buffer};
   const char *why = tn__sched_cannot_store_over(s, over.buffer, over.over);
@@ -261,6 +265,7 @@ void tn__sched_declare_constant(tn__schedule *s, const char *name) {
 
 void tn__sched_transform_layout(tn__schedule *s, const char *name, const tn__layout *layout) {
   const tn__buffer *buffer = tn__sched_tensor(s, "transform_layout", name);
+  tn__sched_check_not_bounding(s, "transform_layout", buffer);
   const tn__expr *shape[TN__MAX_RANK] = {NULL};
   tn__sched_constant *constant = NULL;
   if (tn__sched_is_output(s, buffer)) tn__sched_refuse(s, "transform_layout of \"%s\": it is an output", name);

@@ -16,6 +16,25 @@ static void guard(tn__snode *block, void *user) {
   block->block.predicate = tn__ir_and(g->ir, block->block.predicate, g->condition);
 }
 
+static bool uses_any(const tn__expr *e, tn__snode *const *loops, int count) {
+  for (int i = 0; i < count; i++)
+    if (tn__expr_uses_var(e, loops[i]->var)) return true;
+  return false;
+}
+
+/* Extents that read tensors at positions of the parts must not do so beyond the end. */
+static void guard_extents(tn__schedule *s, tn__snode *node, const tn__expr *condition, tn__snode *const *parts,
+                          int count) {
+  for (int i = 0; i < node->children.count; i++) {
+    tn__snode *child = node->children.data[i];
+    if (child->is_block) continue;
+    const tn__expr *extent = child->var->extent;
+    if (tn__expr_has_load(extent) && uses_any(extent, parts, count))
+      tn__sched_set_extent(s, child, tn__ir_select(s->ir, condition, extent, tn__ir_index(s->ir, 0)));
+    guard_extents(s, child, condition, parts, count);
+  }
+}
+
 /* Throws when the factors do not split the loop. Gives the place of the factor that is 0 (-1: none) and the product of
  * the others. */
 static int64_t check_split(tn__schedule *s, const char *step, const tn__snode *loop, const int64_t *factors, int count,
@@ -54,7 +73,10 @@ static void apply_split(tn__schedule *s, tn__snode *loop, const int64_t *factors
   }
   tn__sched_substitute(s, loop, &loop->var, &index, 1);
   guarding inside = {.ir = ir, .condition = tn__ir_lt(ir, index, extent)};
-  if (!tn__ir_prove(ir, inside.condition)) tn__sched_each_block(loop, guard, &inside);
+  if (!tn__ir_prove(ir, inside.condition)) {
+    tn__sched_each_block(loop, guard, &inside);
+    guard_extents(s, loop, inside.condition, parts, count);
+  }
   tn__snode *inner = parts[count - 1], *parent = loop->parent;
   inner->children = loop->children;
   for (int i = 0; i < inner->children.count; i++) inner->children.data[i]->parent = inner;
@@ -103,6 +125,8 @@ void tn__sched_fuse(tn__schedule *s, const char *outer_name, const char *inner_n
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they are not perfectly nested", outer_name, inner_name);
   tn__sched_check_free(s, "fuse", outer, true);
   tn__sched_check_free(s, "fuse", inner, true);
+  if (tn__expr_uses_var(inner->var->extent, outer->var))
+    tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": the second is as long as the first says", outer_name, inner_name);
   if (!can_fuse(s, outer, inner))
     tn__sched_refuse(s, "fuse of \"%s\" and \"%s\": they drive axes of different kinds", outer_name, inner_name);
   const tn__expr *size = inner->var->extent;
@@ -160,6 +184,7 @@ bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__
 /* Would `now_outer`, which stood inside of `was_outer`, change a result by going around it? */
 static const char *forbidden_swap(tn__schedule *s, const tn__snodes *blocks, const tn__snode *was_outer,
                                   const tn__snode *now_outer) {
+  if (tn__expr_uses_var(now_outer->var->extent, was_outer->var)) return "it is as long as that one says";
   for (int i = 0; i < blocks->count; i++) {
     const tn__snode *block = blocks->data[i];
     bool outer_scans = tn__sched_drives(was_outer, block, TN__AXIS_SCAN);

@@ -131,6 +131,8 @@ void tn__sched_compute_at(tn__schedule *s, const char *block_name, const char *l
   if (!tn__sched_identity_write(block, m.axis_of_dim))
     tn__sched_refuse(s, "compute_at of \"%s\": it does not write its tensor axis by axis", block_name);
   check_not_ragged(s, "compute_at", block);
+  for (int w = 0; w < block->block.write_count; w++)
+    tn__sched_check_not_bounding(s, "compute_at", block->block.writes[w].buffer);
   tn__sched_check_not_frozen(s, "compute_at", block);
   tn__sched_check_not_frozen(s, "compute_at", m.loop);
   if (m.loop->kind == TN__LOOP_VECTORIZED)

@@ -4,6 +4,11 @@
 
 #include "schedule/internal.h"
 
+static void note_bounding(const tn__expr *e, void *user) {
+  tn__schedule *s = user;
+  if (e->kind == TN__EXPR_LOAD) tn__vec_push(s->arena, &s->bounding, e->value.buffer);
+}
+
 static void import_stmt(tn__schedule *s, tn__snode *parent, const tn__stmt *stmt) {
   switch (stmt->kind) {
     case TN__STMT_ALLOC:
@@ -18,6 +23,7 @@ static void import_stmt(tn__schedule *s, tn__snode *parent, const tn__stmt *stmt
       tn__sched_name(s, loop, stmt->as.loop.var->name);
       loop->var = stmt->as.loop.var;
       loop->kind = stmt->as.loop.kind;
+      if (tn__expr_has_load(loop->var->extent)) tn__te_visit(s->ir, loop->var->extent, note_bounding, s);
       tn__sched_append(s, parent, loop);
       import_stmt(s, loop, stmt->as.loop.body);
       return;
@@ -27,7 +33,9 @@ static void import_stmt(tn__schedule *s, tn__snode *parent, const tn__stmt *stmt
       for (int i = 0; i < block->axis_count; i++) s->scans |= block->axes[i].kind == TN__AXIS_SCAN;
       tn__snode *node = tn__sched_new_block(s, block);
       const tn__te_stage *stage = tn__te_stage_of(s->te, block->writes[0].buffer);
-      if (block->init != NULL && stage != NULL) node->combiner = stage->combiner;
+      bool combines = block->init != NULL;
+      for (int i = 0; i < block->axis_count; i++) combines |= block->axes[i].kind == TN__AXIS_REDUCE;
+      if (combines && stage != NULL) node->combiner = stage->combiner;
       tn__sched_append(s, parent, node);
       return;
     }

@@ -83,6 +83,17 @@ tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node) {
   return node;
 }
 
+bool tn__sched_is_bounding(const tn__schedule *s, const tn__buffer *buffer) {
+  for (int i = 0; i < s->bounding.count; i++)
+    if (s->bounding.data[i] == buffer) return true;
+  return false;
+}
+
+void tn__sched_check_not_bounding(const tn__schedule *s, const char *step, const tn__buffer *buffer) {
+  if (tn__sched_is_bounding(s, buffer))
+    tn__sched_refuse(s, "%s: loops run as far as %s says, which stays where it is", step, buffer->name);
+}
+
 const tn__buffer *tn__sched_tensor(const tn__schedule *s, const char *step, const char *name) {
   for (int i = 0; i < s->buffers.count; i++)
     if (strcmp(s->buffers.data[i]->name, name) == 0) return s->buffers.data[i];

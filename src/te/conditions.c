@@ -153,6 +153,9 @@ static void add_stage(collector *c, const tn__te_stage *stage) {
   add_axes(c, &stage->reduce_axes);
   if (stage->kind != TN__TE_SCAN) {
     add_values(c, stage->values, NULL, NULL);
+    if (stage->kind == TN__TE_ACCUMULATE) add_values(c, stage->first, NULL, NULL);
+    for (int d = 0; stage->kind == TN__TE_ACCUMULATE && d < stage->axes.count; d++) add_loads(c, stage->into[d]);
+    for (int i = 0; i < stage->reduce_axes.count; i++) add_loads(c, stage->reduce_axes.var[i]->extent);
     return;
   }
   const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__ir_index(c->ir, stage->scan_depth);

@@ -160,6 +160,31 @@ static void check_target(const tn__declaring *d, const target *t, const tn__buff
                 shape_text(d, t->output->rank, t->shape), shape_text(d, result->rank, result->shape));
 }
 
+/* Terms say where they go: by the axes whose place they keep, and by what is computed for the others. */
+static void define_accumulation(tn__declaring *d, const tn__syn_stmt *s, const tn__te_reduction *r,
+                                const char *const *names, const tn__te_axes *axes, const tn__buffer **made) {
+  const tn__syn *into = s->value->args[1];
+  const tn__expr *first[4];
+  if (r->into_count != axes->count)
+    tn__te_fail(d, &into->at, "into has %d %s, and %s %d dimension%s", r->into_count,
+                r->into_count == 1 ? "index" : "indices", tn__te_text_of(d, &s->targets[0].name), axes->count,
+                tn__plural(axes->count));
+  for (int a = 0; a < axes->count; a++) {
+    if (r->into[a] == axes->index[a]) continue;
+    const tn__syn *user = NULL;
+    for (int t = 0; t < r->combiner->count; t++)
+      if (tn__expr_uses_var(r->terms[t], axes->var[a])) user = s->value->args[0];
+    for (int i = 0; i < r->into_count && user == NULL; i++)
+      if (tn__expr_uses_var(r->into[i], axes->var[a])) user = into->args[i];
+    if (user != NULL)
+      tn__te_fail(d, &user->at,
+                  "this depends on the axis %s, whose position into computes; keep it by writing %s there",
+                  axes->var[a]->name, axes->var[a]->name);
+  }
+  const tn__expr *const *start = tn__te_first_of(d, s->value, r->combiner, first);
+  tn__te_accumulate_as(d->te, names, axes, &r->axes, r->combiner, r->terms, r->into, start, made);
+}
+
 static void define_reduce(tn__declaring *d, const tn__syn_stmt *s, const target *targets, const tn__te_axes *axes,
                           const tn__buffer **out) {
   tn_dtype wants[4];
@@ -172,7 +197,10 @@ static void define_reduce(tn__declaring *d, const tn__syn_stmt *s, const target 
   for (int t = 0; t < s->target_count; t++) names[r.index_only ? 1 : t] = targets[t].name;
   if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", targets[0].name);
   const tn__buffer *made[4];
-  tn__te_reduce_as(d->te, names, axes, &r.axes, r.combiner, r.terms, made);
+  if (r.into_count > 0)
+    define_accumulation(d, s, &r, names, axes, made);
+  else
+    tn__te_reduce_as(d->te, names, axes, &r.axes, r.combiner, r.terms, made);
   for (int t = 0; t < s->target_count; t++) out[t] = made[r.index_only ? 1 : t];
 }
 
@@ -253,7 +281,8 @@ static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *tar
   }
   tn__te_axes axes;
   int names = d->names.count, in_scope = d->axes.count;
-  tn__te_make_axes(d, s->axes, s->axis_count, known, s->value, tn__te_text_of(d, &s->targets[0].name), &axes);
+  tn__te_make_axes(d, s->axes, s->axis_count, known, &s->value, 1, false, tn__te_text_of(d, &s->targets[0].name),
+                   &axes);
   tn__te_bind_axes(d, s->axes, &axes);
   d->statement = first->name;
   if (s->value->kind == TN__SYN_REDUCE) {

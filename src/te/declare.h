@@ -84,6 +84,8 @@ const tn__expr *tn__te_value(tn__declaring *d, const tn__syn *s, tn_dtype want);
 const tn__expr *tn__te_index(tn__declaring *d, const tn__syn *s, const char *what); /* an i64 */
 /* A positive extent. */
 const tn__expr *tn__te_extent(tn__declaring *d, const tn__syn *s, const char *what);
+/* The extent of an axis of a reduction from `first` (NULL: 0) to `end`: it may depend on axes around it and on data. */
+const tn__expr *tn__te_span(tn__declaring *d, const tn__syn *first, const tn__syn *end, const tn__expr **start);
 /* A type conversion is never implied. */
 void tn__te_expect_dtype(const tn__declaring *d, const tn__token *at, const tn__expr *value, tn_dtype dtype,
                          const char *name);
@@ -94,16 +96,23 @@ typedef struct tn__te_reduction {
   const tn__te_combiner *combiner;
   const tn__expr *terms[4];
   bool index_only; /* argmax with one target: the value is asked for by nobody */
+  int into_count;  /* 0: it is no accumulation */
+  const tn__expr *into[TN__MAX_RANK];
 } tn__te_reduction;
 /* `wants`: the stated types of the targets, `count` of them. */
 tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const tn_dtype *wants, int count);
+/* Of an accumulation: what `count` tensors of the combiner's types start from, in terms of the axes in scope; NULL when
+ * nothing is stated. `out` has room for it. */
+const tn__expr *const *tn__te_first_of(tn__declaring *d, const tn__syn *s, const tn__te_combiner *combiner,
+                                       const tn__expr **out);
 /* A reduction inside of an expression: a tensor of its own over the axes that it depends on. */
 const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want);
 
 /* ---- declare_axes.c ---------------------------------------------------------------------------------------------- */
-/* Extents of axes that are not stated, found from how `value` uses them; `axes->var` gets variables for all. */
+/* Extents of axes that are not stated, found from how `values` use them; `axes->var` gets variables for all, and
+ * `axes->index` the positions. Those of a reduction (`reduces`) may depend on axes around them and on data. */
 void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, const tn__expr *const *known,
-                      const tn__syn *value, const char *what, tn__te_axes *axes);
+                      const tn__syn *const *values, int value_count, bool reduces, const char *what, tn__te_axes *axes);
 void tn__te_bind_axes(tn__declaring *d, const tn__syn_axis *list, const tn__te_axes *axes);
 /* What is wrong with the axis, and what to write instead. */
 const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *outside);

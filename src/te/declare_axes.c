@@ -217,7 +217,7 @@ static void see(search *q, const tn__syn *s) {
   }
   if (q->affine && s->kind == TN__SYN_REDUCE && mentions(s->args[0], q->axis)) {
     tn__te_axes inner;
-    tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args[0], "a reduction", &inner);
+    tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args, s->arg_count, true, "a reduction", &inner);
     tn__te_bind_axes(d, s->axes, &inner);
   }
   for (int i = 0; i < s->arg_count; i++) see(q, s->args[i]);
@@ -225,41 +225,63 @@ static void see(search *q, const tn__syn *s) {
   d->axes.count = axes;
 }
 
-static const tn__expr *search_extent(tn__declaring *d, const tn__token *axis, const tn__syn *value) {
+static const tn__expr *search_extent(tn__declaring *d, const tn__token *axis, const tn__syn *const *values, int count) {
   search q = {.d = d, .axis = axis};
-  see(&q, value);
+  for (int i = 0; i < count; i++) see(&q, values[i]);
   if (q.found != NULL) return q.found;
   q.affine = true;
   int names = d->names.count;
   if (tn__te_lookup(d, axis) != NULL) tn__te_bind(d, axis, tn__ir_index(d->ir, 0), NULL); /* refused: taken */
   q.var = tn__var_create(d->ir, tn__te_text_of(d, axis), TN_I64, tn__ir_index(d->ir, 0), NULL);
   tn__te_bind(d, axis, q.var->self, NULL);
-  see(&q, value);
+  for (int i = 0; i < count; i++) see(&q, values[i]);
   d->names.count = names;
   return q.found;
+}
+
+/* Do the bounds of axis `i` need another axis of the list that is not known yet? One before it: loops are nested in the
+ * list's order. */
+static bool waits_for(tn__declaring *d, const tn__syn_axis *list, int i, const tn__te_axes *axes) {
+  bool waits = false;
+  for (int j = 0; j < axes->count; j++) {
+    bool uses =
+        mentions(list[i].extent, &list[j].name) || (list[i].end != NULL && mentions(list[i].end, &list[j].name));
+    if (uses && j > i)
+      tn__te_fail(d, &list[i].extent->at, "the bounds of %s depend on %s, which stands behind it: write %s first",
+                  tn__te_text_of(d, &list[i].name), tn__te_text_of(d, &list[j].name), tn__te_text_of(d, &list[j].name));
+    waits |= uses && j < i && axes->var[j] == NULL;
+  }
+  return waits;
 }
 
 /* The axes that are known are bound while the others are looked for: X[y + r] gives y once r is known. Axes that depend
  * on each other are tried again until nothing more is found. */
 void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, const tn__expr *const *known,
-                      const tn__syn *value, const char *what, tn__te_axes *axes) {
+                      const tn__syn *const *values, int value_count, bool reduces, const char *what,
+                      tn__te_axes *axes) {
   *axes = (tn__te_axes){.count = count};
   int found = 0, names = d->names.count, in_scope = d->axes.count;
   for (bool progress = true; found < count && progress;) {
     progress = false;
     for (int i = 0; i < count; i++) {
       if (axes->var[i] != NULL) continue;
-      const tn__expr *extent = known != NULL ? known[i] : NULL;
-      if (list[i].extent != NULL) extent = tn__te_extent(d, list[i].extent, "the extent of an axis");
-      if (extent == NULL) extent = search_extent(d, &list[i].name, value);
+      const tn__expr *extent = known != NULL ? known[i] : NULL, *start = tn__ir_index(d->ir, 0);
+      if (reduces && list[i].extent != NULL && waits_for(d, list, i, axes)) continue;
+      if (reduces && list[i].end != NULL)
+        extent = tn__te_span(d, list[i].extent, list[i].end, &start);
+      else if (reduces && list[i].extent != NULL)
+        extent = tn__te_span(d, NULL, list[i].extent, &start);
+      else if (list[i].extent != NULL)
+        extent = tn__te_extent(d, list[i].extent, "the extent of an axis");
+      if (extent == NULL) extent = search_extent(d, &list[i].name, values, value_count);
       if (extent == NULL) continue;
       int64_t n;
       int least = d->kernel->allows_empty ? 0 : 1;
-      if (tn__ir_as_int(extent, &n) && n < least)
+      if (tn__ir_as_int(extent, &n) && n < least && list[i].end == NULL)
         tn__te_fail(d, &list[i].name, "the extent of %s is %lld; it must be at least %d",
                     tn__te_text_of(d, &list[i].name), (long long)n, least);
       axes->var[i] = tn__var_create(d->ir, tn__te_text_of(d, &list[i].name), TN_I64, tn__ir_index(d->ir, 0), extent);
-      axes->index[i] = axes->var[i]->self;
+      axes->index[i] = tn__ir_add(d->ir, axes->var[i]->self, start);
       tn__te_bind(d, &list[i].name, axes->index[i], NULL);
       tn__vec_push(d->arena, &d->axes, axes->var[i]);
       found++;

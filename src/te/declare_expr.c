@@ -476,6 +476,30 @@ const tn__expr *tn__te_index(tn__declaring *d, const tn__syn *s, const char *wha
   return e;
 }
 
+static bool varies(const tn__declaring *d, const tn__expr *e) {
+  bool found = tn__expr_has_load(e);
+  for (int i = 0; i < d->axes.count; i++) found |= tn__expr_uses_var(e, d->axes.data[i]);
+  return found;
+}
+
+const tn__expr *tn__te_span(tn__declaring *d, const tn__syn *first, const tn__syn *end, const tn__expr **start) {
+  const char *what = "the extent of an axis";
+  const tn__expr *low = tn__ir_index(d->ir, 0), *high = tn__te_index(d, end, what);
+  int64_t n;
+  if (first != NULL) low = tn__te_index(d, first, "the start of an axis");
+  *start = low;
+  if (first == NULL && !varies(d, high)) return tn__te_extent(d, end, what);
+  const tn__expr *extent = tn__ir_sub(d->ir, high, low);
+  if (varies(d, extent)) {
+    bool shown = tn__interval_of(d->ir, extent).min >= 0;
+    return shown ? extent : tn__ir_max(d->ir, extent, tn__ir_index(d->ir, 0));
+  }
+  int least = d->kernel->allows_empty ? 0 : 1;
+  if (tn__ir_as_int(extent, &n) && n < least)
+    tn__te_fail(d, &end->at, "%s is %lld; it must be at least %d", what, (long long)n, least);
+  return extent;
+}
+
 const tn__expr *tn__te_extent(tn__declaring *d, const tn__syn *s, const char *what) {
   const tn__expr *e = tn__te_index(d, s, what);
   int64_t n;

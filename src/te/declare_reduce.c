@@ -67,6 +67,12 @@ static void arg_reduction(tn__declaring *d, const tn__syn *s, const tn_dtype *wa
     r->terms[1] = tn__te_value(d, values[1], index_want);
   } else {
     tn_dtype dtype = index_want != TN_DTYPE_INVALID ? index_want : TN_I64;
+    for (int i = 0; i < r->axes.count && r->axes.count > 1; i++)
+      if (tn__te_is_ragged(r->axes.var[i]) || r->axes.index[i] != r->axes.var[i]->self)
+        tn__te_fail(
+            d, &s->at,
+            "%s over %s, whose bounds are not the same everywhere: state the index, as in %s(...) (value, index)",
+            tn__te_text_of(d, &s->at), r->axes.var[i]->name, tn__te_text_of(d, &s->at));
     r->terms[1] = tn__ir_cast(d->ir, dtype, flat_position(d->ir, &r->axes));
   }
   tn_dtype dtype = r->terms[1]->dtype;
@@ -122,7 +128,7 @@ static void user_reduction(tn__declaring *d, const tn__syn *s, tn__te_reduction 
 tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const tn_dtype *wants, int count) {
   tn__te_reduction r = {.index_only = false};
   int names = d->names.count, axes = d->axes.count;
-  tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args[0], "the reduction", &r.axes);
+  tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args, s->arg_count > 1 ? 2 : 1, true, "the reduction", &r.axes);
   tn__te_bind_axes(d, s->axes, &r.axes);
   const simple_row *row = find_simple(&s->at);
   d->reductions++;
@@ -132,10 +138,29 @@ tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const t
     arg_reduction(d, s, wants, count, &r);
   else
     user_reduction(d, s, &r);
+  if (s->arg_count > 1) {
+    const tn__syn *places = s->args[1];
+    if (places->arg_count > TN__MAX_RANK) tn__te_fail(d, &places->at, "more than %d indices", TN__MAX_RANK);
+    r.into_count = places->arg_count;
+    for (int i = 0; i < r.into_count; i++) r.into[i] = tn__te_index(d, places->args[i], "an index");
+  }
   d->reductions--;
   d->names.count = names;
   d->axes.count = axes;
   return r;
+}
+
+const tn__expr *const *tn__te_first_of(tn__declaring *d, const tn__syn *s, const tn__te_combiner *combiner,
+                                       const tn__expr **out) {
+  if (s->arg_count < 3) return NULL;
+  const tn__syn *const *values;
+  expect_values(d, s->args[2], values_of(&s->args[2], &values), combiner->count, "what the elements start from");
+  for (int i = 0; i < combiner->count; i++) {
+    tn_dtype dtype = combiner->result[i]->dtype;
+    out[i] = tn__te_value(d, values[i], dtype);
+    tn__te_expect_dtype(d, &values[i]->at, out[i], dtype, d->statement);
+  }
+  return out;
 }
 
 /* ---- reductions inside of expressions ---------------------------------------------------------------------------- */
@@ -143,6 +168,8 @@ tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const t
 const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const char *text = tn__te_text_of(d, &s->at);
   if (d->statement == NULL) tn__te_fail(d, &s->at, "%s has no place here: only elements of tensors are reduced", text);
+  if (s->arg_count > 1)
+    tn__te_fail(d, &s->args[1]->at, "into stands at the end of a statement, behind the reduction that is all of it");
   /* The tensor is computed everywhere, whatever condition guards its use. */
   int guards = d->guards;
   d->guards = 0;
@@ -151,17 +178,20 @@ const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   if (r.combiner->count > 1 && !r.index_only)
     tn__te_fail(d, &s->at, "%s gives %d values where one is wanted", text, r.combiner->count);
   tn__te_axes outer = {0};
-  const tn__var *from[TN__MAX_RANK];
-  const tn__expr *to[TN__MAX_RANK], *at[TN__MAX_RANK];
+  const tn__var *from[2 * TN__MAX_RANK];
+  const tn__expr *to[2 * TN__MAX_RANK], *at[TN__MAX_RANK];
   for (int i = 0; i < d->axes.count; i++) {
     const tn__var *var = d->axes.data[i];
     bool used = false;
     for (int t = 0; t < r.combiner->count; t++) used |= tn__expr_uses_var(r.terms[t], var);
+    for (int a = 0; a < r.axes.count; a++) used |= tn__expr_uses_var(r.axes.var[a]->extent, var);
     if (!used) continue;
-    for (int t = 0; t < d->scan_count; t++)
-      for (int v = 0; v < r.combiner->count; v++)
-        if (tn__expr_uses_buffer(r.terms[v], d->scan_tensors[t]))
-          tn__te_fail(d, &s->at, "a scan cannot reduce its own earlier elements");
+    for (int t = 0; t < d->scan_count; t++) {
+      bool own = false;
+      for (int v = 0; v < r.combiner->count; v++) own |= tn__expr_uses_buffer(r.terms[v], d->scan_tensors[t]);
+      for (int a = 0; a < r.axes.count; a++) own |= tn__expr_uses_buffer(r.axes.var[a]->extent, d->scan_tensors[t]);
+      if (own) tn__te_fail(d, &s->at, "a scan cannot reduce its own earlier elements");
+    }
     if (outer.count == TN__MAX_RANK) tn__te_fail(d, &s->at, "%s depends on more than %d axes", text, TN__MAX_RANK);
     from[outer.count] = var;
     at[outer.count] = var->self;
@@ -169,7 +199,16 @@ const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
     to[outer.count] = outer.index[outer.count] = outer.var[outer.count]->self;
     outer.count++;
   }
-  for (int t = 0; t < r.combiner->count; t++) r.terms[t] = tn__ir_substitute(d->ir, r.terms[t], from, to, outer.count);
+  int count = outer.count;
+  for (int a = 0; a < r.axes.count; a++) {
+    const tn__var *var = r.axes.var[a];
+    const tn__expr *extent = tn__ir_substitute(d->ir, var->extent, from, to, count);
+    if (extent == var->extent) continue;
+    r.axes.var[a] = tn__var_create(d->ir, var->name, TN_I64, var->min, extent);
+    from[count] = var;
+    to[count++] = r.axes.var[a]->self;
+  }
+  for (int t = 0; t < r.combiner->count; t++) r.terms[t] = tn__ir_substitute(d->ir, r.terms[t], from, to, count);
   const char *base = tn__arena_printf(d->arena, "%s.%s", d->statement, text);
   const char *names[4] = {base, base, base, base};
   if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", base);

@@ -56,9 +56,19 @@ static int64_t count_flops(tn__expr_set *seen, const tn__expr *e) {
   return flops + (left > right ? left : right);
 }
 
-static const tn__expr *volume(tn__ir *ir, const tn__te_axes *axes) {
+/* How many elements, or terms, there are to compute, as far as dimensions tell: of as many terms as data say, one. */
+static const tn__expr *volume(tn__ir *ir, const tn__te_stage *stage) {
   const tn__expr *size = tn__ir_index(ir, 1);
-  for (int i = 0; i < axes->count; i++) size = tn__ir_mul(ir, size, axes->var[i]->extent);
+  for (int i = 0; i < stage->axes.count; i++)
+    if (tn__te_keeps_axis(stage, i)) size = tn__ir_mul(ir, size, stage->axes.var[i]->extent);
+  for (int i = 0; i < stage->reduce_axes.count; i++) {
+    const tn__var *axis = stage->reduce_axes.var[i];
+    int64_t most = tn__interval_of(ir, axis->extent).max;
+    if (!tn__te_is_ragged(axis))
+      size = tn__ir_mul(ir, size, axis->extent);
+    else if (most < INT32_MAX && most > 1)
+      size = tn__ir_mul_i(ir, size, most / 2); /* a triangle */
+  }
   return size;
 }
 
@@ -72,10 +82,9 @@ const tn__expr *tn__te_flops(const tn__te *te) {
     for (int t = 0; t < stage->tensor_count; t++) {
       tn__expr_set value = {.arena = tn__ir_arena(ir)}, result = {.arena = tn__ir_arena(ir)};
       flops += count_flops(&value, stage->values[t]);
-      if (stage->kind == TN__TE_REDUCE) flops += count_flops(&result, stage->combiner->result[t]);
+      if (stage->combiner != NULL) flops += count_flops(&result, stage->combiner->result[t]);
     }
-    const tn__expr *size = tn__ir_mul(ir, volume(ir, &stage->axes), volume(ir, &stage->reduce_axes));
-    total = tn__ir_add(ir, total, tn__ir_mul_i(ir, size, flops));
+    total = tn__ir_add(ir, total, tn__ir_mul_i(ir, volume(ir, stage), flops));
   }
   return total;
 }

@@ -192,6 +192,15 @@ static bool is_below(tn__ir *ir, const tn__expr *index, const tn__expr *size) {
   return tn__ir_prove(ir, tn__ir_lt(ir, index, size));
 }
 
+/* Does the index depend on an axis whose bounds are not those of dimensions alone? */
+static bool uses_ragged(const securing *c, const tn__expr *index) {
+  for (int i = 0; i < c->stage->reduce_axes.count; i++) {
+    const tn__var *axis = c->stage->reduce_axes.var[i];
+    if (tn__te_is_ragged(axis) && tn__expr_uses_var(index, axis)) return true;
+  }
+  return false;
+}
+
 /* Whether the index is inside as it is, at its low and its high end. */
 static void judge(const securing *c, const context *k, const tn__buffer *buffer, int dim, const tn__expr *index,
                   bool *low, bool *high) {
@@ -200,7 +209,7 @@ static void judge(const securing *c, const context *k, const tn__buffer *buffer,
   *low = is_above(ir, here);
   *high = is_below(ir, here, size);
   if (*low && *high) return;
-  if (!k->guarded && !tn__expr_has_load(index) &&
+  if (!k->guarded && !tn__expr_has_load(index) && !uses_ragged(c, index) &&
       tn__ir_bounds_over(ir, here, c->axes.data, c->axes.count, &min, &max)) {
     *low = *high = true; /* dimensions decide, and are checked for each call */
     return;
@@ -286,11 +295,11 @@ static const tn__expr *secured(securing *c, context *k, const tn__expr *e) {
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-static void begin(securing *c) {
+static void begin(securing *c, const fact *facts) {
   c->inside = (table){0};
   c->contexts = c->steps = 0;
-  c->root = new_context(c, NULL, false);
-  c->doubt = new_context(c, NULL, true);
+  c->root = new_context(c, facts, false);
+  c->doubt = new_context(c, facts, true);
 }
 
 static void secure_values(securing *c, const tn__expr **values, const tn__expr *start, const tn__expr *extent) {
@@ -302,11 +311,57 @@ static void secure_values(securing *c, const tn__expr **values, const tn__expr *
     tn__vec_push(c->te->arena, &c->axes, var);
     c->scan_position = tn__ir_add(c->ir, var->self, start);
   }
-  begin(c);
+  begin(c, NULL);
   for (int t = 0; t < c->stage->tensor_count; t++)
     if (values[t] != NULL) values[t] = secured(c, c->root, values[t]);
   c->scan_axis = NULL;
   c->axes.count = count;
+}
+
+/* Bounds are evaluated before the axis, and those behind it, have a position. */
+static void secure_bounds(securing *c, tn__te_stage *stage) {
+  const tn__var *from[TN__MAX_RANK];
+  const tn__expr *to[TN__MAX_RANK];
+  int count = 0;
+  for (int i = 0; i < stage->reduce_axes.count; i++) {
+    const tn__var *axis = stage->reduce_axes.var[i];
+    begin(c, NULL);
+    const tn__expr *extent = secured(c, c->root, tn__ir_substitute(c->ir, axis->extent, from, to, count));
+    if (extent == axis->extent) continue;
+    from[count] = axis;
+    axis = tn__var_create(c->ir, axis->name, TN_I64, axis->min, extent);
+    stage->reduce_axes.var[i] = axis;
+    to[count++] = stage->reduce_axes.index[i] = axis->self;
+    c->axes.data[stage->axes.count + i] = axis;
+  }
+  for (int t = 0; t < stage->tensor_count && count > 0; t++)
+    stage->values[t] = tn__ir_substitute(c->ir, stage->values[t], from, to, count);
+  for (int d = 0; d < stage->axes.count && count > 0; d++)
+    stage->into[d] = tn__ir_substitute(c->ir, stage->into[d], from, to, count);
+}
+
+/* Indices of places come first; terms are evaluated where these are inside. */
+static void secure_accumulation(securing *c, tn__te_stage *stage) {
+  tn__ir *ir = c->ir;
+  const fact *facts = NULL;
+  secure_values(c, stage->first, NULL, NULL);
+  secure_bounds(c, stage);
+  begin(c, NULL);
+  for (int d = 0; d < stage->axes.count; d++) stage->into[d] = secured(c, c->root, stage->into[d]);
+  begin(c, NULL);
+  for (int d = 0; d < stage->axes.count; d++) {
+    if (tn__te_keeps_axis(stage, d)) continue;
+    facts = with(c, facts, tn__ir_le(ir, tn__ir_index(ir, 0), stage->into[d]), false);
+    facts = with(c, facts, tn__ir_lt(ir, stage->into[d], stage->axes.var[d]->extent), false);
+  }
+  begin(c, facts);
+  for (int t = 0; t < stage->tensor_count; t++) stage->values[t] = secured(c, c->root, stage->values[t]);
+}
+
+int tn__te_into_inside(const tn__te *te, const tn__te_stage *stage, int dim) {
+  if (te->unchecked || tn__te_keeps_axis(stage, dim)) return 3;
+  return (is_above(te->ir, stage->into[dim]) ? 1 : 0) |
+         (is_below(te->ir, stage->into[dim], stage->axes.var[dim]->extent) ? 2 : 0);
 }
 
 /* True when an index was moved. */
@@ -320,6 +375,10 @@ static bool secure(tn__te *te, tn__te_refuse *refuse, void *user) {
     c.axes.count = 0;
     for (int i = 0; i < stage->axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->axes.var[i]);
     for (int i = 0; i < stage->reduce_axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->reduce_axes.var[i]);
+    if (stage->kind == TN__TE_ACCUMULATE) {
+      secure_accumulation(&c, stage);
+      continue;
+    }
     if (stage->kind != TN__TE_SCAN) {
       secure_values(&c, stage->values, NULL, NULL);
       continue;

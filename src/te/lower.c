@@ -1,4 +1,4 @@
-/* Declarations to loops: every stage becomes one perfect nest around one block. */
+/* Declarations to loops: every stage becomes one perfect nest around one block; an accumulation two. */
 #include <string.h>
 
 #include "te/internal.h"
@@ -130,33 +130,34 @@ static void whole_buffers(tn__ir *ir, const tn__buffer *const *buffers, int coun
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-static const tn__stmt *reduce_init(const tn__te *te, const tn__te_stage *stage) {
+static const tn__stmt *store_all(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *values) {
   const tn__stmt *items[4];
   for (int t = 0; t < stage->tensor_count; t++)
-    items[t] = tn__ir_store(te->ir, stage->tensors[t], stage->axes.index, stage->combiner->identity[t]);
+    items[t] = tn__ir_store(te->ir, stage->tensors[t], stage->axes.index, values[t]);
   return tn__ir_seq(te->ir, items, stage->tensor_count);
 }
 
-static const tn__stmt *reduce_body(const tn__te *te, const tn__te_stage *stage) {
+/* Combines the terms into the elements at `indices`. */
+static const tn__stmt *combine(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *indices) {
   tn__ir *ir = te->ir;
   const tn__te_combiner *c = stage->combiner;
   const tn__var *vars[8];
   const tn__expr *values[8], *results[4] = {NULL};
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
-    values[t] = tn__ir_load(ir, stage->tensors[t], stage->axes.index);
+    values[t] = tn__ir_load(ir, stage->tensors[t], indices);
     vars[c->count + t] = c->rhs[t];
     values[c->count + t] = stage->values[t];
   }
   for (int t = 0; t < c->count; t++) results[t] = tn__ir_substitute(ir, c->result[t], vars, values, 2 * c->count);
-  if (c->count == 1) return tn__ir_store(ir, stage->tensors[0], stage->axes.index, results[0]);
+  if (c->count == 1) return tn__ir_store(ir, stage->tensors[0], indices, results[0]);
   /* All results are computed from the old values before the first one is stored. */
   const tn__stmt *items[4];
   const tn__var *lets[4] = {NULL};
   for (int t = 0; t < c->count; t++) {
     lets[t] =
         tn__var_create(ir, tn__arena_printf(te->arena, "%s_new%d", stage->name, t), results[t]->dtype, NULL, NULL);
-    items[t] = tn__ir_store(ir, stage->tensors[t], stage->axes.index, lets[t]->self);
+    items[t] = tn__ir_store(ir, stage->tensors[t], indices, lets[t]->self);
   }
   const tn__stmt *body = tn__ir_seq(ir, items, c->count);
   for (int t = c->count - 1; t >= 0; t--) body = tn__ir_let(ir, lets[t], results[t], body);
@@ -187,34 +188,154 @@ static const tn__stmt *lower_extern(const tn__te *te, const tn__te_stage *stage)
   return tn__block_stmt(te->ir, &block);
 }
 
-static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) {
+/* Loops that stand around several blocks. */
+typedef struct shared_loops {
+  int count;
+  const tn__var *loops[TN__MAX_RANK];
+} shared_loops;
+
+/* One block and the loops around it, outermost first: `around` has the places of the axes. The outermost may be loops
+ * that are there already (`shared`, or NULL), and are left to the caller. */
+static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *around, const shared_loops *shared) {
   tn__ir *ir = te->ir;
-  if (stage->kind == TN__TE_EXTERN) return lower_extern(te, stage);
-  int spatial = stage->axes.count, count = spatial + stage->reduce_axes.count;
-  tn__block_axis *axes = TN__NEW_ARRAY(te->arena, count, tn__block_axis);
-  const tn__var *loops[2 * TN__MAX_RANK] = {NULL};
-  for (int i = 0; i < count; i++) {
-    const tn__var *var = i < spatial ? stage->axes.var[i] : stage->reduce_axes.var[i - spatial];
-    const char *name = tn__arena_printf(te->arena, "%s.%s", stage->name, var->name);
-    loops[i] = tn__var_create(ir, name, TN_I64, var->min, var->extent);
-    axes[i] = (tn__block_axis){
-        .var = var, .kind = i < spatial ? TN__AXIS_SPATIAL : TN__AXIS_REDUCE, .binding = loops[i]->self};
+  const tn__var *vars[2 * TN__MAX_RANK];
+  const tn__expr *positions[2 * TN__MAX_RANK];
+  tn__block_axis *axes = TN__NEW_ARRAY(te->arena, block->axis_count, tn__block_axis);
+  for (int i = 0; i < block->axis_count; i++) {
+    const tn__var *var = block->axes[around[i]].var;
+    const char *name = tn__arena_printf(te->arena, "%s.%s", block->name, var->name);
+    const tn__expr *extent = tn__ir_substitute(ir, var->extent, vars, positions, i);
+    bool given = shared != NULL && i < shared->count;
+    vars[i] = var;
+    positions[i] = (given ? shared->loops[i] : tn__var_create(ir, name, TN_I64, var->min, extent))->self;
   }
-  if (stage->kind == TN__TE_SCAN) axes[stage->scan_axis].kind = TN__AXIS_SCAN;
-  tn__block block = {.name = stage->name, .axis_count = count, .axes = axes, .predicate = tn__ir_bool(ir, true)};
+  for (int i = 0; i < block->axis_count; i++) {
+    axes[around[i]] = block->axes[around[i]];
+    axes[around[i]].binding = positions[i];
+  }
+  block->axes = axes;
+  block->predicate = tn__ir_bool(ir, true);
+  tn__te_block_regions(ir, block);
+  const tn__stmt *nest = tn__block_stmt(ir, block);
+  int first = shared == NULL ? 0 : shared->count;
+  for (int i = block->axis_count - 1; i >= first; i--)
+    nest = tn__ir_for(ir, positions[i]->value.var, TN__LOOP_SERIAL, nest);
+  return nest;
+}
+
+static void add_axis(tn__block *block, tn__block_axis *axes, const tn__var *var, tn__axis_kind kind) {
+  axes[block->axis_count++] = (tn__block_axis){.var = var, .kind = kind};
+  block->axes = axes;
+}
+
+static const tn__stmt *lower_nest(const tn__te *te, const tn__te_stage *stage) {
+  int around[2 * TN__MAX_RANK], count = 0;
+  tn__block_axis axes[2 * TN__MAX_RANK];
+  tn__block block = {.name = stage->name};
+  bool scans = stage->kind == TN__TE_SCAN;
+  /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
+  if (scans) around[count++] = stage->scan_axis;
+  for (int i = 0; i < stage->axes.count; i++) {
+    bool scan = scans && i == stage->scan_axis;
+    add_axis(&block, axes, stage->axes.var[i], scan ? TN__AXIS_SCAN : TN__AXIS_SPATIAL);
+    if (!scan) around[count++] = i;
+  }
+  for (int i = 0; i < stage->reduce_axes.count; i++) {
+    add_axis(&block, axes, stage->reduce_axes.var[i], TN__AXIS_REDUCE);
+    around[count++] = stage->axes.count + i;
+  }
   if (stage->kind == TN__TE_REDUCE) {
-    block.init = reduce_init(te, stage);
-    block.body = reduce_body(te, stage);
+    block.init = store_all(te, stage, stage->combiner->identity);
+    block.body = combine(te, stage, stage->axes.index);
   } else {
     block.body = map_body(te, stage);
   }
-  tn__te_block_regions(ir, &block);
-  const tn__stmt *nest = tn__block_stmt(ir, &block);
-  for (int i = count - 1; i >= 0; i--)
-    if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) nest = tn__ir_for(ir, loops[i], TN__LOOP_SERIAL, nest);
-  /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
-  if (stage->kind == TN__TE_SCAN) nest = tn__ir_for(ir, loops[stage->scan_axis], TN__LOOP_SERIAL, nest);
-  return nest;
+  return nest_of(te, &block, around, NULL);
+}
+
+/* Does the number of terms depend on the axis? */
+static bool bounds_terms(const tn__te_stage *stage, const tn__var *axis) {
+  for (int i = 0; i < stage->reduce_axes.count; i++)
+    if (tn__expr_uses_var(stage->reduce_axes.var[i]->extent, axis)) return true;
+  return false;
+}
+
+/* The block of an accumulation's terms: axes that it keeps before the first dimension whose positions it computes, then
+ * the reduction, then the other axes that it keeps, so that what is contiguous is innermost. Where all are kept the
+ * last one is innermost, unless the terms' number depends on it. Returns how many are outside of the reduction. */
+static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *terms, tn__block_axis *axes,
+                       int *around) {
+  tn__ir *ir = te->ir;
+  int count = 0, inside[TN__MAX_RANK], inside_count = 0, rank = stage->axes.count;
+  bool before = true, all_kept = true;
+  for (int i = 0; i < rank; i++) all_kept &= tn__te_keeps_axis(stage, i);
+  for (int i = 0; i < rank; i++) {
+    before &= tn__te_keeps_axis(stage, i);
+    if (!tn__te_keeps_axis(stage, i)) continue;
+    bool last = all_kept && i == rank - 1 && rank > 1;
+    if ((before && !last) || bounds_terms(stage, stage->axes.var[i]))
+      around[count++] = terms->axis_count;
+    else
+      inside[inside_count++] = terms->axis_count;
+    add_axis(terms, axes, stage->axes.var[i], TN__AXIS_SPATIAL);
+  }
+  int outside = count;
+  for (int i = 0; i < stage->reduce_axes.count; i++) {
+    around[count++] = terms->axis_count;
+    add_axis(terms, axes, stage->reduce_axes.var[i], TN__AXIS_REDUCE);
+  }
+  for (int i = 0; i < inside_count; i++) around[count++] = inside[i];
+  const tn__expr *here = tn__ir_bool(ir, true);
+  for (int d = 0; d < rank; d++) {
+    int shown = tn__te_into_inside(te, stage, d);
+    if (shown == 0) { /* one comparison: what is below 0 is large */
+      const tn__expr *place = tn__ir_cast(ir, TN_U64, stage->into[d]);
+      here = tn__ir_and(ir, here, tn__ir_lt(ir, place, tn__ir_cast(ir, TN_U64, stage->axes.var[d]->extent)));
+      continue;
+    }
+    if ((shown & 1) == 0) here = tn__ir_and(ir, here, tn__ir_le(ir, tn__ir_index(ir, 0), stage->into[d]));
+    if ((shown & 2) == 0) here = tn__ir_and(ir, here, tn__ir_lt(ir, stage->into[d], stage->axes.var[d]->extent));
+  }
+  terms->body = combine(te, stage, stage->into);
+  if (!tn__ir_is_true(here)) terms->body = tn__ir_if(ir, here, terms->body, NULL);
+  return all_kept ? outside : 0;
+}
+
+/* The elements' first values, then the terms: in one nest, along the axes that stand around both where each element
+ * keeps its terms, else in two. */
+static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *stage) {
+  tn__ir *ir = te->ir;
+  int in_order[TN__MAX_RANK], around[2 * TN__MAX_RANK];
+  tn__block_axis first_axes[TN__MAX_RANK], axes[2 * TN__MAX_RANK];
+  tn__block first = {.name = tn__arena_printf(te->arena, "%s.init", stage->name)}, terms = {.name = stage->name};
+  for (int i = 2; tn__te_has_name(te, first.name); i++)
+    first.name = tn__arena_printf(te->arena, "%s.init%d", stage->name, i);
+  shared_loops shared = {.count = terms_block(te, stage, &terms, axes, around)};
+  for (int i = 0; i < stage->axes.count; i++) {
+    add_axis(&first, first_axes, stage->axes.var[i], TN__AXIS_SPATIAL);
+    in_order[i] = i;
+  }
+  for (int i = 0, at = shared.count; i < stage->axes.count && shared.count > 0; i++) {
+    bool is_shared = false;
+    for (int l = 0; l < shared.count; l++) is_shared |= around[l] == i;
+    if (!is_shared) in_order[at++] = i;
+  }
+  for (int l = 0; l < shared.count; l++) {
+    const tn__var *var = stage->axes.var[around[l]];
+    in_order[l] = around[l];
+    shared.loops[l] =
+        tn__var_create(ir, tn__arena_printf(te->arena, "%s.%s", stage->name, var->name), TN_I64, var->min, var->extent);
+  }
+  first.body = store_all(te, stage, stage->first);
+  const tn__stmt *init = nest_of(te, &first, in_order, &shared);
+  const tn__stmt *both = tn__ir_seq2(ir, init, nest_of(te, &terms, around, &shared));
+  for (int l = shared.count - 1; l >= 0; l--) both = tn__ir_for(ir, shared.loops[l], TN__LOOP_SERIAL, both);
+  return both;
+}
+
+static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) {
+  if (stage->kind == TN__TE_EXTERN) return lower_extern(te, stage);
+  return stage->kind == TN__TE_ACCUMULATE ? lower_accumulation(te, stage) : lower_nest(te, stage);
 }
 
 /* ---- the function ------------------------------------------------------------------------------------------------ */

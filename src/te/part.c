@@ -19,6 +19,10 @@ void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const 
     if (stage->first[t] != NULL) tn__te_visit(te->ir, stage->first[t], read_expr, &r);
     if (stage->values[t] != NULL) tn__te_visit(te->ir, stage->values[t], read_expr, &r);
   }
+  for (int d = 0; d < stage->axes.count && stage->kind == TN__TE_ACCUMULATE; d++)
+    tn__te_visit(te->ir, stage->into[d], read_expr, &r);
+  for (int i = 0; i < stage->reduce_axes.count; i++)
+    tn__te_visit(te->ir, stage->reduce_axes.var[i]->extent, read_expr, &r);
   for (int i = 0; i < stage->extern_read_count; i++) fn(stage->extern_reads[i], user);
 }
 

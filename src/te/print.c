@@ -35,12 +35,17 @@ static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_
   bool early = from->kind == TN__TE_SCAN || from->kind == TN__TE_EXTERN; /* may occur in their own values */
   for (int t = 0; early && t < s->tensor_count; t++) s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
   s->axes = copy_axes(m, &from->axes);
-  if (from->kind == TN__TE_REDUCE) s->combiner = copy_combiner(m, arena, from->combiner);
+  if (from->combiner != NULL) s->combiner = copy_combiner(m, arena, from->combiner);
   s->reduce_axes = copy_axes(m, &from->reduce_axes);
-  for (int t = 0; t < s->tensor_count && from->kind != TN__TE_EXTERN; t++) {
+  bool first_before = from->kind == TN__TE_SCAN; /* an accumulation's stand behind */
+  for (int t = 0; t < s->tensor_count && first_before; t++)
     if (from->first[t] != NULL) s->first[t] = tn__ir_import_expr(m, from->first[t]);
+  for (int t = 0; t < s->tensor_count && from->kind != TN__TE_EXTERN; t++)
     if (from->values[t] != NULL) s->values[t] = tn__ir_import_expr(m, from->values[t]);
-  }
+  for (int d = 0; d < s->axes.count && from->kind == TN__TE_ACCUMULATE; d++)
+    s->into[d] = tn__ir_import_expr(m, from->into[d]);
+  for (int t = 0; t < s->tensor_count && from->kind == TN__TE_ACCUMULATE; t++)
+    s->first[t] = tn__ir_import_expr(m, from->first[t]);
   if (from->kind == TN__TE_EXTERN && from->body != NULL) s->body = tn__ir_import_stmt(m, from->body);
   for (int t = 0; !early && t < s->tensor_count; t++) s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
   return s;
@@ -211,20 +216,36 @@ static void print_targets(printing *g, const tn__te_stage *stage) {
   tn__strbuf_append(g->out, " = ");
 }
 
+static void print_into(printing *g, const tn__te_stage *stage) {
+  bool stated = false, computed = false;
+  for (int t = 0; t < stage->tensor_count; t++) stated |= stage->first[t] != stage->combiner->identity[t];
+  for (int d = 0; d < stage->axes.count; d++) computed |= !tn__te_keeps_axis(stage, d);
+  if (!stated && !computed) return;
+  tn__strbuf_append(g->out, " into [");
+  for (int d = 0; d < stage->axes.count; d++) {
+    if (d > 0) tn__strbuf_append(g->out, ", ");
+    tn__printer_expr(g->p, stage->into[d]);
+  }
+  tn__strbuf_char(g->out, ']');
+  if (!stated) return;
+  tn__strbuf_append(g->out, " from ");
+  print_exprs(g, stage->first, stage->tensor_count);
+}
+
 static void print_stage(printing *g, const tn__te_stage *stage) {
   if (stage->kind == TN__TE_EXTERN) {
     print_extern(g, stage);
     return;
   }
   const char *reduction = NULL;
-  if (stage->kind == TN__TE_REDUCE) {
+  if (stage->combiner != NULL) {
     reduction = simple_name(g, stage->combiner);
     if (reduction == NULL) reduction = arg_name(g, stage->combiner);
     if (reduction == NULL) reduction = print_combiner(g, stage->combiner);
   }
   int mark = tn__printer_mark(g->p);
   print_targets(g, stage);
-  if (stage->kind == TN__TE_REDUCE) {
+  if (reduction != NULL) {
     tn__strbuf_printf(g->out, "%s(", reduction);
     print_axes(g, &stage->reduce_axes);
     tn__strbuf_append(g->out, ") ");
@@ -239,6 +260,7 @@ static void print_stage(printing *g, const tn__te_stage *stage) {
     }
   }
   print_exprs(g, stage->values, stage->tensor_count);
+  if (stage->kind == TN__TE_ACCUMULATE) print_into(g, stage);
   tn__strbuf_char(g->out, '\n');
   tn__printer_reset(g->p, mark);
 }

@@ -96,6 +96,7 @@ void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted
       what = tn__arena_printf(d->arena, "there is no operation, function or kernel called %s", text);
       consider_called(&n, d);
   }
+  if (strstr(text, "..") != NULL) tn__te_fail(d, name, "%s; names may have dots: write a space before ..", what);
   if (n.best != NULL) tn__te_fail(d, name, "%s; did you mean %.*s?", what, (int)n.length, n.best);
   tn__te_fail(d, name, "%s%s", what, hint);
 }

@@ -17,9 +17,11 @@ typedef enum tn__syn_kind {
   TN__SYN_COMPARE, /* args[0] ops[0] args[1] ops[1] args[2] ...: all of them hold */
   TN__SYN_CALL,    /* at[dims...](args...): an operation, a function or a kernel */
   TN__SYN_CAST,    /* dtype(args[0]); also bitcast(dtype, args[0]) */
-  TN__SYN_REDUCE,  /* at(axes...) args[0], a tuple when it has several values */
-  TN__SYN_TUPLE,   /* (args, args, ...) */
-  TN__SYN_SCAN     /* scan(axes[0].name, depth) args[0] then args[1] */
+  /* at(axes...) args[0], a tuple when it has several values; args[1]: a tuple of the places that these go into; and
+   * args[2]: what elements start from */
+  TN__SYN_REDUCE,
+  TN__SYN_TUPLE, /* (args, args, ...) */
+  TN__SYN_SCAN   /* scan(axes[0].name, depth) args[0] then args[1] */
 } tn__syn_kind;
 
 typedef struct tn__syn tn__syn;
@@ -27,6 +29,7 @@ typedef struct tn__syn tn__syn;
 typedef struct tn__syn_axis {
   tn__token name;
   const tn__syn *extent; /* NULL: found from use */
+  const tn__syn *end;    /* of a reduction over extent .. end; NULL: from 0 to the extent */
 } tn__syn_axis;
 
 struct tn__syn {

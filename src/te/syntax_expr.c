@@ -77,6 +77,11 @@ void tn__syn_axes(tn__syn_parser *p, const char *close, const char *what, const 
       tn__lexer_fail(&p->lex, &at, "%s are names: an element is given for every position", what);
     tn__syn_axis axis = {.name = tn__lexer_name(&p->lex, "an axis")};
     if (tn__lexer_take(&p->lex, ":")) axis.extent = parse_level(p, 0);
+    tn__token dots = p->lex.token;
+    if (axis.extent != NULL && tn__lexer_take(&p->lex, "..")) {
+      axis.end = parse_level(p, 0);
+      if (close[0] == ']') tn__lexer_fail(&p->lex, &dots, "axes of a tensor run from 0 on");
+    }
     if (!tn__lexer_is(&p->lex, ",") && !tn__lexer_is(&p->lex, close))
       tn__lexer_fail(&p->lex, &p->lex.token, "%s are names: an element is given for every position", what);
     for (int i = 0; i < list.count; i++)
@@ -186,14 +191,29 @@ static bool reduction_comes(const tn__syn_parser *p, const tn__token *name) {
   }
 }
 
+/* Behind the terms of a reduction: where they go, rather than a tensor of that name? */
+static bool into_comes(const tn__syn_parser *p) {
+  return comes(p, NULL, "[") && tn__lexer_is(&p->lex, "into") && !tn__syn_stmt_comes(p);
+}
+
 static const tn__syn *parse_reduce(tn__syn_parser *p, const tn__token *name) {
   const tn__syn_axis *axes;
   int count;
   tn__lexer_expect(&p->lex, "(", "after the reduction's name");
   tn__syn_axes(p, ")", "the axes of a reduction", &axes, &count);
   if (count == 0) tn__lexer_fail(&p->lex, name, "a reduction over no axis");
-  const tn__syn *term = parse_level(p, 0);
-  tn__syn *s = new_syn(p, TN__SYN_REDUCE, name, &term, 1);
+  const tn__syn *args[3] = {parse_level(p, 0)};
+  int arg_count = 1;
+  if (into_comes(p)) {
+    syn_vec places = {0};
+    tn__token at = p->lex.token;
+    tn__lexer_advance(&p->lex);
+    tn__lexer_advance(&p->lex);
+    parse_list(p, &places, "]", "between indices");
+    args[arg_count++] = new_syn(p, TN__SYN_TUPLE, &at, places.data, places.count);
+    if (tn__lexer_take(&p->lex, "from")) args[arg_count++] = parse_level(p, 0);
+  }
+  tn__syn *s = new_syn(p, TN__SYN_REDUCE, name, args, arg_count);
   s->axes = axes;
   s->axis_count = count;
   return s;

@@ -124,17 +124,22 @@ static void distinguish_axes(tn__te *te, tn__te_stage *stage) {
   int count = 0;
   for (int r = 0; r < stage->reduce_axes.count; r++) {
     const tn__var *var = stage->reduce_axes.var[r];
+    const tn__expr *extent = tn__ir_substitute(te->ir, var->extent, from, to, count);
     bool taken = false;
     for (int i = 0; i < stage->axes.count; i++) taken |= strcmp(stage->axes.var[i]->name, var->name) == 0;
-    if (!taken) continue;
+    if (!taken && extent == var->extent) continue;
     from[count] = var;
-    var = tn__var_create(te->ir, tn__arena_printf(te->arena, "r_%s", var->name), TN_I64, var->min, var->extent);
+    const char *name = taken ? tn__arena_printf(te->arena, "r_%s", var->name) : var->name;
+    var = tn__var_create(te->ir, name, TN_I64, var->min, extent);
     to[count++] = var->self;
     stage->reduce_axes.var[r] = var;
     stage->reduce_axes.index[r] = var->self;
   }
-  for (int t = 0; count > 0 && t < stage->tensor_count; t++)
+  if (count == 0) return;
+  for (int t = 0; t < stage->tensor_count; t++)
     stage->values[t] = tn__ir_substitute(te->ir, stage->values[t], from, to, count);
+  for (int d = 0; stage->kind == TN__TE_ACCUMULATE && d < stage->axes.count; d++)
+    stage->into[d] = tn__ir_substitute(te->ir, stage->into[d], from, to, count);
 }
 
 void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,
@@ -144,10 +149,15 @@ void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, c
   tn__te_reduce_as(te, names, axes, reduce, combiner, terms, out);
 }
 
-void tn__te_reduce_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
-                      const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out) {
-  tn__te_stage *stage = add_stage(te, TN__TE_REDUCE, unique_name(te, names[0]), axes);
-  stage->reduce_axes = *reduce;
+static tn__te_stage *add_combining(tn__te *te, tn__te_stage_kind kind, const char *const *names,
+                                   const tn__te_axes *axes, const tn__te_axes *reduce, const tn__te_combiner *combiner,
+                                   const tn__expr *const *terms, const tn__buffer **out) {
+  tn__te_stage *stage = add_stage(te, kind, unique_name(te, names[0]), axes);
+  stage->reduce_axes.count = reduce->count;
+  for (int i = 0; i < reduce->count; i++) {
+    stage->reduce_axes.var[i] = reduce->var[i];
+    stage->reduce_axes.index[i] = reduce->var[i]->self;
+  }
   stage->combiner = combiner;
   for (int i = 0; i < combiner->count; i++) {
     const char *tensor = i == 0 ? stage->name : unique_name(te, names[i]);
@@ -155,7 +165,40 @@ void tn__te_reduce_as(tn__te *te, const char *const *names, const tn__te_axes *a
     stage->values[i] = terms[i];
     out[i] = stage->tensors[i];
   }
+  return stage;
+}
+
+void tn__te_reduce_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
+                      const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out) {
+  for (int i = 0; i < reduce->count; i++) {
+    if (!tn__te_is_ragged(reduce->var[i])) continue;
+    tn__te_accumulate_as(te, names, axes, reduce, combiner, terms, axes->index, NULL, out);
+    return;
+  }
+  distinguish_axes(te, add_combining(te, TN__TE_REDUCE, names, axes, reduce, combiner, terms, out));
+}
+
+void tn__te_accumulate_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
+                          const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__expr *const *into,
+                          const tn__expr *const *first, const tn__buffer **out) {
+  tn__te_stage *stage = add_combining(te, TN__TE_ACCUMULATE, names, axes, reduce, combiner, terms, out);
+  for (int i = 0; i < combiner->count; i++) stage->first[i] = first == NULL ? combiner->identity[i] : first[i];
+  for (int d = 0; d < axes->count; d++) stage->into[d] = into[d];
   distinguish_axes(te, stage);
+}
+
+static bool varies(const tn__expr *e) {
+  if (e->kind == TN__EXPR_LOAD || (e->kind == TN__EXPR_VAR && e->value.var->extent != NULL)) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (varies(e->args[i])) return true;
+  return false;
+}
+
+/* Dimensions have no extent. */
+bool tn__te_is_ragged(const tn__var *axis) { return varies(axis->extent); }
+
+bool tn__te_keeps_axis(const tn__te_stage *stage, int a) {
+  return stage->kind != TN__TE_ACCUMULATE || stage->into[a] == stage->axes.index[a];
 }
 
 const tn__buffer *tn__te_reduce(tn__te *te, const char *name, const tn__te_axes *axes, const tn__te_axes *reduce,

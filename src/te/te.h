@@ -7,6 +7,8 @@
  *   reduce   a combiner over reduce axes, starting from its identity: C[i, j] = sum(k) A[i, k] * B[k, j]
  *   scan     one axis runs in order; an element may read its own tensors at earlier positions of that axis
  *   extern   imperative loop IR that fills its tensors (sort, data-dependent loops); schedules leave it alone
+ *   accumulate: a combiner over terms that say themselves which element they go into, H[b[i]] += v[i], or whose number
+ *            the element or data say, sum(k: i + 1)
  *
  * Tensors are buffers of the ir context. Reading outside of a tensor is an error of the declaration: guard with
  * select(), which is lazy.
@@ -28,7 +30,13 @@ typedef struct tn__te_axes {
   const tn__expr *index[TN__MAX_RANK]; /* var[i]->self: what values are written in */
 } tn__te_axes;
 
-typedef enum tn__te_stage_kind { TN__TE_COMPUTE, TN__TE_REDUCE, TN__TE_SCAN, TN__TE_EXTERN } tn__te_stage_kind;
+typedef enum tn__te_stage_kind {
+  TN__TE_COMPUTE,
+  TN__TE_REDUCE,
+  TN__TE_SCAN,
+  TN__TE_EXTERN,
+  TN__TE_ACCUMULATE
+} tn__te_stage_kind;
 
 /* result[i] and identity[i] for the i-th tensor; result is written over lhs (the accumulated values) and rhs (the new
  * ones). It must be associative and commutative up to rounding for schedules that reorder (they may only do so when
@@ -55,13 +63,17 @@ typedef struct tn__te_stage {
   int tensor_count;
   const tn__buffer *tensors[4];
   tn__te_axes axes, reduce_axes;
-  /* compute: the elements; reduce: the terms; scan: the elements at positions >= scan_depth */
+  /* compute: the elements; reduce, accumulate: the terms; scan: the elements at positions >= scan_depth */
   const tn__expr *values[4];
-  const tn__expr *first[4]; /* scan: the elements at positions < scan_depth of the scan axis */
+  /* scan: the elements at positions < scan_depth of the scan axis; accumulate: what each starts from */
+  const tn__expr *first[4];
   int scan_axis;
   int64_t scan_depth;
-  const tn__te_combiner *combiner; /* reduce */
-  const tn__stmt *body;            /* extern: reads any earlier tensor, writes every element of its own */
+  const tn__te_combiner *combiner; /* reduce, accumulate */
+  /* accumulate: the element that a term goes into, by dimension. Where it is the axis itself the term depends on the
+   * axis as a reduction's does; no term reads the others. A term whose element is outside of the tensor falls away. */
+  const tn__expr *into[TN__MAX_RANK];
+  const tn__stmt *body; /* extern: reads any earlier tensor, writes every element of its own */
   int extern_read_count;
   const tn__buffer *const *extern_reads;
 } tn__te_stage;
@@ -86,6 +98,15 @@ void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, c
 /* The same with a name for each tensor. */
 void tn__te_reduce_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
                       const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__buffer **out);
+/* Combines each term over `reduce`, in the axes' order, into the element at `into`; `first`: what the elements start
+ * from, NULL for the identities. */
+void tn__te_accumulate_as(tn__te *te, const char *const *names, const tn__te_axes *axes, const tn__te_axes *reduce,
+                          const tn__te_combiner *combiner, const tn__expr *const *terms, const tn__expr *const *into,
+                          const tn__expr *const *first, const tn__buffer **out);
+/* Do the bounds of a reduction's axis depend on other axes or on data? */
+bool tn__te_is_ragged(const tn__var *axis);
+/* Do terms, or elements, depend on axis `a` of the stage? On those whose place an accumulation computes they don't. */
+bool tn__te_keeps_axis(const tn__te_stage *stage, int a);
 const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn_dtype dtype);
 /* argmax (greatest) / argmin over (value, index): ties keep the first index, or the last; NaN wins as in NumPy. */
 const tn__te_combiner *tn__te_arg_combiner(tn__te *te, tn_dtype value_dtype, tn_dtype index_dtype, bool greatest,
@@ -130,6 +151,9 @@ typedef void tn__te_refuse(void *user, int stage, const char *message);
  * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions.
  * Where there is no nearest element it is refused: by `refuse`, or thrown. */
 void tn__te_secure(tn__te *te, tn__te_refuse *refuse, void *user);
+/* Are the indices of a term's place in the accumulation shown to be inside of its tensor? Bits: 1 for at least 0, 2 for
+ * less than the size. */
+int tn__te_into_inside(const tn__te *te, const tn__te_stage *stage, int dim);
 /* The opposite: every index stays as it is, and whoever made the declaration vouches that it is inside. The text says
  * so ("unchecked kernel") where reading it would move one. */
 void tn__te_trust(tn__te *te);

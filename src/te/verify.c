@@ -96,6 +96,27 @@ int tn__te_unwritten(const tn__te_stage *stage) {
   return -1;
 }
 
+/* Terms are there once, however many elements an axis has whose positions are computed. */
+static void check_accumulation(checker *c) {
+  const tn__te_stage *stage = c->stage;
+  for (int t = 0; t < stage->tensor_count; t++)
+    for (int i = 0; i < stage->reduce_axes.count && stage->first[t] != NULL; i++)
+      if (tn__expr_uses_var(stage->first[t], stage->reduce_axes.var[i]))
+        report(c, "what its elements start from depends on an axis of the reduction");
+  for (int d = 0; d < stage->axes.count; d++) {
+    const tn__var *axis = stage->axes.var[d];
+    check_value(c, stage->into[d], TN_I64, "index");
+    if (tn__te_keeps_axis(stage, d)) continue;
+    bool used = false;
+    for (int t = 0; t < stage->tensor_count; t++) used |= tn__expr_uses_var(stage->values[t], axis);
+    for (int i = 0; i < stage->axes.count; i++) used |= tn__expr_uses_var(stage->into[i], axis);
+    for (int i = 0; i < stage->reduce_axes.count; i++)
+      used |= tn__expr_uses_var(stage->reduce_axes.var[i]->extent, axis);
+    if (used)
+      report(c, tn__arena_printf(c->te->arena, "its terms depend on %s, whose positions they compute", axis->name));
+  }
+}
+
 static void check_stage(checker *c) {
   const tn__te_stage *stage = c->stage;
   if (stage->kind == TN__TE_EXTERN) {
@@ -107,11 +128,14 @@ static void check_stage(checker *c) {
   }
   for (int t = 0; t < stage->tensor_count; t++) {
     check_value(c, stage->values[t], stage->tensors[t]->dtype, "value");
-    if (stage->kind == TN__TE_SCAN && stage->scan_depth > 0)
+    if (stage->kind == TN__TE_ACCUMULATE || (stage->kind == TN__TE_SCAN && stage->scan_depth > 0))
       check_value(c, stage->first[t], stage->tensors[t]->dtype, "first value");
-    if (stage->kind == TN__TE_REDUCE && stage->combiner->identity[t]->dtype != stage->tensors[t]->dtype)
+    if (stage->combiner != NULL && stage->combiner->identity[t]->dtype != stage->tensors[t]->dtype)
       report(c, "the combiner's identity is not of the tensor's type");
   }
+  if (stage->kind == TN__TE_ACCUMULATE) check_accumulation(c);
+  for (int i = 0; i < stage->reduce_axes.count; i++)
+    tn__te_visit(c->te->ir, stage->reduce_axes.var[i]->extent, check_node, c);
   if (stage->kind == TN__TE_SCAN && (stage->scan_axis < 0 || stage->scan_axis >= stage->axes.count))
     report(c, "scans along an axis that it does not have");
 }

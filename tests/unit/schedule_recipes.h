@@ -402,6 +402,50 @@ static inline void make_meeting(making *m) {
     finish_with_map(m, sums[0], false);
 }
 
+/* Terms that go where an index tensor says, some of them nowhere: whole rows, or one by one; what they go into starts
+ * from another tensor or from nothing. */
+static inline void make_accumulation(making *m) {
+  tn__ir *ir = m->ir;
+  bool rows = m->r->variant & 1, from = m->r->variant & 2;
+  const tn__expr *width = rows ? m->dims[2] : size_of(m, 3), *into[2], *last;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[0], width, NULL), *out;
+  const tn__buffer *which = make_input(m, "which", TN_I32, 2, m->dims[0], width, NULL);
+  const tn__buffer *start = make_input(m, "start", m->dtype, 2, m->dims[1], m->dims[2], NULL);
+  tn__te_axes p = make_axes(m, "i", 2, m->dims[0], width, NULL);
+  const tn__buffer *less = tn__te_compute(m->te, "P", &p, tn__ir_sub(ir, tn__ir_load(ir, a, p.index), number_of(m, 1)));
+  tn__te_axes x = make_axes(m, "o", rows ? 2 : 1, m->dims[1], m->dims[2], NULL);
+  tn__te_axes k = make_axes(m, "k", rows ? 1 : 2, m->dims[0], width, NULL);
+  last = rows ? x.index[1] : k.index[1];
+  into[0] = tn__ir_cast(ir, TN_I64, load_at(m, which, k.index[0], rows ? size_of(m, 0) : last, NULL));
+  into[1] = last;
+  const tn__expr *term = load_at(m, less, k.index[0], last, NULL);
+  const tn__expr *first = load_at(m, start, x.index[0], rows ? last : size_of(m, 0), NULL);
+  const tn__te_combiner *c = tn__te_combiner_of(m->te, m->r->variant & 4 ? TN__TE_MAX : TN__TE_SUM, m->dtype);
+  tn__te_accumulate_as(m->te, (const char *[]){"G"}, &x, &k, c, &term, into, from ? &first : NULL, &out);
+  finish_with_map(m, out, m->r->stride == 1);
+}
+
+/* As many terms as the row, or what data make of it, says: for each row, or for each element of it. */
+static inline void make_ragged(making *m) {
+  tn__ir *ir = m->ir;
+  bool triangle = m->r->variant & 1, rows = m->r->variant & 2;
+  const tn__buffer *a = make_input(m, "A", m->dtype, 2, m->dims[1], m->dims[2], NULL), *out;
+  const tn__buffer *n = make_input(m, "n", TN_I64, 1, m->dims[0], NULL, NULL);
+  tn__te_axes p = make_axes(m, "i", 1, m->dims[0], NULL, NULL), k = {.count = 1};
+  const tn__expr *doubled = tn__ir_mul_i(ir, tn__ir_load(ir, n, p.index), 2), *zero = size_of(m, 0);
+  if (m->r->variant & 4) n = tn__te_compute(m->te, "P", &p, doubled);
+  tn__te_axes x = make_axes(m, "o", rows ? 2 : 1, m->dims[0], m->dims[2], NULL);
+  const tn__expr *extent = tn__ir_max(ir, load_at(m, n, x.index[0], NULL, NULL), zero);
+  if (triangle) extent = tn__ir_add_i(ir, x.index[0], m->r->stride - 1);
+  k.var[0] = tn__var_create(ir, "k", TN_I64, zero, extent);
+  k.index[0] = k.var[0]->self;
+  const tn__expr *last = tn__ir_add_i(ir, m->dims[1], -1);
+  const tn__expr *row = tn__ir_min(ir, tn__ir_add(ir, k.index[0], x.index[0]), last);
+  const tn__expr *term = load_at(m, a, row, rows ? x.index[1] : zero, NULL);
+  out = tn__te_reduce(m->te, "R", &x, &k, m->r->stride == 2 ? TN__TE_MAX : TN__TE_SUM, term);
+  finish_with_map(m, out, m->r->stride == 1);
+}
+
 typedef struct recipe_kind {
   const char *name;
   void (*make)(making *m);
@@ -416,7 +460,8 @@ static const recipe_kind recipe_kinds[] = {
     {"dots", make_dots, true},       {"transposed", make_transposed, true},
     {"gather", make_gather, true},   {"logic", make_logic, true},
     {"turned", make_turned, true},   {"meeting", make_meeting, true},
-    {"steps", make_steps, true},
+    {"steps", make_steps, true},     {"accumulation", make_accumulation, true},
+    {"ragged", make_ragged, true},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
 

@@ -180,6 +180,70 @@ static void scans(void **state) {
       "}\n");
 }
 
+static void accumulations(void **state) {
+  prints_as("kernel count(X: u8[M, N]) -> H: i32[256] { H[b] = sum(i, j) 1 into [i64(X[i, j])] }",
+            "kernel count[M, N](X: u8[M, N]) -> H: i32[256] {\n"
+            "  H: i32[b: 256] = sum(i: M, j: N) 1i32 into [i64(X[i, j])]\n"
+            "}\n");
+  /* Whole rows, onto what is there already; a row that the terms read is inside where they are evaluated. */
+  prints_as(
+      "kernel add(I: i64[N], X: f32[N, D], G: f32[V, D]) -> E: f32[V, D] {\n"
+      "  E[v, d] = sum(n) X[n, d] * G[I[n], d] into [I[n], d] from G[v, d]\n"
+      "}",
+      "kernel add[N, D, V](I: i64[N], X: f32[N, D], G: f32[V, D]) -> E: f32[V, D] {\n"
+      "  E: f32[v: V, d: D] = sum(n: N) X[n, d]*G[I[n], d] into [I[n], d] from G[v, d]\n"
+      "}\n");
+  /* Any combiner, several tensors; an index that is read is moved inside. */
+  prints_as(
+      "kernel best(S: i64[N], J: i64[N], X: f32[N], B: f32[M]) -> b: f32[M], at: i64[M] {\n"
+      "  b[s], at[s] = argmax(i) (X[i], i) into [S[J[i]]] from (B[s], -1)\n"
+      "}",
+      "kernel best[N, M](S: i64[N], J: i64[N], X: f32[N], B: f32[M]) -> (b: f32[M], at: i64[M]) {\n"
+      "  b: f32[s: M], at: i64[s] = argmax(i: N) (X[i], i) into [S[min(N - 1, max(0, J[i]))]] from (B[s], -1)\n"
+      "}\n");
+  /* A tensor may have the name nevertheless. */
+  prints_as(
+      "kernel f(X: f32[N, K]) -> C: f32[N] {\n"
+      "  S[i: N] = sum(k) X[i, k]\n"
+      "  into[i: N] = S[i] + 1\n"
+      "  C[i] = into[i]\n"
+      "}",
+      "kernel f[N, K](X: f32[N, K]) -> C: f32[N] {\n"
+      "  S: f32[i: N] = sum(k: K) X[i, k]\n"
+      "  into: f32[i: N] = S[i] + 1.0f32\n"
+      "  C: f32[i: N] = into[i]\n"
+      "}\n");
+}
+
+/* Bounds that depend on the element and on data. */
+static void ragged_reductions(void **state) {
+  prints_as(
+      "unchecked kernel rows(start: i64[N + 1], C: i64[Z], V: f32[Z], x: f32[N]) -> y: f32[N] {\n"
+      "  y[i] = sum(k: start[i] .. start[i + 1]) V[k] * x[C[k]]\n"
+      "}",
+      "unchecked kernel rows[N, Z](start: i64[N + 1], C: i64[Z], V: f32[Z], x: f32[N]) -> y: f32[N] {\n"
+      "  y: f32[i: N] = sum(k: max(0, -start[i] + start[i + 1])) V[k + start[i]]*x[C[k + start[i]]]\n"
+      "}\n");
+  prints_as("kernel solve(L: f32[9, 9], x: f32[9]) -> y: f32[9] { y[i] = x[i] - sum(k: i) L[i, k] * x[k] }",
+            "kernel solve(L: f32[9, 9], x: f32[9]) -> y: f32[9] {\n"
+            "  y.sum: f32[i: 9] = sum(k: i) L[i, k]*x[k]\n"
+            "  y: f32[i: 9] = x[i] - y.sum[i]\n"
+            "}\n");
+  prints_as("kernel middle(x: f32[N]) -> y: f32 { y = sum(k: 2 .. N) x[k] }",
+            "kernel middle[N](x: f32[N]) -> y: f32[] {\n"
+            "  y: f32[] = sum(k: N - 2) x[k + 2]\n"
+            "}\n");
+  /* Both at once; what bounds read is moved inside, too. */
+  prints_as(
+      "kernel columns(start: i64[M], row: i64[Z], V: f32[Z]) -> y: f32[9] {\n"
+      "  y[r] = sum(i: M, k: start[i] .. start[row[i]]) V[k] into [row[k]]\n"
+      "}",
+      "kernel columns[M, Z](start: i64[M], row: i64[Z], V: f32[Z]) -> y: f32[9] {\n"
+      "  y: f32[r: 9] = sum(i: M, k: max(0, -start[i] + start[min(M - 1, max(0, row[i]))])) "
+      "V[min(Z - 1, max(0, k + start[i]))] into [row[min(Z - 1, max(0, k + start[i]))]]\n"
+      "}\n");
+}
+
 static void calls(void **state) {
   prints_as(
       "const SLOPE = 0.01 // of negative values\n"
@@ -399,6 +463,39 @@ static const struct {
      "2:40: the dimension M of g follows from no argument; write g[M = ...](...)"},
     {"kernel f(A: f32[M]) -> (B: f32[M], C: f32[M]) { B[i] = A[i] }", "1:36: the output C is never defined"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = B[i] }", "1:43: there is no tensor B here"},
+    {"kernel f(X: i32[N]) -> H: i32[9] { H[b] = sum(i) 1 into [X[i]] }",
+     "1:58: an index is of type i64, not i32; i64(...) converts"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) 1 into [Y[i]] }", "1:58: there is no tensor Y here"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) 1 into [X[i], 0] }",
+     "1:52: into has 2 indices, and H 1 dimension"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) i32(b) into [X[i]] }",
+     "1:50: this depends on the axis b, whose position into computes; keep it by writing b there"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) 1 into [X[i] + b] }",
+     "1:63: this depends on the axis b, whose position into computes; keep it by writing b there"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = 1 + sum(i) 1 into [X[i]] }",
+     "1:56: into stands at the end of a statement, behind the reduction that is all of it"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) 1 into [X[i]] from (0, 1) }",
+     "1:69: what the elements start from has 2 values; 1 is wanted here"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) 1 into [X[i]] from X[b] }",
+     "1:69: a value of type i64 for H, whose elements are i32; i32(...) converts"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { H[b] = sum(i) 1 into [X[i] }", "1:63: expected ',' between indices, not '}'"},
+    {"kernel f(n: i64[N], X: f32[N]) -> Y: f32[N] { Y[i: 0 .. N] = X[i] }", "1:54: axes of a tensor run from 0 on"},
+    {"kernel f(n: i64[N], X: f32[N]) -> Y: f32[N] { Y[i] = sum(k: i..N) X[k] }",
+     "1:61: nothing here is called i..N; names may have dots: write a space before .."},
+    {"kernel f(n: i64[N], X: f32[N]) -> Y: f32[N] { Y[i] = sum(k: l, l: n[i]) X[l] }",
+     "1:61: the bounds of k depend on l, which stands behind it: write l first"},
+    {"kernel f(n: i32[N], X: f32[N]) -> Y: f32[N] { Y[i] = sum(k: n[i]) X[k] }",
+     "1:61: the extent of an axis is of type i64, not i32; i64(...) converts"},
+    {"kernel f(n: i64[N], X: f32[N, N]) -> Y: i64[N] { Y[i] = argmax(k: i, l: N) X[k, l] }",
+     "1:57: argmax over k, whose bounds are not the same everywhere: state the index, as in argmax(...) (value, "
+     "index)"},
+    {"kernel f(n: i64[9], X: f32[9]) -> Y: f32[9] { Y[i] = sum(k: i + 2) X[k] }",
+     "1:70: index 0 of X goes up to 9, and the tensor has 9 elements there; let k run up to i + 1 instead of i + 2, or "
+     "guard it by pad(...) or select"},
+    {"kernel f(X: f32[9]) -> Y: f32 { Y = sum(k: 4 .. 4) X[k] }",
+     "1:49: the extent of an axis is 0; it must be at least 1"},
+    {"kernel f(X: i64[N]) -> H: i32[9] { K[b] = sum(i) 1 into [X[i]]  H[b] = K[b] }",
+     "1:38: nothing says how far the axis b of K runs; state it: b: EXTENT"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t] + 1 }",
      "1:61: a scan along t reads B at t, which is not shown to be earlier: write t - 1 or less"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t/2] + 1 }",
@@ -601,6 +698,8 @@ int main(void) {
       cmocka_unit_test(empty_tensors_read_back),
       cmocka_unit_test(reduces),
       cmocka_unit_test(scans),
+      cmocka_unit_test(accumulations),
+      cmocka_unit_test(ragged_reductions),
       cmocka_unit_test(calls),
       cmocka_unit_test(expressions),
       cmocka_unit_test(externs),

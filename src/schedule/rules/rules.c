@@ -82,6 +82,7 @@ bool tn__rule_is_large(const tn__te *te) {
     for (int a = 0; a < stage->axes.count + stage->reduce_axes.count; a++) {
       const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
       int64_t extent;
+      if (a < stage->axes.count && !tn__te_keeps_axis(stage, a)) continue;
       if (!tn__ir_as_int(var->extent, &extent)) return true;
       points *= (double)extent;
     }
@@ -126,7 +127,8 @@ static double points_of(const tn__te_stage *stage) {
   double points = 1;
   int64_t extent;
   for (int a = 0; a < stage->axes.count; a++)
-    points *= tn__ir_as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+    if (tn__te_keeps_axis(stage, a))
+      points *= tn__ir_as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
   for (int a = 0; a < stage->reduce_axes.count; a++)
     points *= tn__ir_as_int(stage->reduce_axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
   return points;
@@ -172,6 +174,7 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
     if (stage->kind == TN__TE_EXTERN) continue;
     for (int t = 0; t < stage->tensor_count; t++)
       p->cost += points_of(stage) * (double)tn__rule_cost(scratch->ir, stage->values[t]);
+    if (stage->kind == TN__TE_ACCUMULATE) continue; /* there is nothing to decide for it */
     bool later = heaviest == NULL || heaviest->kind != TN__TE_REDUCE || stage->kind == TN__TE_REDUCE;
     if (heaviest == NULL || points_of(stage) > points_of(heaviest) ||
         (points_of(stage) == points_of(heaviest) && later))

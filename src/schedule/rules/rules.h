@@ -31,6 +31,9 @@ bool tn__rule_reduce_across(tn__schedule *s, const char *block, const tn__schedu
 /* Vectors along the last loop of a map that has more than `rows` loops (reduce.c). */
 void tn__rule_vectorize_map(tn__schedule *s, const char *block, int rows, const tn__schedule_options *options);
 
+/* Schedules the nests of an accumulation (accumulate.c). */
+void tn__rule_accumulate(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options);
+
 /* ---- what rules share (rules.c) ---------------------------------------------------------------------------------- */
 /* For rules with few decisions: features of the stage with the most points, in vectors along what is contiguous
  * there. */

@@ -117,14 +117,18 @@ static void schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn_
                            const int64_t *values) {
   const tn__snode *block = tn__sched_find(s, stage->name, true);
   if (block == NULL || stage->kind == TN__TE_EXTERN) return; /* dissolved, or not ours */
-  if (stage->kind == TN__TE_SCAN)
+  if (stage->kind == TN__TE_SCAN) {
     tn__rule_scan(s, stage, options);
-  else if (stage->kind == TN__TE_COMPUTE)
+  } else if (stage->kind == TN__TE_ACCUMULATE) {
+    tn__rule_accumulate(s, stage, options);
+    parallel_outermost(s, stage->name, options);
+  } else if (stage->kind == TN__TE_COMPUTE) {
     schedule_map(s, block, options);
-  else if (values[PARTS] > 1 && stage == tn__reduce_stage_to_cut(s->te))
+  } else if (values[PARTS] > 1 && stage == tn__reduce_stage_to_cut(s->te)) {
     reduce_parts(s, stage, options, values);
-  else
+  } else {
     reduce_stage(s, stage->name, options, values);
+  }
 }
 
 void tn__reduce_schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
