@@ -103,6 +103,9 @@
  * axis is cut rather than the longest. */
 #define TN__RULE_SHORTEST_PART 65536
 #define TN__RULE_LONG_AXIS 256
+/* Terms of an accumulation for each element of the copies that they go into: writing copies and adding them up takes a
+ * hundredth of the time then. */
+#define TN__RULE_TERMS_PER_COPIED 64
 /* One thread cuts a reduction that promises it a tenth. How many threads decide of those that share what is reduced,
  * whatever number there is; that is looked into where they take more than twice the time of an even share, and chosen
  * where it takes less than 0.7 of their time and costs one thread a hundredth at the most. */

@@ -1,4 +1,4 @@
-/* Primitives on reductions: decompose_reduction, rfactor and rfactor_at. */
+/* Primitives on reductions: decompose_reduction, rfactor, rfactor_at and privatize. */
 #include "base/invariant.h"
 #include "schedule/internal.h"
 
@@ -83,6 +83,7 @@ typedef struct factoring {
   tn__snode *path[TN__MAX_LOOPS]; /* from top to the block */
   int path_count;
   const tn__expr *lane; /* the new axis */
+  bool outside;         /* it is the first dimension of partial results, not the last */
 } factoring;
 
 static void check_factored(factoring *f, const char *step, const char *name) {
@@ -128,14 +129,14 @@ static void check_rfactor(factoring *f, const char *name) {
 static void add_lane(tn__ir *ir, const tn__expr *const *indices, const tn__expr **out, void *user) {
   const factoring *f = user;
   int rank = f->block->block.writes[0].buffer->rank;
-  for (int d = 0; d < rank; d++) out[d] = indices[d];
-  out[rank] = f->lane;
+  for (int d = 0; d < rank; d++) out[d + f->outside] = indices[d];
+  out[f->outside ? 0 : rank] = f->lane;
 }
 
 static const tn__buffer *lane_buffer(factoring *f, const tn__buffer *buffer) {
   const tn__expr *shape[TN__MAX_RANK];
-  for (int d = 0; d < buffer->rank; d++) shape[d] = buffer->shape[d];
-  shape[buffer->rank] = f->loop->var->extent;
+  for (int d = 0; d < buffer->rank; d++) shape[d + f->outside] = buffer->shape[d];
+  shape[f->outside ? 0 : buffer->rank] = f->loop->var->extent;
   return tn__sched_add_buffer(f->s, tn__arena_printf(f->s->arena, "%s.rf", buffer->name), buffer->dtype,
                               TN__SCOPE_WORKSPACE, buffer->rank + 1, shape);
 }
@@ -149,8 +150,8 @@ static const tn__stmt *combine(factoring *f, const tn__buffer *const *tensors, c
   const tn__expr *values[8], *results[4], *with_lane[TN__MAX_RANK];
   const tn__stmt *stores[4];
   TN__INVARIANT(tensors[0] != NULL); /* a block writes one tensor at least */
-  for (int d = 0; d < tensors[0]->rank; d++) with_lane[d] = indices[d];
-  with_lane[tensors[0]->rank] = lane;
+  for (int d = 0; d < tensors[0]->rank; d++) with_lane[d + f->outside] = indices[d];
+  with_lane[f->outside ? 0 : tensors[0]->rank] = lane;
   for (int t = 0; t < c->count; t++) {
     vars[t] = c->lhs[t];
     values[t] = tn__ir_load(ir, tensors[t], indices);
@@ -198,7 +199,7 @@ static void make_partial(factoring *f, const tn__buffer *const *tensors, const t
   }
   const tn__stmt *init = b->init, *body = tn__stmt_substitute(ir, b->body, old_axes, old_values, old_count);
   for (int t = 0; t < tensor_count; t++) {
-    init = tn__stmt_replace_buffer(ir, init, tensors[t], partial[t], add_lane, f);
+    if (init != NULL) init = tn__stmt_replace_buffer(ir, init, tensors[t], partial[t], add_lane, f);
     body = tn__stmt_replace_buffer(ir, body, tensors[t], partial[t], add_lane, f);
   }
   b->axes = axes;
@@ -328,4 +329,83 @@ void tn__sched_rfactor_at(tn__schedule *s, const char *name, const char *place_n
   if (!starts_with_term(s, block, predicate)) split_off_init(s, block, nest, NULL);
   const char *names[] = {name, place_name};
   tn__sched_record(s, "rfactor_at", names, 2, NULL, 0);
+}
+
+/* ---- privatize --------------------------------------------------------------------------------------------------- */
+
+static void check_privatized(factoring *f, const char *name) {
+  tn__schedule *s = f->s;
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, tn__sched_root_nest(s, f->loop), &blocks);
+  if (blocks.count != 1) tn__sched_refuse(s, "privatize of \"%s\": the nest holds more than one block", name);
+  f->block = blocks.data[0];
+  const char *block = f->block->name;
+  if (f->block->combiner == NULL || !tn__sched_drives(f->loop, f->block, TN__AXIS_REDUCE))
+    tn__sched_refuse(s, "privatize of \"%s\": block \"%s\" does not reduce over the loop", name, block);
+  if (f->block->block.init != NULL)
+    tn__sched_refuse(s, "privatize of \"%s\": \"%s\" has its initialisation still; use rfactor", name, block);
+  if (!f->block->combiner->reorderable)
+    tn__sched_refuse(s, "privatize of \"%s\": the combiner of \"%s\" must be applied in order", name, block);
+  if (!f->block->exact || f->block->block.writes[0].buffer->rank == TN__MAX_RANK)
+    tn__sched_refuse(s, "privatize of \"%s\": \"%s\" was moved, or has too many dimensions", name, block);
+  f->path_count = tn__sched_path(s, s->root, f->block, f->path);
+  tn__sched_check_free(s, "privatize", f->loop, false);
+  tn__sched_check_not_frozen(s, "privatize", f->block);
+  for (int i = 0; i < f->path_count; i++) {
+    bool varies = tn__expr_has_load(f->path[i]->var->extent);
+    for (int j = 0; j < i; j++) varies |= tn__expr_uses_var(f->path[i]->var->extent, f->path[j]->var);
+    if (varies)
+      tn__sched_refuse(s, "privatize of \"%s\": \"%s\" is as long as data or other loops say", name, f->path[i]->name);
+  }
+}
+
+/* A block over `rank` axes of these extents in a nest of its own, which `outermost` gets; without a body yet. */
+static tn__snode *nest_over(tn__schedule *s, const char *name, int rank, const tn__expr *const *shape, int reduce,
+                            tn__snode **outermost) {
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, rank, tn__block_axis);
+  tn__block block = {
+      .name = tn__sched_fresh_name(s, true, name), .axis_count = rank, .predicate = tn__ir_bool(s->ir, true)};
+  tn__snode *innermost = NULL;
+  for (int d = 0; d < rank; d++) {
+    const char *axis = d == 0 ? "lane" : tn__arena_printf(s->arena, "a%d", d - 1);
+    tn__snode *loop = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.%s", name, axis), shape[d], TN__LOOP_SERIAL);
+    axes[d] = (tn__block_axis){.var = tn__var_create(s->ir, axis, TN_I64, tn__ir_index(s->ir, 0), shape[d]),
+                               .kind = d == reduce ? TN__AXIS_REDUCE : TN__AXIS_SPATIAL,
+                               .binding = loop->var->self};
+    if (innermost == NULL)
+      *outermost = loop;
+    else
+      tn__sched_append(s, innermost, loop);
+    innermost = loop;
+  }
+  block.axes = axes;
+  tn__snode *node = tn__sched_new_block(s, &block);
+  tn__sched_append(s, innermost, node);
+  return node;
+}
+
+void tn__sched_privatize(tn__schedule *s, const char *name) {
+  factoring f = {.s = s, .loop = tn__sched_loop(s, "privatize", name), .outside = true};
+  check_privatized(&f, name);
+  tn__snode *block = f.block, *nest = tn__sched_root_nest(s, block), *outermost = NULL;
+  const char *block_name = block->name;
+  const tn__buffer *tensors[4] = {NULL}, *partial[4] = {NULL};
+  const tn__expr *positions[TN__MAX_RANK + 1];
+  const tn__stmt *stores[4];
+  int count = partial_tensors(&f, tensors, partial), rank = tensors[0]->rank;
+  make_partial(&f, tensors, partial, count);
+
+  const char *init_name = tn__arena_printf(s->arena, "%s.init", block->name);
+  tn__snode *init = nest_over(s, init_name, rank + 1, partial[0]->shape, -1, &outermost);
+  for (int d = 0; d <= rank; d++) positions[d] = init->block.axes[d].var->self;
+  for (int t = 0; t < count; t++) stores[t] = tn__ir_store(s->ir, partial[t], positions, block->combiner->identity[t]);
+  tn__sched_set_body(s, init, NULL, tn__ir_seq(s->ir, stores, count));
+  tn__sched_insert(s, s->root, tn__sched_index(nest), outermost);
+
+  tn__snode *final = nest_over(s, block_name, rank + 1, partial[0]->shape, 0, &outermost);
+  for (int d = 0; d <= rank; d++) positions[d] = final->block.axes[d].var->self;
+  final->combiner = block->combiner;
+  tn__sched_set_body(s, final, NULL, combine(&f, tensors, positions + 1, partial, positions[0]));
+  tn__sched_insert(s, s->root, tn__sched_index(nest) + 1, outermost);
+  tn__sched_record(s, "privatize", &name, 1, NULL, 0);
 }

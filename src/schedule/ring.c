@@ -81,6 +81,7 @@ static bool finds_last(tn__schedule *s, const tn__region *write, tn__snode *bloc
 static const char *cannot_fold(tn__schedule *s, const tn__buffer *buffer, int64_t rows, int *dim) {
   tn__snodes writers = {0}, readers = {0};
   int axis_of_dim[TN__MAX_RANK];
+  if (tn__sched_is_bounding(s, buffer)) return "loops run as far as it says";
   tn__sched_writers(s, buffer, &writers);
   if (writers.count != 1 || !tn__sched_identity_write(writers.data[0], axis_of_dim))
     return "one block must write it, axis by axis";

@@ -94,6 +94,10 @@ void tn__sched_rfactor(tn__schedule *s, const char *loop);
  * "<block>.rf" reduces what is left, behind which `block` takes that up. A block of the reduction at a time, say, with
  * its partial sums in registers. The initialisation of "<block>.rf" is split off where lanes may have no terms. */
 void tn__sched_rfactor_at(tn__schedule *s, const char *loop, const char *place);
+/* Terms of `loop`, whose block combines them into elements that have their first values already (an accumulation), go
+ * into copies of the tensor, one for each iteration: "<block>.rf" makes these, from identities that "<block>.rf.init"
+ * writes, and `block` combines them with the first values behind, in order. */
+void tn__sched_privatize(tn__schedule *s, const char *loop);
 /* The reduction's initialisation becomes a block of its own, "<block>.init", just outside of `loop`. */
 void tn__sched_decompose_reduction(tn__schedule *s, const char *block, const char *loop);
 void tn__sched_set_scope(tn__schedule *s, const char *block, int write_index, tn__scope scope);

@@ -590,6 +590,34 @@ static inline tn__te *hardmax(tn__ir *ir) {
   return te;
 }
 
+/* How often each number occurs, and the sums of rows that an index selects: enough terms for copies of the tensor and
+ * for threads. */
+static inline tn__te *occurrences(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "occurrences");
+  const tn__expr *n = tn__ir_index(ir, 300001), *one = tn__ir_constant(ir, TN_F32, 1);
+  const tn__buffer *x = tn__te_input(te, "X", TN_I32, 1, &n), *out;
+  tn__te_axes h = axes_of(te, "h", 1, (int64_t[]){4}), k = tn__te_axes_create(te, "k", 1, &n);
+  const tn__expr *into = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, x, k.index));
+  const tn__te_combiner *sum = tn__te_combiner_of(te, TN__TE_SUM, TN_F32);
+  tn__te_accumulate_as(te, (const char *[]){"H"}, &h, &k, sum, &one, &into, NULL, &out);
+  tn__te_output(te, out);
+  return te;
+}
+
+static inline tn__te *selected_rows(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "selected_rows");
+  const tn__expr *n = tn__ir_index(ir, 3001), *into[2];
+  const tn__buffer *rows = input(te, "X", 2, 3001, 150, 0), *which = tn__te_input(te, "I", TN_I32, 1, &n), *out;
+  tn__te_axes g = axes_of(te, "g", 2, (int64_t[]){5, 150}), k = tn__te_axes_create(te, "k", 1, &n);
+  const tn__expr *term = at(ir, rows, 2, k.index[0], g.index[1], NULL);
+  into[0] = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, which, k.index));
+  into[1] = g.index[1];
+  const tn__te_combiner *sum = tn__te_combiner_of(te, TN__TE_SUM, TN_F32);
+  tn__te_accumulate_as(te, (const char *[]){"G"}, &g, &k, sum, &term, into, NULL, &out);
+  tn__te_output(te, out);
+  return te;
+}
+
 static const declaration declarations[] = {product,
                                            open_product,
                                            stencil,
@@ -597,6 +625,8 @@ static const declaration declarations[] = {product,
                                            convolution,
                                            argmax,
                                            hardmax,
+                                           occurrences,
+                                           selected_rows,
                                            running,
                                            pool,
                                            wide_product,

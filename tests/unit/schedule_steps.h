@@ -211,6 +211,14 @@ static inline bool can_factor(proposal *p, tn__snode *loop) {
          blocks.data[0]->combiner->reorderable && tn__sched_drives(loop, blocks.data[0], TN__AXIS_REDUCE);
 }
 
+static inline bool can_privatize(proposal *p, tn__snode *loop) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(p->s, tn__sched_root_nest(p->s, loop), &blocks);
+  return is_free(p, loop) && blocks.count == 1 && !has_init(p, blocks.data[0]) && blocks.data[0]->exact &&
+         blocks.data[0]->combiner != NULL && blocks.data[0]->combiner->reorderable &&
+         tn__sched_drives(loop, blocks.data[0], TN__AXIS_REDUCE);
+}
+
 static inline bool can_prefetch(proposal *p, tn__snode *block) {
   return block->parent->var != NULL && block->block.read_count > 0 && !is_frozen(block);
 }
@@ -285,6 +293,18 @@ static inline bool propose_unroll(proposal *p) {
 }
 
 static inline bool propose_rfactor(proposal *p) { return propose_on_loop(p, "rfactor", can_factor); }
+
+/* A reduction becomes an accumulation when its initialisation leaves its nest. */
+static inline bool propose_privatize(proposal *p) {
+  tn__snode *loop = choose(p, false, can_privatize);
+  if (loop != NULL) return say(p, "privatize \"%s\"", loop->name);
+  loop = choose(p, false, can_factor);
+  if (loop == NULL) return false;
+  tn__snodes blocks = {0};
+  tn__snode *nest = tn__sched_root_nest(p->s, loop);
+  tn__sched_blocks(p->s, nest, &blocks);
+  return blocks.count == 1 && say(p, "decompose_reduction \"%s\" \"%s\"", blocks.data[0]->name, nest->name);
+}
 
 /* The loop itself or one inside of it, around what else is reduced; or a split that leaves something there. */
 static inline bool propose_rfactor_at(proposal *p) {
@@ -619,6 +639,7 @@ static const primitive primitives[] = {
     {"set_scope", propose_set_scope},
     {"rfactor", propose_rfactor},
     {"rfactor_at", propose_rfactor_at},
+    {"privatize", propose_privatize},
     {"decompose_reduction", propose_decompose_reduction},
     {"storage_align", propose_storage_align},
     {"fold_storage", propose_fold_storage},

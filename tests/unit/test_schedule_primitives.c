@@ -261,6 +261,18 @@ static void blocked_scan(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Copies for lanes, some of which have one term less, and for threads. */
+static void private_copies(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, occurrences);
+  tn__sched_split(s, "H.k0", (int64_t[]){3, 0, 4}, 3);
+  tn__sched_privatize(s, "H.k0.2");
+  tn__sched_privatize(s, "H.k0.0");
+  tn__sched_parallel(s, "H.k0.0");
+  tn__sched_unroll(s, "H.k0.2");
+  tn__sched_vectorize(s, "H.a0");
+  check_all(s);
+}
+
 /* The guard of a lane without terms speaks of the lane alone: it must be initialised all the same. */
 static void empty_lanes(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, argmax);
@@ -381,6 +393,7 @@ static void legal(void **state) {
   check_ok(in_context(packed_constant, NULL));
   check_ok(in_context(blocked_intermediate, NULL));
   check_ok(in_context(blocked_scan, NULL));
+  check_ok(in_context(private_copies, NULL));
   check_ok(in_context(empty_lanes, NULL));
   for (int i = 0; i < 3; i++) check_ok(in_context(parts_of_terms, &i));
   check_ok(in_context(parts_apart, NULL));
@@ -721,6 +734,12 @@ static void factor_blocked(tn__schedule *s) { /* one of the two tensors lies oth
   tn__sched_transform_layout(s, "top", &(tn__layout){.rank = 2, .parts = {{0, 5, 0}, {0, 1, 5}}});
   tn__sched_rfactor(s, "top.k0");
 }
+static void private_elements(tn__schedule *s) { tn__sched_privatize(s, "G.g1"); }
+static void private_reduction(tn__schedule *s) { tn__sched_privatize(s, "C.k0"); }
+static void private_together(tn__schedule *s) {
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_privatize(s, "C.k0");
+}
 static void factor_at_outside(tn__schedule *s) { tn__sched_rfactor_at(s, "C.k0", "C.i0"); }
 static void factor_at_empty(tn__schedule *s) { tn__sched_rfactor_at(s, "C.k0", "C.k0"); }
 static void factor_at_twice(tn__schedule *s) {
@@ -910,6 +929,9 @@ static const refusal refusals[] = {
      "transform_layout of \"C\": blocks of 4 do not divide dimension 1 of an intermediate tensor"},
     {product, layout_aligned, "transform_layout of \"C\": its storage is aligned; do that afterwards"},
     {argmax, factor_blocked, "rfactor of \"top.k0\": \"top\" does not write its tensor axis by axis"},
+    {selected_rows, private_elements, "privatize of \"G.g1\": block \"G\" does not reduce over the loop"},
+    {product, private_reduction, "privatize of \"C.k0\": \"C\" has its initialisation still; use rfactor"},
+    {product, private_together, "privatize of \"C.k0\": the nest holds more than one block"},
     {product, factor_at_outside, "rfactor_at of \"C.k0\": \"C.i0\" is not inside of it"},
     {product, factor_at_empty, "rfactor_at of \"C.k0\": there is nothing left to reduce inside of \"C.k0\""},
     {product, factor_at_twice,

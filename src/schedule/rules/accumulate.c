@@ -1,5 +1,5 @@
-/* Accumulations: terms that say themselves which element they go into. Their order is that of the loops, so each
- * element's terms are combined in the order of the declaration. */
+/* Accumulations: terms that say themselves which element they go into, or whose number data say. Each element's terms
+ * are combined in the order of the declaration, or in copies of the tensor that are combined in order behind. */
 #include "schedule/rules/reduce.h"
 
 /* Terms, or vectors of them, that are computed in one turn of the loop: their loads don't wait for the stores of those
@@ -36,12 +36,88 @@ static void vectorize_rows(tn__schedule *s, const tn__te_stage *stage, const cha
   tn__reduce_vectorize_lanes(s, block, vectors, lanes);
 }
 
-static void several_terms(tn__schedule *s, const tn__te_stage *stage, const char *loop) {
-  const tn__expr *extent = tn__sched_find(s, loop, false)->var->extent;
-  int64_t terms;
-  if (tn__expr_has_load(extent) || (tn__ir_as_int(extent, &terms) && terms < 2 * TERMS_IN_A_TURN)) return;
-  tn__sched_split(s, loop, (const int64_t[]){0, TERMS_IN_A_TURN}, 2);
-  tn__sched_unroll(s, tn__reduce_last_loop(s, stage->name));
+/* ---- copies ------------------------------------------------------------------------------------------------------ */
+
+/* How often the tensor is copied: for terms that follow each other, and for parts of the domain that threads share. */
+typedef struct copies {
+  int64_t neighbours, parts;
+} copies;
+
+/* Writing copies and adding them up must be small beside the terms, as it takes one thread as long as many: results are
+ * the same for every number of threads. */
+static copies choose_copies(const tn__schedule *s, const tn__te_stage *stage) {
+  static const int64_t parts[] = {16, 8, 4};
+  copies c = {1, 1};
+  double elements = 1, terms = 1, bytes = 0;
+  int64_t extent;
+  for (int a = 0; a < stage->axes.count; a++) {
+    if (!tn__ir_as_int(stage->axes.var[a]->extent, &extent)) return c;
+    elements *= (double)extent;
+    if (tn__te_keeps_axis(stage, a)) terms *= (double)extent;
+  }
+  for (int a = 0; a < stage->reduce_axes.count; a++) {
+    if (!tn__ir_as_int(stage->reduce_axes.var[a]->extent, &extent)) return c;
+    terms *= (double)extent;
+  }
+  for (int t = 0; t < stage->tensor_count; t++) bytes += elements * (double)tn_dtype_size(stage->tensors[t]->dtype);
+  if (!stage->combiner->reorderable) return c;
+  double most = terms / TN__RULE_TERMS_PER_COPIED;
+  if (TERMS_IN_A_TURN * elements <= most && TERMS_IN_A_TURN * bytes <= (double)s->target->cpu.machine.l1_bytes / 2)
+    c.neighbours = TERMS_IN_A_TURN;
+  for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && c.parts == 1; i++)
+    if ((double)(parts[i] * c.neighbours) * elements <= most && terms >= (double)(parts[i] * TN__RULE_SHORTEST_PART))
+      c.parts = parts[i];
+  return c;
+}
+
+/* Copies for each iteration of the loop; what writes them and what combines them runs along the tensor's rows. */
+static void copy_for(tn__schedule *s, const tn__te_stage *stage, const char *loop,
+                     const tn__schedule_options *options) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, tn__sched_find(s, loop, false), &blocks);
+  const char *combining = blocks.data[0]->name;
+  tn__sched_privatize(s, loop);
+  vectorize_rows(s, stage, tn__arena_printf(s->arena, "%s.init", blocks.data[0]->name), options);
+  vectorize_rows(s, stage, combining, options);
+}
+
+/* Terms one by one: several in a turn, into copies of their own where that is worth it, and so for parts of the domain.
+ * All loops around are of the reduction then. */
+static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
+  tn__snode *first = tn__sched_find(s, loops[0], false), *last = tn__sched_find(s, loops[count - 1], false);
+  tn__snode *block = tn__sched_find(s, stage->name, true);
+  int64_t outer = tn__rule_loop_extent(s, loops[0]), inner = tn__rule_loop_extent(s, loops[count - 1]);
+  bool alone = tn__sched_drives(first, block, TN__AXIS_REDUCE);
+  copies c = alone ? choose_copies(s, stage) : (copies){1, 1};
+  if (tn__expr_has_load(last->var->extent) || (inner >= 0 && inner < 2 * TERMS_IN_A_TURN)) return;
+  if (c.parts > 1 && outer >= 2 * c.parts * (count == 1 ? TERMS_IN_A_TURN : 1))
+    tn__sched_split(s, loops[0], (const int64_t[]){0, (outer + c.parts - 1) / c.parts}, 2);
+  else
+    c.parts = 1;
+  tn__sched_split(s, tn__reduce_last_loop(s, stage->name), (const int64_t[]){0, TERMS_IN_A_TURN}, 2);
+  const char *turn = tn__reduce_last_loop(s, stage->name);
+  if (c.neighbours > 1) copy_for(s, stage, turn, options);
+  if (c.parts > 1) {
+    const char *part = tn__arena_printf(s->arena, "%s.0", loops[0]);
+    copy_for(s, stage, part, options);
+    if (tn__rule_shares(s, options)) tn__sched_parallel(s, part);
+  }
+  tn__sched_unroll(s, turn);
+}
+
+/* Threads share the columns of rows that one index selects: each adds all rows to its own. */
+static void share_columns(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS), at = 0, n = 0;
+  const tn__snode *block = tn__sched_find(s, stage->name, true);
+  while (at < count && !tn__sched_drives(tn__sched_find(s, loops[at], false), block, TN__AXIS_SPATIAL)) at++;
+  if (at == 0 || at >= count || !tn__rule_shares(s, options)) return;
+  if (tn__rule_loop_extent(s, loops[at]) < options->threads) return;
+  order[n++] = loops[at];
+  for (int i = 0; i < at; i++) order[n++] = loops[i];
+  tn__sched_reorder(s, order, n);
 }
 
 /* First values in the nest of the terms: along axes that these have to themselves. */
@@ -49,7 +125,9 @@ static void schedule_first_values(tn__schedule *s, const tn__te_stage *stage, tn
                                   const tn__schedule_options *options) {
   tn__snode *terms = tn__sched_find(s, stage->name, true);
   if (tn__sched_root_nest(s, first) != tn__sched_root_nest(s, terms)) {
-    if (stage->tensor_count == 1) tn__rule_nest(s, first->name, options);
+    tn__schedule_options own = *options; /* few elements are no work for threads, however many terms there are */
+    if (tn__reduce_volume(&stage->axes, NULL) < TN__RULE_SHORTEST_PART) own.threads = 1;
+    if (stage->tensor_count == 1) tn__rule_nest(s, first->name, &own);
   } else if (!tn__sched_is_under(terms, first->parent)) {
     vectorize_rows(s, stage, first->name, options);
   }
@@ -60,8 +138,10 @@ void tn__rule_accumulate(tn__schedule *s, const tn__te_stage *stage, const tn__s
   if (first != NULL) schedule_first_values(s, stage, first, options);
   const char *loop = tn__reduce_last_loop(s, stage->name);
   if (loop == NULL) return;
-  if (tn__sched_drives(tn__sched_find(s, loop, false), tn__sched_find(s, stage->name, true), TN__AXIS_SPATIAL))
-    vectorize_rows(s, stage, stage->name, options);
-  else
-    several_terms(s, stage, loop);
+  if (!tn__sched_drives(tn__sched_find(s, loop, false), tn__sched_find(s, stage->name, true), TN__AXIS_SPATIAL)) {
+    schedule_terms(s, stage, options);
+    return;
+  }
+  vectorize_rows(s, stage, stage->name, options);
+  share_columns(s, stage, options);
 }

@@ -183,6 +183,8 @@ static void fold_steps(scan *c) {
 void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
   scan c = {.s = s, .stage = stage, .options = options, .block = tn__sched_find(s, stage->name, true)};
   tn__snode *path[TN__MAX_LOOPS];
+  for (int t = 0; t < stage->tensor_count; t++)
+    if (tn__sched_is_bounding(s, stage->tensors[t])) return;
   int count = tn__sched_path(s, s->root, c.block, path);
   c.along = path[0];
   for (int i = 1; i < count; i++) c.others[c.other_count++] = path[i];
