@@ -13,8 +13,9 @@ typedef struct placement {
   int run_count;
   int64_t rows; /* the index along ring_dim counts modulo these; 0: it does not */
   int ring_dim;
-  int over;   /* the placement whose room this one takes, -1: it has its own */
-  int before; /* the one before it at the same node, counted from 1; 0: there is none */
+  const tn__expr *ring_end; /* from which it is counted backwards; NULL: it is not */
+  int over;                 /* the placement whose room this one takes, -1: it has its own */
+  int before;               /* the one before it at the same node, counted from 1; 0: there is none */
 } placement;
 
 typedef TN__VEC(placement) placements;
@@ -100,8 +101,10 @@ static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, c
 
 /* What fold_scan leaves of the buffer. */
 static void fold_ring(tn__schedule *s, const tn__buffer *buffer, placement *p, const tn__expr **extent) {
-  p->rows = tn__sched_rows_of(s, buffer, &p->ring_dim);
+  bool backwards = false;
+  p->rows = tn__sched_rows_of(s, buffer, &p->ring_dim, &backwards);
   if (p->rows == 0) return;
+  if (backwards) p->ring_end = tn__ir_add_i(s->ir, buffer->shape[p->ring_dim], -1);
   extent[p->ring_dim] = tn__ir_index(s->ir, p->rows);
   if (p->min != NULL) p->min[p->ring_dim] = tn__ir_index(s->ir, 0);
 }
@@ -225,7 +228,9 @@ static void shift_indices(tn__ir *ir, const tn__expr *const *indices, const tn__
   for (int r = 0; r < p->run_count; r++) out[r] = p->run[r];
   for (int d = 0; d < p->buffer->rank - p->run_count; d++) {
     own[d] = p->min == NULL ? indices[d] : tn__ir_sub(ir, indices[d], p->min[d]);
-    if (p->rows > 0 && d == p->ring_dim) own[d] = tn__ir_mod_i(ir, own[d], p->rows);
+    if (p->rows == 0 || d != p->ring_dim) continue;
+    if (p->ring_end != NULL) own[d] = tn__ir_sub(ir, p->ring_end, own[d]);
+    own[d] = tn__ir_mod_i(ir, own[d], p->rows);
   }
 }
 
@@ -324,7 +329,8 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
   int last = buffer->rank - 1, down = last - 1;
   if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
   int dim;
-  if (tn__sched_folded_in(b->s, p->buffer) != NULL || tn__sched_rows_of(b->s, p->buffer, &dim) > 0) return;
+  bool backwards;
+  if (tn__sched_folded_in(b->s, p->buffer) != NULL || tn__sched_rows_of(b->s, p->buffer, &dim, &backwards) > 0) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
   int64_t per_line = b->s->target->cpu.machine.costs.line_bytes / (int64_t)tn_dtype_size(buffer->dtype), lines = 1,
           rows = 1, size;

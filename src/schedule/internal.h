@@ -253,8 +253,13 @@ int tn__sched_scan_tiles(tn__schedule *s, tn__snode *block, tn__snode *rows, tn_
  * of the last; -1: that is not known. */
 int64_t tn__sched_scan_rows(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer);
 bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t rows);
-/* How many positions along dimension `*dim` the buffer keeps; 0: all. */
-int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim);
+/* How many positions along dimension `*dim` the buffer keeps, counted from its last one when `*backwards`; 0: all. */
+int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards);
+const tn__te_stage *tn__sched_scan_stage(const tn__schedule *s, const tn__snode *block); /* NULL: it is no scan */
+
+/* ---- hoist.c ----------------------------------------------------------------------------------------------------- */
+/* The part of what the block computes that tn__sched_hoist takes by this number; NULL when there are fewer. */
+const tn__expr *tn__sched_hoistable(const tn__snode *block, int index);
 
 /* ---- hoist.c ----------------------------------------------------------------------------------------------------- */
 /* The part of what the block computes that tn__sched_hoist takes by this number; NULL when there are fewer. */

@@ -1,5 +1,7 @@
 /* fold_scan: a scan's tensor of which nobody needs more than the last positions along the scan's axis has room for
  * these, each in the place of one that is not read any more: state in registers, or a few rows that stay in a cache. */
+#include <string.h>
+
 #include "schedule/internal.h"
 
 /* What a scan reads of its own tensor. */
@@ -8,7 +10,8 @@ typedef struct own_reads {
   const tn__block *block;
   const tn__region *write; /* of the tensor */
   int dim;                 /* along the scan's axis */
-  int64_t rows;            /* that it needs; -1: not known */
+  bool backwards;
+  int64_t rows; /* that it needs; -1: not known */
 } own_reads;
 
 /* An element `rows` back lies where the new one will: it may be read by the very point that replaces it, and only
@@ -18,6 +21,7 @@ static void see_own_read(const tn__expr *e, void *user) {
   int64_t back = 0;
   if (e->kind != TN__EXPR_LOAD || e->value.buffer != o->write->buffer || o->rows < 0) return;
   bool known = tn__ir_as_int(tn__ir_sub(o->s->ir, o->write->min[o->dim], e->args[o->dim]), &back);
+  if (o->backwards) back = -back;
   bool same = o->block->write_count == 1;
   for (int d = 0; d < e->arg_count; d++) same &= d == o->dim || e->args[d] == o->write->min[d];
   int64_t rows = same ? back : back + 1;
@@ -46,12 +50,30 @@ static const tn__region *write_of(const tn__snode *block, const tn__buffer *buff
   return write;
 }
 
+const tn__te_stage *tn__sched_scan_stage(const tn__schedule *s, const tn__snode *block) {
+  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    if (stage->kind == TN__TE_SCAN && strcmp(stage->name, block->name) == 0) return stage;
+  }
+  return NULL;
+}
+
+static bool runs_backwards(const tn__schedule *s, const tn__snode *block) {
+  const tn__te_stage *stage = tn__sched_scan_stage(s, block);
+  return stage != NULL && stage->backwards;
+}
+
 int64_t tn__sched_scan_rows(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer) {
   own_reads own = {.s = s, .block = &block->block, .write = write_of(block, buffer), .rows = 1};
   own.dim = scan_dim(block, own.write);
+  own.backwards = runs_backwards(s, block);
   if (own.dim < 0) return -1;
   tn__stmt_walk_exprs(block->block.body, see_own_reads, &own);
   return own.rows;
+}
+
+static bool reaches(tn__ir *ir, const tn__expr *kept, const tn__expr *end, bool backwards) {
+  return tn__ir_prove(ir, backwards ? tn__ir_le(ir, kept, end) : tn__ir_le(ir, end, kept));
 }
 
 /* Are the positions that the reader needs among the last `rows` that were written when it runs? */
@@ -61,18 +83,18 @@ static bool finds_last(tn__schedule *s, const tn__region *write, tn__snode *bloc
   tn__snode *top = tn__sched_common_ancestor(block->parent, reader), *inner[TN__MAX_LOOPS];
   const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK];
   tn__sched_hull(s, block, write, inner, tn__sched_path(s, top, block, inner), min, extent);
-  const tn__expr *end = write->buffer->shape[dim], *written = NULL;
-  if (extent[dim] != NULL) written = tn__ir_add(ir, min[dim], extent[dim]);
+  bool backwards = runs_backwards(s, block);
+  const tn__expr *end = backwards ? tn__ir_index(ir, 0) : write->buffer->shape[dim], *written = NULL;
+  if (extent[dim] != NULL) written = backwards ? min[dim] : tn__ir_add(ir, min[dim], extent[dim]);
   int count = tn__sched_path(s, top, reader, inner);
   for (int r = 0; r < reader->block.read_count; r++) {
     const tn__region *read = &reader->block.reads[r];
     if (read->buffer != write->buffer) continue;
     tn__sched_hull(s, reader, read, inner, count, min, extent);
     if (extent[dim] == NULL) return false;
-    const tn__expr *kept = tn__ir_add_i(ir, min[dim], rows);
-    if (!tn__ir_prove(ir, tn__ir_le(ir, end, kept)) &&
-        (written == NULL || !tn__ir_prove(ir, tn__ir_le(ir, written, kept))))
-      return false;
+    const tn__expr *kept = tn__ir_add_i(ir, min[dim], backwards ? -rows : rows);
+    if (backwards) kept = tn__ir_add(ir, kept, extent[dim]);
+    if (!reaches(ir, kept, end, backwards) && (written == NULL || !reaches(ir, kept, written, backwards))) return false;
   }
   return true;
 }
@@ -103,10 +125,14 @@ bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t 
   return !tn__sched_is_param(s, buffer) && cannot_fold(s, buffer, rows, &dim) == NULL;
 }
 
-int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim) {
+int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards) {
   for (int i = 0; i < s->rings.count; i++)
-    if (s->rings.data[i].buffer == buffer && cannot_fold(s, buffer, s->rings.data[i].rows, dim) == NULL)
+    if (s->rings.data[i].buffer == buffer && cannot_fold(s, buffer, s->rings.data[i].rows, dim) == NULL) {
+      tn__snodes writers = {0};
+      tn__sched_writers(s, buffer, &writers);
+      *backwards = runs_backwards(s, writers.data[0]);
       return s->rings.data[i].rows;
+    }
   return 0;
 }
 

@@ -1,7 +1,5 @@
 /* transpose: what a block reads along one loop, while its vectors run along another, is read in vectors of the first
  * into a tile of registers, from which the block takes columns. */
-#include <string.h>
-
 #include "schedule/internal.h"
 
 enum { MAX_TILES = 12 };
@@ -24,6 +22,7 @@ typedef struct transposing {
   bool found;          /* something that is read along the rows */
   const tn__var *scan; /* the block's axis that runs in order; NULL: there is none */
   int64_t first;       /* the first position of it that reads what was before */
+  bool backwards;      /* its order */
   bool missing;        /* a scan reads under a condition what may not be there */
 } transposing;
 
@@ -82,6 +81,7 @@ static const tn__expr *restore(tn__ir *ir, const tn__expr *e, void *user) {
 /* In a scan: what is there from the first position on that reads what was before. NULL: it may not be there, either. */
 static const tn__expr *behind_start(const transposing *t, const tn__expr *load) {
   tn__ir *ir = t->s->ir;
+  if (t->backwards) return NULL;
   const tn__expr *start = tn__ir_index(ir, t->first);
   const tn__var *late =
       tn__var_create(ir, t->scan->name, TN_I64, tn__ir_index(ir, 0), tn__ir_add_i(ir, t->scan->extent, -t->first));
@@ -171,10 +171,10 @@ static void find_path(transposing *t) {
 static void find_scan(transposing *t) {
   for (int i = 0; i < t->block->block.axis_count; i++)
     if (t->block->block.axes[i].kind == TN__AXIS_SCAN) t->scan = t->block->block.axes[i].var;
-  for (int i = 0; t->scan != NULL && i < tn__te_stage_count(t->s->te); i++) {
-    const tn__te_stage *stage = tn__te_stage_at(t->s->te, i);
-    if (stage->kind == TN__TE_SCAN && strcmp(stage->name, t->block->name) == 0) t->first = stage->scan_depth;
-  }
+  const tn__te_stage *stage = tn__sched_scan_stage(t->s, t->block);
+  if (stage == NULL) return;
+  t->first = stage->scan_depth;
+  t->backwards = stage->backwards;
 }
 
 /* Axes for the loops, behind those that the block has: its place in the tile. */

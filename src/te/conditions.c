@@ -105,8 +105,9 @@ static void add_load(collector *c, const tn__expr *load) {
     if (!tn__ir_bounds_over(c->ir, index, c->axes.data, c->axes.count, &low, &high)) continue;
     add_range(c, low);
     add_range(c, high);
-    add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low));
-    if (!own || d != c->stage->scan_axis) add(c, tn__ir_lt(c->ir, high, buffer->shape[d]));
+    bool before = own && d == c->stage->scan_axis; /* what is earlier is not above; what is later, not below */
+    if (!before || !c->stage->backwards) add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low));
+    if (!before || c->stage->backwards) add(c, tn__ir_lt(c->ir, high, buffer->shape[d]));
   }
 }
 
@@ -158,11 +159,12 @@ static void add_stage(collector *c, const tn__te_stage *stage) {
     for (int i = 0; i < stage->reduce_axes.count; i++) add_loads(c, stage->reduce_axes.var[i]->extent);
     return;
   }
-  const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__ir_index(c->ir, stage->scan_depth);
-  add_values(c, stage->first, tn__ir_index(c->ir, 0), tn__ir_min(c->ir, extent, depth));
+  const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *start, *count;
+  tn__te_scan_positions(c->ir, extent, stage->scan_depth, stage->backwards, true, &start, &count);
+  add_values(c, stage->first, start, count);
   /* Later positions exist only where the axis is longer than the first ones. */
-  tn__interval range = tn__interval_of(c->ir, extent);
-  if (range.max > stage->scan_depth) add_values(c, stage->values, depth, tn__ir_sub(c->ir, extent, depth));
+  tn__te_scan_positions(c->ir, extent, stage->scan_depth, stage->backwards, false, &start, &count);
+  if (tn__interval_of(c->ir, extent).max > stage->scan_depth) add_values(c, stage->values, start, count);
 }
 
 bool tn__te_is_size_condition(const tn__expr *condition) {

@@ -218,26 +218,30 @@ static void check_values(const tn__declaring *d, const tn__syn *s, const target 
                         tn__te_text_of(d, &targets[t].syntax->name));
 }
 
-/* Positions of the scan axis are those before the depth for first values, those from it on for the others. */
+/* Positions of the scan axis, while its first values or the others are declared: a variable in scope over them. */
+static void enter_positions(tn__declaring *d, const tn__syn *scan, bool first) {
+  const tn__expr *start, *count;
+  tn__te_scan_positions(d->ir, d->scan_axis->extent, scan->scan_depth, scan->negative, first, &start, &count);
+  const tn__var *var = tn__var_create(d->ir, d->scan_axis->name, TN_I64, tn__ir_index(d->ir, 0), count);
+  tn__vec_push(d->arena, &d->axes, var);
+  d->scan_position = tn__ir_add(d->ir, var->self, start);
+}
+
 static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets, const tn__te_axes *axes,
                         const tn__buffer **out) {
   const tn__syn *scan = s->value;
-  tn__ir *ir = d->ir;
   int axis = -1, count = s->target_count;
   for (int i = 0; i < axes->count; i++)
     if (tn__te_token_same(&s->axes[i].name, &scan->axes[0].name)) axis = i;
   if (axis < 0)
     tn__te_fail(d, &scan->axes[0].name, "%s is no axis of %s, which the scan could run along",
                 tn__te_text_of(d, &scan->axes[0].name), tn__te_text_of(d, &s->targets[0].name));
-  const tn__expr *depth = tn__ir_index(ir, scan->scan_depth), *first[4] = {0}, *update[4] = {0};
-  const tn__expr *rest = tn__ir_sub(ir, axes->var[axis]->extent, depth);
+  const tn__expr *first[4] = {0}, *update[4] = {0};
   d->scan_axis = axes->var[axis];
+  d->scan_backwards = scan->negative;
   int in_scope = d->axes.count;
   if (scan->scan_depth > 0) {
-    const tn__var *early = tn__var_create(ir, d->scan_axis->name, TN_I64, tn__ir_index(ir, 0),
-                                          tn__ir_min(ir, depth, d->scan_axis->extent));
-    tn__vec_push(d->arena, &d->axes, early);
-    d->scan_position = early->self;
+    enter_positions(d, scan, true);
     for (int t = 0; t < count; t++) {
       first[t] = tn__te_value(d, value_of(d, scan->args[0], t, count), targets[t].dtype);
       if (targets[t].dtype == TN_DTYPE_INVALID) targets[t].dtype = first[t]->dtype;
@@ -255,9 +259,7 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   }
   d->scan_count = count;
   d->scan_dim = axis;
-  const tn__var *late = tn__var_create(ir, d->scan_axis->name, TN_I64, tn__ir_index(ir, 0), rest);
-  tn__vec_push(d->arena, &d->axes, late);
-  d->scan_position = tn__ir_add(ir, late->self, depth);
+  enter_positions(d, scan, false);
   const tn__syn *then = scan->args[scan->arg_count - 1];
   for (int t = 0; t < count; t++) update[t] = tn__te_value(d, value_of(d, then, t, count), targets[t].dtype);
   check_values(d, then, targets, count, update);
@@ -265,6 +267,7 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   d->scan_axis = NULL;
   d->scan_count = 0;
   tn__te_scan_define(d->te, axes, axis, scan->scan_depth, first, update, out, count);
+  if (scan->negative) tn__te_scan_turn(d->te, out[0]);
 }
 
 static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *targets, const tn__buffer **out) {

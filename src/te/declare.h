@@ -48,6 +48,7 @@ typedef struct tn__declaring {
    * be read at earlier ones. */
   const tn__var *scan_axis;
   const tn__expr *scan_position;
+  bool scan_backwards;
   int scan_dim, scan_count;
   const tn__buffer *scan_tensors[4];
   tn__outside outside[8];

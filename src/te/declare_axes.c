@@ -107,17 +107,20 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
 
 /* A scan reads its own tensors at positions that were computed before. */
 static void check_earlier(tn__declaring *d, const tn__syn *s, const tn__expr *index) {
-  const tn__expr *now = d->scan_axis->self;
-  const char *axis = d->scan_axis->name;
-  if (tn__expr_has_load(index) || !always(d->ir, tn__ir_lt(d->ir, index, now)))
-    tn__te_fail(d, &s->at, "a scan along %s reads %s at %s, which is not shown to be earlier: write %s - 1 or less",
-                axis, tn__te_text_of(d, &s->at), shown(d, index), axis);
-  const tn__expr *there = tn__ir_substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1), *low, *high;
-  if (tn__ir_bounds_over(d->ir, there, d->axes.data, d->axes.count, &low, &high) &&
-      always(d->ir, tn__ir_lt(d->ir, low, tn__ir_index(d->ir, 0))) && d->guards == 0)
+  tn__ir *ir = d->ir;
+  const tn__expr *now = d->scan_axis->self, *end = d->scan_axis->extent;
+  const char *axis = d->scan_axis->name, *name = tn__te_text_of(d, &s->at);
+  bool back = d->scan_backwards;
+  if (tn__expr_has_load(index) || !always(ir, back ? tn__ir_lt(ir, now, index) : tn__ir_lt(ir, index, now)))
+    tn__te_fail(d, &s->at, "a scan %salong %s reads %s at %s, which is not shown to be %s: write %s %s",
+                back ? "backwards " : "", axis, name, shown(d, index), back ? "later" : "earlier", axis,
+                back ? "+ 1 or more" : "- 1 or less");
+  const tn__expr *there = tn__ir_substitute(ir, index, &d->scan_axis, &d->scan_position, 1), *low, *high;
+  if (d->guards > 0 || !tn__ir_bounds_over(ir, there, d->axes.data, d->axes.count, &low, &high)) return;
+  if (always(ir, back ? tn__ir_le(ir, end, high) : tn__ir_lt(ir, low, tn__ir_index(ir, 0))))
     tn__te_fail(d, &s->at,
-                "the scan reads %s at position %s; start it with more positions: scan(%s, %s) first then ...",
-                tn__te_text_of(d, &s->at), shown(d, low), axis, "DEPTH");
+                "the scan reads %s at position %s; start it with more positions: scan(%s%s, DEPTH) first then ...",
+                name, shown(d, back ? high : low), back ? "-" : "", axis);
 }
 
 void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *buffer, const tn__expr *const *indices) {

@@ -226,12 +226,12 @@ static const tn__expr *secured_index(securing *c, const context *k, const tn__bu
   if (is_empty(c->stage)) return index;
   judge(c, k, buffer, dim, index, &low, &high);
   if (c->scan_axis != NULL && is_own(c, buffer) && dim == c->stage->scan_axis) {
-    if (!low)
+    if (!(c->stage->backwards ? high : low))
       refuse_index(
           c, buffer, dim,
           "is not shown to be inside of the tensor under the condition around it; let the scan start with more "
           "positions, as in scan(AXIS, 2)");
-    return index; /* what is earlier is not above */
+    return index; /* what is earlier is not above; what is later, not below */
   }
   if (low && high) return index;
   if (tn__interval_of(ir, buffer->shape[dim]).min < 1)
@@ -383,9 +383,11 @@ static bool secure(tn__te *te, tn__te_refuse *refuse, void *user) {
       secure_values(&c, stage->values, NULL, NULL);
       continue;
     }
-    const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *depth = tn__ir_index(c.ir, stage->scan_depth);
-    secure_values(&c, stage->first, tn__ir_index(c.ir, 0), tn__ir_min(c.ir, extent, depth));
-    secure_values(&c, stage->values, depth, tn__ir_sub(c.ir, extent, depth));
+    for (int first = 1; first >= 0; first--) {
+      const tn__expr *start, *count, *extent = stage->axes.var[stage->scan_axis]->extent;
+      tn__te_scan_positions(c.ir, extent, stage->scan_depth, stage->backwards, first, &start, &count);
+      secure_values(&c, first ? stage->first : stage->values, start, count);
+    }
   }
   return c.moved;
 }

@@ -171,7 +171,10 @@ static const tn__stmt *map_body(const tn__te *te, const tn__te_stage *stage) {
     const tn__expr *value = stage->values[t];
     if (stage->kind == TN__TE_SCAN && stage->first[t] != NULL) {
       /* The first positions are few: their loop is cut off. */
-      const tn__expr *later = tn__ir_le(ir, tn__ir_index(ir, stage->scan_depth), stage->axes.index[stage->scan_axis]);
+      const tn__expr *position = stage->axes.index[stage->scan_axis], *depth = tn__ir_index(ir, stage->scan_depth);
+      const tn__expr *end = stage->axes.var[stage->scan_axis]->extent;
+      const tn__expr *later =
+          stage->backwards ? tn__ir_lt(ir, position, tn__ir_sub(ir, end, depth)) : tn__ir_le(ir, depth, position);
       value = tn__ir_select(ir, tn__ir_call1(ir, TN__CALL_LIKELY, later), value, stage->first[t]);
     }
     items[t] = tn__ir_store(ir, stage->tensors[t], stage->axes.index, value);
@@ -195,8 +198,9 @@ typedef struct shared_loops {
 } shared_loops;
 
 /* One block and the loops around it, outermost first: `around` has the places of the axes. The outermost may be loops
- * that are there already (`shared`, or NULL), and are left to the caller. */
-static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *around, const shared_loops *shared) {
+ * that are there already (`shared`, or NULL), and are left to the caller. Axis `backwards` (-1: none) goes from its end. */
+static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *around, const shared_loops *shared,
+                               int backwards) {
   tn__ir *ir = te->ir;
   const tn__var *vars[2 * TN__MAX_RANK];
   const tn__expr *positions[2 * TN__MAX_RANK];
@@ -212,6 +216,8 @@ static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *ar
   for (int i = 0; i < block->axis_count; i++) {
     axes[around[i]] = block->axes[around[i]];
     axes[around[i]].binding = positions[i];
+    if (around[i] == backwards)
+      axes[around[i]].binding = tn__ir_sub(ir, tn__ir_add_i(ir, axes[around[i]].var->extent, -1), positions[i]);
   }
   block->axes = axes;
   block->predicate = tn__ir_bool(ir, true);
@@ -250,7 +256,7 @@ static const tn__stmt *lower_nest(const tn__te *te, const tn__te_stage *stage) {
   } else {
     block.body = map_body(te, stage);
   }
-  return nest_of(te, &block, around, NULL);
+  return nest_of(te, &block, around, NULL, scans && stage->backwards ? stage->scan_axis : -1);
 }
 
 /* Does the number of terms depend on the axis? */
@@ -327,8 +333,8 @@ static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *
         tn__var_create(ir, tn__arena_printf(te->arena, "%s.%s", stage->name, var->name), TN_I64, var->min, var->extent);
   }
   first.body = store_all(te, stage, stage->first);
-  const tn__stmt *init = nest_of(te, &first, in_order, &shared);
-  const tn__stmt *both = tn__ir_seq2(ir, init, nest_of(te, &terms, around, &shared));
+  const tn__stmt *init = nest_of(te, &first, in_order, &shared, -1);
+  const tn__stmt *both = tn__ir_seq2(ir, init, nest_of(te, &terms, around, &shared, -1));
   for (int l = shared.count - 1; l >= 0; l--) both = tn__ir_for(ir, shared.loops[l], TN__LOOP_SERIAL, both);
   return both;
 }

@@ -251,7 +251,7 @@ static void print_stage(printing *g, const tn__te_stage *stage) {
     tn__strbuf_append(g->out, ") ");
   } else if (stage->kind == TN__TE_SCAN) {
     const tn__var *axis = stage->axes.var[stage->scan_axis];
-    tn__strbuf_printf(g->out, "scan(%s", tn__printer_name(g->p, axis, axis->name));
+    tn__strbuf_printf(g->out, "scan(%s%s", stage->backwards ? "-" : "", tn__printer_name(g->p, axis, axis->name));
     if (stage->scan_depth != 1) tn__strbuf_printf(g->out, ", %lld", (long long)stage->scan_depth);
     tn__strbuf_append(g->out, ") ");
     if (stage->scan_depth > 0) {

@@ -35,7 +35,7 @@ typedef struct tn__syn_axis {
 struct tn__syn {
   tn__syn_kind kind;
   tn__token at;
-  bool negative, bits; /* NUMBER: behind a minus sign; CAST: keeps the bits */
+  bool negative, bits; /* NUMBER: behind a minus sign, SCAN: backwards; CAST: keeps the bits */
   tn_dtype dtype;      /* CAST */
   int depth;           /* of the tree */
   int64_t scan_depth;  /* SCAN */

@@ -367,12 +367,13 @@ static const tn__syn *parse_level(tn__syn_parser *p, int precedence) {
 
 const tn__syn *tn__syn_expr(tn__syn_parser *p) { return parse_level(p, 0); }
 
-/* "scan" "(" axis [ "," depth ] ")" [ first "then" ] update */
+/* "scan" "(" [ "-" ] axis [ "," depth ] ")" [ first "then" ] update */
 const tn__syn *tn__syn_scan(tn__syn_parser *p) {
   tn__token at = p->lex.token;
   tn__lexer_advance(&p->lex);
   tn__lexer_expect(&p->lex, "(", "after scan");
   tn__syn_axis *axis = TN__NEW(p->arena, tn__syn_axis);
+  bool backwards = tn__lexer_take(&p->lex, "-");
   axis->name = tn__lexer_name(&p->lex, "the axis of a scan");
   int64_t depth = 1;
   if (tn__lexer_take(&p->lex, ",")) {
@@ -394,5 +395,6 @@ const tn__syn *tn__syn_scan(tn__syn_parser *p) {
   s->axes = axis;
   s->axis_count = 1;
   s->scan_depth = depth;
+  s->negative = backwards;
   return s;
 }

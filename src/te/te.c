@@ -265,6 +265,22 @@ void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int6
   }
 }
 
+void tn__te_scan_turn(tn__te *te, const tn__buffer *tensor) {
+  for (int s = 0; s < te->stages.count; s++)
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
+      if (te->stages.data[s]->tensors[t] == tensor) te->stages.data[s]->backwards = true;
+}
+
+void tn__te_scan_positions(tn__ir *ir, const tn__expr *extent, int64_t depth, bool backwards, bool first,
+                           const tn__expr **start, const tn__expr **count) {
+  const tn__expr *number = tn__ir_index(ir, depth);
+  *count = first ? tn__ir_min(ir, number, extent) : tn__ir_sub(ir, extent, number);
+  if (backwards)
+    *start = first ? tn__ir_sub(ir, extent, *count) : tn__ir_index(ir, 0);
+  else
+    *start = tn__ir_index(ir, first ? 0 : depth);
+}
+
 const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dtype, int rank,
                                        const tn__expr *const *shape) {
   return register_tensor(te, tn__buffer_create(te->ir, unique_name(te, name), dtype, TN__SCOPE_WORKSPACE, rank, shape));

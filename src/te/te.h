@@ -5,7 +5,8 @@
  *
  *   compute  a value over axes: P[i, j] = A[i, j] + 1
  *   reduce   a combiner over reduce axes, starting from its identity: C[i, j] = sum(k) A[i, k] * B[k, j]
- *   scan     one axis runs in order; an element may read its own tensors at earlier positions of that axis
+ *   scan     one axis runs in order, forwards or backwards; an element may read its own tensors at positions of that
+ *            axis that come before
  *   extern   imperative loop IR that fills its tensors (sort, data-dependent loops); schedules leave it alone
  *   accumulate: a combiner over terms that say themselves which element they go into, H[b[i]] += v[i], or whose number
  *            the element or data say, sum(k: i + 1)
@@ -65,10 +66,12 @@ typedef struct tn__te_stage {
   tn__te_axes axes, reduce_axes;
   /* compute: the elements; reduce, accumulate: the terms; scan: the elements at positions >= scan_depth */
   const tn__expr *values[4];
-  /* scan: the elements at positions < scan_depth of the scan axis; accumulate: what each starts from */
+  /* scan: the elements at the first scan_depth positions of the scan axis, in its order; accumulate: what each starts
+   * from */
   const tn__expr *first[4];
   int scan_axis;
   int64_t scan_depth;
+  bool backwards;                  /* scan: from the last position to the first; elements may read later ones */
   const tn__te_combiner *combiner; /* reduce, accumulate */
   /* accumulate: the element that a term goes into, by dimension. Where it is the axis itself the term depends on the
    * axis as a reduction's does; no term reads the others. A term whose element is outside of the tensor falls away. */
@@ -116,6 +119,8 @@ void tn__te_scan_declare(tn__te *te, const char *name, const tn__te_axes *axes, 
                          const tn__buffer **out);
 void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int64_t depth, const tn__expr *const *first,
                         const tn__expr *const *update, const tn__buffer *const *tensors, int count);
+/* The scan that defines the tensor runs from the last position of its axis to the first. */
+void tn__te_scan_turn(tn__te *te, const tn__buffer *tensor);
 /* Imperative stage: make its tensors with tn__te_extern_tensor, then give the statement. */
 const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dtype, int rank,
                                        const tn__expr *const *shape);

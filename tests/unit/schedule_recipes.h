@@ -183,8 +183,8 @@ static inline void make_scan(making *m) {
   tn__te_output(m->te, state[1]);
 }
 
-/* A scan along either of two axes that reads up to `stride` steps back, of one tensor or two; only the last step is
- * read, together with sums, or all of it. */
+/* A scan along either of two axes, forwards or backwards, that reads up to `stride` steps back, of one tensor or two;
+ * only the last step is read, together with sums, or all of it. */
 static inline void make_steps(making *m) {
   tn__ir *ir = m->ir;
   int axis = m->r->variant & 1, count = m->r->variant & 2 ? 2 : 1, back = m->r->stride;
@@ -194,14 +194,16 @@ static inline void make_steps(making *m) {
   tn__te_axes s = make_axes(m, "i", 2, m->dims[0], m->dims[1], NULL);
   tn__te_scan_declare(m->te, "S", &s, (const tn_dtype[]){m->dtype, m->dtype}, count, state);
   const tn__expr *here = tn__ir_load(ir, a, s.index), *indices[2] = {s.index[0], s.index[1]};
-  indices[axis] = tn__ir_add_i(ir, s.index[axis], -back);
+  int step = m->r->variant & 8 ? 1 : -1;
+  indices[axis] = tn__ir_add_i(ir, s.index[axis], step * back);
   const tn__expr *far = tn__ir_load(ir, state[0], indices), *past = tn__ir_load(ir, a, indices);
-  indices[axis] = tn__ir_add_i(ir, s.index[axis], -1);
+  indices[axis] = tn__ir_add_i(ir, s.index[axis], step);
   const tn__expr *near = tn__ir_load(ir, state[count - 1], indices);
   const tn__expr *first[] = {here, number_of(m, 2)};
   const tn__expr *update[] = {tn__ir_sub(ir, tn__ir_max(ir, near, here), tn__ir_min(ir, far, past)),
                               tn__ir_add(ir, tn__ir_min(ir, far, near), here)};
   tn__te_scan_define(m->te, &s, axis, back, first, update, state, count);
+  if (step > 0) tn__te_scan_turn(m->te, state[0]);
   const tn__expr *other = m->dims[1 - axis];
   tn__te_axes x = make_axes(m, "i", 1, other, NULL, NULL), r = make_axes(m, "k", 1, m->dims[axis], NULL, NULL);
   indices[1 - axis] = x.index[0];
@@ -210,7 +212,7 @@ static inline void make_steps(making *m) {
   tn__te_axes y = make_axes(m, "i", 1, other, NULL, NULL);
   const tn__expr *value = tn__ir_load(ir, sums, y.index);
   indices[1 - axis] = y.index[0];
-  indices[axis] = tn__ir_add_i(ir, m->dims[axis], -1);
+  indices[axis] = step > 0 ? size_of(m, 0) : tn__ir_add_i(ir, m->dims[axis], -1);
   for (int t = 0; t < count; t++) value = tn__ir_sub(ir, tn__ir_load(ir, state[t], indices), value);
   finish_with_map(m, tn__te_compute(m->te, "D", &y, value), false);
   if (m->r->variant & 4) tn__te_output(m->te, state[0]);
@@ -480,6 +482,7 @@ static inline recipe draw_recipe(dice *d) {
   for (int i = 0; i < 3; i++) r.dims[i] = roll(d, 4) == 0 ? 1 + roll(d, 19) : 1 + roll(d, 8);
   r.stride = 1 + roll(d, 3);
   r.variant = roll(d, 8);
+  if (r.kind == recipe_kind_of("steps")) r.variant |= 8 * roll(d, 2);
   r.open = recipe_kinds[r.kind].can_open && roll(d, 4) == 0;
   r.seed = (uint32_t)roll(d, 256);
   return r;

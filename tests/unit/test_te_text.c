@@ -178,6 +178,15 @@ static void scans(void **state) {
       "kernel two[T](X: f32[T]) -> (a: f32[T], b: f32[T]) {\n"
       "  a: f32[t: T], b: f32[t] = scan(t) (X[t], 1.0f32) then (a[t - 1] + b[t - 1], a[t - 1])\n"
       "}\n");
+  prints_as(
+      "kernel back(X: f32[T, D]) -> (S: f32[T, D], R: f32[T, D]) {\n"
+      "  S[t, j] = scan(-t) X[T - 1, j] then S[t + 1, j] * 0.5 + X[t, j]\n"
+      "  R[t, j] = scan(-j, 2) 1 then R[t, j + 1] - R[t, j + 2] + X[t, j + 2]\n"
+      "}\n",
+      "kernel back[T, D](X: f32[T, D]) -> (S: f32[T, D], R: f32[T, D]) {\n"
+      "  S: f32[t: T, j: D] = scan(-t) X[T - 1, j] then S[t + 1, j]*0.5f32 + X[t, j]\n"
+      "  R: f32[t: T, j: D] = scan(-j, 2) 1.0f32 then R[t, j + 1] - R[t, j + 2] + X[t, j + 2]\n"
+      "}\n");
 }
 
 static void accumulations(void **state) {
@@ -502,6 +511,17 @@ static const struct {
      "1:61: a scan along t reads B at t/2, which is not shown to be earlier: write t - 1 or less"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t - 2] + 1 }",
      "1:61: the scan reads B at position -1; start it with more positions: scan(t, DEPTH) first then ..."},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(-t) A[t] then B[t - 1] + 1 }",
+     "1:62: a scan backwards along t reads B at t - 1, which is not shown to be later: write t + 1 or more"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(-t) A[t] then B[t + 2] + 1 }",
+     "1:62: the scan reads B at position M; start it with more positions: scan(-t, DEPTH) first then ..."},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(-t) A[t] then B[t + 1] + A[t + 2] }",
+     "1:77: index 0 of A goes up to M, and the tensor has M elements there; pad(...) or select guards it"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(-t) A[0] then select(t % 2 == 0, B[t + 2], 0) + B[t + 1] }",
+     "1:36: index 0 of B is not shown to be inside of the tensor under the condition around it; let the scan "
+     "start with more positions, as in scan(AXIS, 2)"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(- 1) A[t] then B[t + 1] }",
+     "1:50: expected a name for the axis of a scan, not '1'"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(u) A[t] then B[t - 1] + 1 }",
      "1:48: u is no axis of B, which the scan could run along"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + scan }",

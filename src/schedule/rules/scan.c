@@ -197,7 +197,7 @@ void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedul
     return;
   }
   int64_t lanes;
-  int row = operations(&c) > MOST_OPERATIONS ? -1 : axis_for_vectors(&c, &lanes);
+  int row = operations(&c) > MOST_OPERATIONS || stage->backwards ? -1 : axis_for_vectors(&c, &lanes);
   int64_t steps = row < 0 ? 0 : power_below(options->vector_bytes / 4, extent_of(c.along));
   if (row >= 0 && steps >= c.rows && steps > 1)
     run_tiles(&c, row, lanes, steps);
