@@ -197,8 +197,9 @@ typedef struct shared_loops {
   const tn__var *loops[TN__MAX_RANK];
 } shared_loops;
 
-/* One block and the loops around it, outermost first: `around` has the places of the axes. The outermost may be loops
- * that are there already (`shared`, or NULL), and are left to the caller. Axis `backwards` (-1: none) goes from its end. */
+/* One block and the loops around it, outermost first: `around` has the places of the axes. The outermost may be
+ * loops that are there already (`shared`, or NULL), and are left to the caller. Axis `backwards` (-1: none) goes
+ * from its end. */
 static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *around, const shared_loops *shared,
                                int backwards) {
   tn__ir *ir = te->ir;
