@@ -108,114 +108,6 @@ static void make_groups(pipeline *q, tn__arena *arena) {
   }
 }
 
-/* ---- the sketch -------------------------------------------------------------------------------------------------- */
-
-static void open_group(tn__sketch *k, pipeline *q, int index, tn__arena *arena) {
-  const tn__pipe_group *g = &q->groups[index];
-  const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
-  int64_t sizes[16];
-  int n = 0;
-  for (int a = last->spatial - 1; a >= 0 && n < 2; a--) {
-    int count = tn__pipe_is_tiled(q->pipe, g, a) ? tn__pipe_sizes(q->pipe, g, a, sizes) : 0;
-    if (count < 2) continue;
-    q->axes[q->open_count][n] = a;
-    tn__sketch_open(k, tn__arena_printf(arena, "%s %s", last->name, n == 0 ? "columns" : "rows"), sizes, count);
-    n++;
-  }
-  while (n < 2) q->axes[q->open_count][n++] = -1;
-  q->opened[q->open_count++] = index;
-}
-
-/* The pipeline of what is left of the declaration in `s`. */
-static pipeline *pipeline_of(tn__schedule *s, const tn__target *target) {
-  pipeline *q = TN__NEW(s->arena, pipeline);
-  q->pipe = tn__pipe_create(s, target);
-  for (int i = 0; i < s->steps.count; i++) tn__vec_push(s->arena, &q->inlined, s->steps.data[i]);
-  make_groups(q, s->arena);
-  return q;
-}
-
-/* Do stages of several groups read the tensor? */
-static bool is_read_by_groups(const pipeline *q, int stage) {
-  int reader = -1;
-  for (int i = 0; i < q->pipe->count; i++)
-    for (int k = 0; k < q->pipe->stages[i].read_count; k++) {
-      if (q->pipe->stages[i].reads[k].from != stage) continue;
-      if (reader >= 0 && reader != q->of[i]) return true;
-      reader = q->of[i];
-    }
-  return false;
-}
-
-/* The same without the stage's tensor: each of its readers computes what it needs; NULL when they would get too
- * large. */
-static pipeline *without(const pipeline *q, int stage) {
-  const tn__schedule *old = q->pipe->s;
-  tn__schedule *s = tn__schedule_of(old->te, old->target);
-  for (int i = 0; i < q->inlined.count; i++) tn__sched_trace_step(s, q->inlined.data[i]);
-  return tn__sched_inline_if_small(s, q->pipe->stages[stage].name) ? pipeline_of(s, q->pipe->target) : NULL;
-}
-
-/* A map that stages of several groups read goes to memory as a whole; where it costs little, each of them had better
- * compute it again. Last stages first, a few of them. */
-static pipeline *recompute_cheap(pipeline *q) {
-  int tries = 0;
-  for (int i = q->pipe->count - 1; i >= 0 && tries < MOST_TRIES; i--) {
-    const tn__pipe_stage *stage = &q->pipe->stages[i];
-    if (stage->cycles > CHEAP_CYCLES || !is_read_by_groups(q, i) || !tn__pipe_can_inline(q->pipe->s, stage->block))
-      continue;
-    pipeline *next = without(q, i);
-    tries++;
-    if (next != NULL && next->cycles < q->cycles) q = next;
-    if (i > q->pipe->count) i = q->pipe->count;
-  }
-  return q;
-}
-
-/* What is inlined decides how products and sums are rounded together, so it follows from the table's target, never from
- * a measurement. */
-static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
-  tn__target *table = TN__NEW(scratch->arena, tn__target);
-  int together = 0;
-  *table = tn__target_of_table(k->target);
-  tn__pipe_inline(scratch, table);
-  pipeline *q = recompute_cheap(pipeline_of(scratch, table));
-  k->data = q;
-  for (int i = 0; i < q->count; i++) together += q->groups[i].count > 1;
-  if (together == 0) tn__sched_refuse(scratch, "pipeline: no stage is better computed where it is read");
-  for (int i = q->count - 1; i >= 0 && q->open_count < MOST_OPEN; i--)
-    if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
-  q->pipe->target = k->target;
-  q->pipe->cache_bytes = k->options.cache_bytes;
-}
-
-/* The tile of a group under these values. */
-static void tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
-  const tn__pipe_group *g = &q->groups[index];
-  int at = 0;
-  for (int a = 0; a < TN__PIPE_AXES; a++) tile[a] = g->tile[a];
-  for (int o = 0; o < q->open_count; o++)
-    for (int n = 0; n < 2; n++) {
-      if (q->axes[o][n] < 0) continue;
-      if (q->opened[o] == index) tile[q->axes[o][n]] = values[at];
-      at++;
-    }
-}
-
-static const tn__nest *pipeline_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
-  static const tn__nest nothing = {.axis_count = 0};
-  const pipeline *q = k->data;
-  int64_t tile[TN__PIPE_AXES];
-  for (int i = 0; i < q->count; i++) {
-    if (!q->pipe->stages[last_of(&q->groups[i])].movable) continue;
-    tile_at(q, i, values, tile);
-    f->work_cycles += tn__pipe_cycles(q->pipe, &q->groups[i], tile);
-  }
-  if (isinf(f->work_cycles)) return NULL;
-  f->chunks = tn__rule_is_large(k->te) ? 4 * k->options.threads : 1;
-  return &nothing;
-}
-
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
 /* Splits the last stage's loops into tiles and what is inside of one. Returns the loop in which the others are
@@ -344,6 +236,161 @@ static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group
   }
 }
 
+/* ---- the sketch -------------------------------------------------------------------------------------------------- */
+
+static void open_group(tn__sketch *k, pipeline *q, int index, tn__arena *arena) {
+  const tn__pipe_group *g = &q->groups[index];
+  const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
+  int64_t sizes[16];
+  int n = 0;
+  for (int a = last->spatial - 1; a >= 0 && n < 2; a--) {
+    int count = tn__pipe_is_tiled(q->pipe, g, a) ? tn__pipe_sizes(q->pipe, g, a, sizes) : 0;
+    if (count < 2) continue;
+    q->axes[q->open_count][n] = a;
+    tn__sketch_open(k, tn__arena_printf(arena, "%s %s", last->name, n == 0 ? "columns" : "rows"), sizes, count);
+    n++;
+  }
+  while (n < 2) q->axes[q->open_count][n++] = -1;
+  q->opened[q->open_count++] = index;
+}
+
+/* The pipeline of what is left of the declaration in `s`. */
+static pipeline *pipeline_of(tn__schedule *s, const tn__target *target) {
+  pipeline *q = TN__NEW(s->arena, pipeline);
+  q->pipe = tn__pipe_create(s, target);
+  for (int i = 0; i < s->steps.count; i++) tn__vec_push(s->arena, &q->inlined, s->steps.data[i]);
+  make_groups(q, s->arena);
+  return q;
+}
+
+/* Do stages of several groups read the tensor? */
+static bool is_read_by_groups(const pipeline *q, int stage) {
+  int reader = -1;
+  for (int i = 0; i < q->pipe->count; i++)
+    for (int k = 0; k < q->pipe->stages[i].read_count; k++) {
+      if (q->pipe->stages[i].reads[k].from != stage) continue;
+      if (reader >= 0 && reader != q->of[i]) return true;
+      reader = q->of[i];
+    }
+  return false;
+}
+
+/* The same without the stage's tensor: each of its readers computes what it needs; NULL when they would get too
+ * large. */
+static pipeline *without(const pipeline *q, int stage) {
+  const tn__schedule *old = q->pipe->s;
+  tn__schedule *s = tn__schedule_of(old->te, old->target);
+  for (int i = 0; i < q->inlined.count; i++) tn__sched_trace_step(s, q->inlined.data[i]);
+  return tn__sched_inline_if_small(s, q->pipe->stages[stage].name) ? pipeline_of(s, q->pipe->target) : NULL;
+}
+
+/* A map that stages of several groups read goes to memory as a whole; where it costs little, each of them had better
+ * compute it again. Last stages first, a few of them. */
+static pipeline *recompute_cheap(pipeline *q) {
+  int tries = 0;
+  for (int i = q->pipe->count - 1; i >= 0 && tries < MOST_TRIES; i--) {
+    const tn__pipe_stage *stage = &q->pipe->stages[i];
+    if (stage->cycles > CHEAP_CYCLES || !is_read_by_groups(q, i) || !tn__pipe_can_inline(q->pipe->s, stage->block))
+      continue;
+    pipeline *next = without(q, i);
+    tries++;
+    if (next != NULL && next->cycles < q->cycles) q = next;
+    if (i > q->pipe->count) i = q->pipe->count;
+  }
+  return q;
+}
+
+typedef struct trial {
+  const tn__sketch *k;
+  const pipeline *q;
+  int at; /* the group that is being applied */
+} trial;
+
+static void apply_groups(tn__escape *escape, void *arg) {
+  trial *t = arg;
+  tn__ir_arena(tn__te_ir(t->k->te))->escape = escape;
+  tn__schedule *s = tn__schedule_of(t->k->te, t->k->target);
+  for (int i = 0; i < t->q->inlined.count; i++) tn__sched_trace_step(s, t->q->inlined.data[i]);
+  for (t->at = 0; t->at < t->q->count; t->at++) {
+    const tn__pipe_group *g = &t->q->groups[t->at];
+    if (g->count > 1) apply_group(s, t->q, g, g->tile, &t->k->options);
+  }
+}
+
+/* Each of its stages becomes a group of its own. */
+static void dissolve(pipeline *q, int index) {
+  const tn__pipe_group whole = q->groups[index];
+  for (int i = 0; i < whole.count; i++) {
+    tn__pipe_group *g = &q->groups[i == 0 ? index : q->count++];
+    *g = (tn__pipe_group){.count = 1, .member = {whole.member[i]}};
+    if (q->pipe->stages[whole.member[i]].movable) tn__pipe_tile(q->pipe, g);
+  }
+}
+
+/* Groups that a primitive refuses, because a tile's part of a tensor is not known, say, are given up, and the others
+ * stay. */
+static void dissolve_refused(const tn__sketch *k, pipeline *q) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
+  tn__escape *outer = arena->escape, escape;
+  for (bool refused = true; refused;) {
+    trial t = {.k = k, .q = q};
+    tn_status *status = tn__protect(&escape, apply_groups, &t);
+    arena->escape = outer;
+    refused = status != NULL;
+    if (refused && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+    tn_status_free(status);
+    if (refused) dissolve(q, t.at);
+  }
+}
+
+/* What is inlined decides how products and sums are rounded together, so it follows from the table's target, never from
+ * a measurement. */
+static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
+  tn__target *table = TN__NEW(scratch->arena, tn__target);
+  int together = 0;
+  *table = tn__target_of_table(k->target);
+  tn__pipe_inline(scratch, table);
+  pipeline *q = recompute_cheap(pipeline_of(scratch, table));
+  k->data = q;
+  /* A reduction and one map are one nest of the rule "stages", with the map behind it or in a loop of it. */
+  if (k->rule == &tn__rule_pipeline_refused && q->pipe->count <= 2)
+    tn__sched_refuse(scratch, "pipeline: %d stages are one nest", q->pipe->count);
+  dissolve_refused(k, q);
+  for (int i = 0; i < q->count; i++) together += q->groups[i].count > 1;
+  if (together == 0) tn__sched_refuse(scratch, "pipeline: no stage is better computed where it is read");
+  for (int i = q->count - 1; i >= 0 && q->open_count < MOST_OPEN; i--)
+    if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
+  q->pipe->target = k->target;
+  q->pipe->cache_bytes = k->options.cache_bytes;
+}
+
+/* The tile of a group under these values. */
+static void tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
+  const tn__pipe_group *g = &q->groups[index];
+  int at = 0;
+  for (int a = 0; a < TN__PIPE_AXES; a++) tile[a] = g->tile[a];
+  for (int o = 0; o < q->open_count; o++)
+    for (int n = 0; n < 2; n++) {
+      if (q->axes[o][n] < 0) continue;
+      if (q->opened[o] == index) tile[q->axes[o][n]] = values[at];
+      at++;
+    }
+}
+
+static const tn__nest *pipeline_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
+  static const tn__nest nothing = {.axis_count = 0};
+  const pipeline *q = k->data;
+  int64_t tile[TN__PIPE_AXES];
+  for (int i = 0; i < q->count; i++) {
+    if (!q->pipe->stages[last_of(&q->groups[i])].movable) continue;
+    tile_at(q, i, values, tile);
+    f->work_cycles += tn__pipe_cycles(q->pipe, &q->groups[i], tile);
+  }
+  if (isinf(f->work_cycles)) return NULL;
+  f->chunks = tn__rule_is_large(k->te) ? 4 * k->options.threads : 1;
+  return &nothing;
+}
+
 static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   const pipeline *q = k->data;
   int64_t tile[TN__PIPE_AXES];
@@ -359,9 +406,12 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   }
 }
 
-/* Anything of several stages, but what reduces whole rows, or sums products, is other rules'. */
-static bool matches(const tn__te *te) {
-  return tn__te_stage_count(te) > 1 && !tn__rule_rows.matches(te) && !tn__rule_sequence.matches(te);
-}
+/* Other rules are better at reducing whole rows, and at sums of products, when they can. */
+static bool is_theirs(const tn__te *te) { return tn__rule_rows.matches(te) || tn__rule_sequence.matches(te); }
+
+static bool matches(const tn__te *te) { return tn__te_stage_count(te) > 1 && !is_theirs(te); }
+
+static bool matches_refused(const tn__te *te) { return tn__te_stage_count(te) > 1 && is_theirs(te); }
 
 const tn__rule tn__rule_pipeline = {"pipeline", matches, open_pipeline, pipeline_features, apply};
+const tn__rule tn__rule_pipeline_refused = {"pipeline", matches_refused, open_pipeline, pipeline_features, apply};
