@@ -273,7 +273,7 @@ static bool bounds_terms(const tn__te_stage *stage, const tn__var *axis) {
 static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *terms, tn__block_axis *axes,
                        int *around) {
   tn__ir *ir = te->ir;
-  int count = 0, inside[TN__MAX_RANK], inside_count = 0, rank = stage->axes.count;
+  int count = 0, inside[TN__MAX_RANK] = {0}, inside_count = 0, rank = stage->axes.count;
   bool before = true, all_kept = true;
   for (int i = 0; i < rank; i++) all_kept &= tn__te_keeps_axis(stage, i);
   for (int i = 0; i < rank; i++) {

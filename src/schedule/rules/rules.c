@@ -121,6 +121,7 @@ typedef struct plain {
   int element, vector, spatial; /* bytes of an element; the axis that vectors run along; axes before the reduction's */
   int64_t run;                  /* steps that the axis and those around it make one long walk of */
   bool reduces, large;
+  double accumulated; /* terms that go into elements which data choose, one after the other */
 } plain;
 
 static double points_of(const tn__te_stage *stage) {
@@ -174,7 +175,10 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
     if (stage->kind == TN__TE_EXTERN) continue;
     for (int t = 0; t < stage->tensor_count; t++)
       p->cost += points_of(stage) * (double)tn__rule_cost(scratch->ir, stage->values[t]);
-    if (stage->kind == TN__TE_ACCUMULATE) continue; /* there is nothing to decide for it */
+    if (stage->kind == TN__TE_ACCUMULATE) { /* there is nothing to decide for it */
+      p->accumulated += points_of(stage);
+      continue;
+    }
     bool later = heaviest == NULL || heaviest->kind != TN__TE_REDUCE || stage->kind == TN__TE_REDUCE;
     if (heaviest == NULL || points_of(stage) > points_of(heaviest) ||
         (points_of(stage) == points_of(heaviest) && later))
@@ -224,6 +228,8 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   f->chunks = p->large ? 4 * k->options.threads : 1;
   f->stored_bytes = p->stored;
   f->unseen_bytes = p->unseen;
+  const tn__operations update = {.vector_bytes = 16, .fma = 1, .loads = 2, .stores = 1, .other = 2};
+  if (p->accumulated > 0) tn__cost_phase(f, k->target, &update, p->accumulated);
   double points = 1;
   for (int a = 0; a < p->nest.axis_count; a++) {
     f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
