@@ -517,7 +517,7 @@ class EmitC(Emitted):
         path = Path(self.folder) / "a.onnx"
         onnx.save(self.two_products(), path)
         self.assertIn("cannot be a part of C's names",
-                      cli("compile", path, "--emit", "c", "-o", Path(self.folder) / "a-b", status=1).stderr)
+                      cli("compile", path, "--emit", "c", "-o", Path(self.folder) / "a-b", status=2).stderr)
 
 
 if __name__ == "__main__":
