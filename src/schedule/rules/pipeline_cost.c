@@ -247,26 +247,46 @@ double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
+/* The divisor of `extent` that is nearest to `wanted`, and a multiple of `step`; `wanted` where none is near. Tiles that
+ * divide have no rests, whose borders would be cut out of all stages' loops. */
+static int64_t near_divisor(int64_t extent, int64_t wanted, int64_t step) {
+  for (int64_t off = 0; off <= wanted / 3; off++)
+    for (int sign = -1; sign <= 1; sign += 2) {
+      int64_t d = wanted + sign * off;
+      if (d > 0 && extent % d == 0 && d % step == 0) return d;
+    }
+  return wanted;
+}
+
+/* Appends those of the sizes that are smaller than the axis is long, or divisors near them, each once. */
+static int add_sizes(const int64_t *sizes, int size_count, int64_t extent, int64_t step, int64_t *out) {
+  int count = 0;
+  for (int i = 0; i < size_count && sizes[i] < extent; i++) {
+    int64_t size = near_divisor(extent, sizes[i], step);
+    if (size < extent && (count == 0 || size > out[count - 1])) out[count++] = size;
+  }
+  return count;
+}
+
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out) {
   static const int64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128}, columns[] = {64, 128, 256, 512, 1024};
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   int inner = last->spatial - 1, outer, count = 0, places = 0;
+  int64_t extent = last->extent[axis];
   while (inner > 0 && !tn__pipe_is_tiled(p, g, inner)) inner--;
   for (outer = inner - 1; outer > 0 && !tn__pipe_is_tiled(p, g, outer);) outer--;
   if (axis == inner && tn__pipe_is_tiled(p, g, axis)) {
-    for (int i = 0; i < (int)(sizeof columns / sizeof *columns); i++)
-      if (columns[i] < last->extent[axis]) out[count++] = columns[i];
+    count = add_sizes(columns, (int)(sizeof columns / sizeof *columns), extent, last->lanes, out);
   } else if (axis == outer && tn__pipe_is_tiled(p, g, axis)) {
-    for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++)
-      if (rows[i] < last->extent[axis]) out[count++] = rows[i];
+    count = add_sizes(rows, (int)(sizeof rows / sizeof *rows), extent, 1, out);
   } else if (tn__pipe_is_tiled(p, g, axis)) {
     for (int a = axis + 1; a < last->spatial; a++) places += tn__pipe_is_tiled(p, g, a);
     out[count++] = 1;
-    if (places == 2 && last->extent[axis] > 8) out[count++] = 8;
-    if (places == 2 && last->extent[axis] <= 8) out[count++] = last->extent[axis];
+    if (places == 2 && extent > 8) out[count++] = near_divisor(extent, 8, 1);
+    if (places == 2 && extent <= 8) out[count++] = extent;
     return count;
   }
-  out[count++] = last->extent[axis];
+  out[count++] = extent;
   return count;
 }
 
