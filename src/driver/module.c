@@ -46,7 +46,6 @@ bool tn_module_from_cache(const tn_module *module) { return module->from_cache; 
 
 static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
   if (driver->work != NULL && !m->from_cache) {
-    tn__arena_report(driver->arena);
     m->steps = driver->work->steps;
     m->most_steps = driver->work->most;
   }
@@ -101,6 +100,7 @@ tn_status *tn__driver_module_create(const tn__driver *driver, const tn__pieces *
                                     tn__bytes entry, tn_module **out) {
   const tn_allocator *allocator = driver->options->allocator;
   void *memory;
+  if (driver->work != NULL && map == NULL) tn__arena_report(driver->arena); /* throws: before there is a module */
   TN_RETURN_IF_ERROR(tn__alloc(allocator, 1, sizeof(tn_module), 0, &memory));
   tn_module *m = memory;
   if (allocator) {

@@ -247,8 +247,8 @@ double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* The divisor of `extent` that is nearest to `wanted`, and a multiple of `step`; `wanted` where none is near. Tiles that
- * divide have no rests, whose borders would be cut out of all stages' loops. */
+/* The divisor of `extent` that is nearest to `wanted`, and a multiple of `step`; `wanted` where none is near. Tiles
+ * that divide have no rests, whose borders would be cut out of all stages' loops. */
 static int64_t near_divisor(int64_t extent, int64_t wanted, int64_t step) {
   for (int64_t off = 0; off <= wanted / 3; off++)
     for (int sign = -1; sign <= 1; sign += 2) {
