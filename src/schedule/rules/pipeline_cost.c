@@ -147,14 +147,6 @@ bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis) {
 
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
-static double bytes_of(const tn__buffer *buffer) {
-  double bytes = (double)tn_dtype_size(buffer->dtype);
-  int64_t extent;
-  for (int d = 0; d < buffer->rank; d++)
-    bytes *= tn__ir_as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
-  return bytes;
-}
-
 /* Bytes a cycle of a tensor that is read or written as a whole, from where it has room. */
 static double rate_of(const tn__pipe *p, double bytes) {
   const tn__machine *m = &p->target->cpu.machine;
@@ -198,7 +190,7 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
       double part = (double)tn_dtype_size(stage->reads[k].buffer->dtype);
       for (int d = 0; d < stage->reads[k].buffer->rank; d++)
         part *= (double)size_of(read_range(&r, &stage->reads[k], d));
-      double whole = bytes_of(stage->reads[k].buffer);
+      double whole = tn__rule_bytes(stage->reads[k].buffer);
       *outside += part < whole ? part : whole;
     }
   }
@@ -207,7 +199,7 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
 
 /* Cycles for what comes from outside once, whatever the tiles are, and for what goes there. */
 static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
-  double written = bytes_of(p->stages[g->member[g->count - 1]].buffer), bytes = 2 * written;
+  double written = tn__rule_bytes(p->stages[g->member[g->count - 1]].buffer), bytes = 2 * written;
   const tn__buffer *seen[TN__PIPE_STAGES];
   int count = 0;
   for (int i = 0; i < g->count; i++) {
@@ -218,7 +210,7 @@ static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
       for (int n = 0; n < count; n++) known |= seen[n] == stage->reads[k].buffer;
       if (known) continue;
       if (count < TN__PIPE_STAGES) seen[count++] = stage->reads[k].buffer;
-      bytes += bytes_of(stage->reads[k].buffer);
+      bytes += tn__rule_bytes(stage->reads[k].buffer);
     }
   }
   return bytes / rate_of(p, bytes - written);

@@ -157,7 +157,7 @@ static void find_vector(plain *p) {
   }
 }
 
-static double bytes_of(const tn__buffer *buffer) {
+double tn__rule_bytes(const tn__buffer *buffer) {
   double bytes = (double)tn_dtype_size(buffer->dtype);
   int64_t extent;
   for (int d = 0; d < buffer->rank; d++)
@@ -192,10 +192,10 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   p->cost = heaviest->kind == TN__TE_REDUCE ? own + 1 : own;
   p->element = (int)tn_dtype_size(heaviest->tensors[0]->dtype);
   p->spatial = heaviest->axes.count;
-  for (int i = 0; i < tn__te_input_count(k->te); i++) p->touched += bytes_of(tn__te_input_at(k->te, i));
+  for (int i = 0; i < tn__te_input_count(k->te); i++) p->touched += tn__rule_bytes(tn__te_input_at(k->te, i));
   for (int i = 0; i < tn__te_output_count(k->te); i++) {
     const tn__buffer *output = tn__te_output_at(k->te, i);
-    double bytes = bytes_of(output);
+    double bytes = tn__rule_bytes(output);
     p->stored += bytes;
     p->touched += bytes;
     if (tn__te_stage_of(k->te, output) != heaviest) p->unseen += bytes;

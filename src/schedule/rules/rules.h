@@ -68,6 +68,7 @@ bool tn__rule_shares(tn__schedule *s, const tn__schedule_options *options);
 int64_t tn__rule_cost_of_node(const tn__expr *e);
 /* Operations that one element of a value costs, transcendental functions weighted by what they take. */
 int64_t tn__rule_cost(tn__ir *ir, const tn__expr *value);
+double tn__rule_bytes(const tn__buffer *buffer); /* of all elements; open dimensions count as TN__OPEN_EXTENT */
 /* How far an index moves when the variable makes one step, away from where clamps hold it: half an element for `i / 2`;
  * NAN when that is no number. */
 double tn__rule_slope(const tn__expr *e, const tn__var *var);
