@@ -4,6 +4,7 @@
 #include "schedule/rules/pipeline.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/invariant.h"
 #include "schedule/rules/reduce.h"
@@ -343,6 +344,22 @@ static void dissolve_refused(const tn__sketch *k, pipeline *q) {
   }
 }
 
+/* Is there a map that the other rules would inline, though its readers compute it again and again? */
+static bool keeps_more(const pipeline *q) {
+  const tn__schedule *old = q->pipe->s;
+  bool only_maps = true;
+  int outputs = 0;
+  for (int i = 0; i < tn__te_stage_count(old->te); i++)
+    only_maps &= tn__te_stage_at(old->te, i)->kind == TN__TE_COMPUTE;
+  for (int i = 0; i < q->pipe->count; i++) outputs += q->pipe->stages[i].is_output;
+  if (only_maps) return q->pipe->count > outputs;
+  tn__schedule *s = tn__schedule_of(old->te, old->target);
+  tn__reduce_dissolve_maps(s);
+  for (int i = 0; i < q->pipe->count; i++)
+    if (tn__sched_find(s, q->pipe->stages[i].name, true) == NULL) return true;
+  return false;
+}
+
 /* What is inlined decides how products and sums are rounded together, so it follows from the table's target, never from
  * a measurement. */
 static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
@@ -357,7 +374,8 @@ static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
     tn__sched_refuse(scratch, "pipeline: %d stages are one nest", q->pipe->count);
   dissolve_refused(k, q);
   for (int i = 0; i < q->count; i++) together += q->groups[i].count > 1;
-  if (together == 0) tn__sched_refuse(scratch, "pipeline: no stage is better computed where it is read");
+  if (together == 0 && !keeps_more(q))
+    tn__sched_refuse(scratch, "pipeline: no stage is better computed where it is read");
   for (int i = q->count - 1; i >= 0 && q->open_count < MOST_OPEN; i--)
     if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
   q->pipe->target = k->target;
@@ -399,10 +417,11 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
     const tn__pipe_group *g = &q->groups[i];
     const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
     tile_at(q, i, values, tile);
+    const tn__te_stage *stage = tn__te_stage_of(s->te, last->buffer);
     if (g->count > 1)
       apply_group(s, q, g, tile, &k->options);
-    else
-      tn__reduce_schedule_stage(s, tn__te_stage_of(s->te, last->buffer), &k->options);
+    else if (strcmp(stage->name, last->name) == 0) /* not what an accumulation starts from: it comes along */
+      tn__reduce_schedule_stage(s, stage, &k->options);
   }
 }
 
