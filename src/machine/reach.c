@@ -44,7 +44,7 @@ static size_t on_pages(const course *c, int i) {
 
 /* Links `count` places to a ring in random order, so that nothing is fetched ahead. */
 static void *ring(course *c, layout at, int count) {
-  int order[MOST_PAGES];
+  int order[MOST_PAGES] = {0};
   for (int i = 0; i < count; i++) {
     c->random = c->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     int j = (int)((c->random >> 33) % (uint64_t)(i + 1));

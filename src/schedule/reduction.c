@@ -390,9 +390,11 @@ void tn__sched_privatize(tn__schedule *s, const char *name) {
   tn__snode *block = f.block, *nest = tn__sched_root_nest(s, block), *outermost = NULL;
   const char *block_name = block->name;
   const tn__buffer *tensors[4] = {NULL}, *partial[4] = {NULL};
-  const tn__expr *positions[TN__MAX_RANK + 1];
-  const tn__stmt *stores[4];
-  int count = partial_tensors(&f, tensors, partial), rank = tensors[0]->rank;
+  const tn__expr *positions[TN__MAX_RANK + 1] = {NULL};
+  const tn__stmt *stores[4] = {NULL};
+  int count = partial_tensors(&f, tensors, partial);
+  TN__INVARIANT(tensors[0] != NULL); /* what is made private has tensors */
+  int rank = tensors[0]->rank;
   make_partial(&f, tensors, partial, count);
 
   const char *init_name = tn__arena_printf(s->arena, "%s.init", block->name);

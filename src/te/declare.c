@@ -148,6 +148,7 @@ static const char *shape_text(const tn__declaring *d, int rank, const tn__expr *
 }
 
 static void check_target(const tn__declaring *d, const target *t, const tn__buffer *result) {
+  TN__INVARIANT(t->syntax != NULL); /* target_of() */
   const char *text = tn__te_text_of(d, &t->syntax->name);
   if (t->dtype != TN_DTYPE_INVALID && result->dtype != t->dtype)
     tn__te_fail(d, &t->syntax->name, "%s is of type %s, and its value of %s", text, tn_dtype_name(t->dtype),

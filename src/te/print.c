@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "ir/print.h"
 #include "te/internal.h"
 
@@ -218,6 +219,7 @@ static void print_targets(printing *g, const tn__te_stage *stage) {
 
 static void print_into(printing *g, const tn__te_stage *stage) {
   bool stated = false, computed = false;
+  TN__INVARIANT(stage->combiner != NULL); /* of accumulations */
   for (int t = 0; t < stage->tensor_count; t++) stated |= stage->first[t] != stage->combiner->identity[t];
   for (int d = 0; d < stage->axes.count; d++) computed |= !tn__te_keeps_axis(stage, d);
   if (!stated && !computed) return;

@@ -1,6 +1,7 @@
 /* Composites that carry their bodies: nodes of a graph that become one, and the body of one as nodes of a graph. */
 #include "graph/build/outline.h"
 
+#include "base/invariant.h"
 #include "graph/internal.h"
 
 /* Copies `node` into `graph`, where `map` (by id) has the values that its operands are. */
@@ -93,9 +94,10 @@ tn__value *tn__g_enclose(tn__graph *graph, const char *op, int first, tn__value 
 
 tn__node *tn__g_take_in(tn__graph *graph, const tn__node *composite, tn__node *producer) {
   int first = graph->nodes.count;
-  tn__value *result;
+  tn__value *result = NULL;
   const char *origin = graph->origin;
   tn__g_copy_body(graph, composite->graphs[0], composite->inputs, &result);
+  TN__INVARIANT(result != NULL); /* a composite's body has a result */
   tn__node **nodes = TN__NEW_ARRAY(graph->arena, graph->nodes.count - first + 1, tn__node *);
   nodes[0] = producer;
   int count = 1 + made_since(graph, first, result, nodes + 1);

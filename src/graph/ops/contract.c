@@ -176,7 +176,7 @@ static void declare_dot(tn__lower_context *lower, const tn__node *node, const tn
 /* Columns run along the one dimension of the right operand that is neither, the last one of the result. */
 static void dot_contraction(const tn__node *node, tn__contraction *out) {
   const dot_shape s = dot_shape_of(NULL, node);
-  bool columns = s.free_count[1] == 1, sums = s.contract_count == 1;
+  bool columns = s.free_count[1] == 1, sums = s.contract_count == 1 && s.contract[0] != NULL && s.contract[1] != NULL;
   *out = (tn__contraction){.column = columns ? node->outputs[0]->rank - 1 : -1,
                            .rhs_column = columns ? s.free[1][0] : -1,
                            .sum = {sums ? (int)s.contract[0][0] : -1, sums ? (int)s.contract[1][0] : -1},

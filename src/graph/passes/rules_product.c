@@ -63,7 +63,7 @@ static tn__value *product_of_transpose(tn__rewriter *rewriter, tn__node *node) {
   static const char *const names[2][2] = {{"lhs_batch", "lhs_contract"}, {"rhs_batch", "rhs_contract"}};
   if (tn__node_reads_layout(node)) return NULL;
   for (int side = 0; side < 2; side++) {
-    int64_t places[TN__MAX_RANK];
+    int64_t places[TN__MAX_RANK] = {0};
     tn__value *operand = without_transpose(rewriter->graph, node->inputs[side], places);
     if (operand == NULL) continue;
     const tn__attr *batch = tn__node_attr(node, names[side][0]), *contract = tn__node_attr(node, names[side][1]);
