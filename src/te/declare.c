@@ -148,7 +148,7 @@ static const char *shape_text(const tn__declaring *d, int rank, const tn__expr *
 }
 
 static void check_target(const tn__declaring *d, const target *t, const tn__buffer *result) {
-  TN__INVARIANT(t->syntax != NULL); /* target_of() */
+  TN__INVARIANT(result != NULL); /* what defines a statement's elements makes a tensor for each target */
   const char *text = tn__te_text_of(d, &t->syntax->name);
   if (t->dtype != TN_DTYPE_INVALID && result->dtype != t->dtype)
     tn__te_fail(d, &t->syntax->name, "%s is of type %s, and its value of %s", text, tn_dtype_name(t->dtype),
@@ -507,6 +507,7 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
       if (tn__te_token_same(&s->targets[t].name, &s->targets[u].name))
         tn__te_fail(d, &s->targets[t].name, "%s is defined twice", tn__te_text_of(d, &s->targets[t].name));
   }
+  TN__INVARIANT(targets[0].syntax != NULL); /* the reader takes no statement without a target */
   tn__te_check_names(d, s);
   if (s->value->kind == TN__SYN_CALL && tn__te_find_kernel(d, &s->value->at) != NULL) {
     if (s->has_axes) tn__te_fail(d, &s->at, "a kernel gives whole tensors: no axes on the left of a call");
