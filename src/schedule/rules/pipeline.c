@@ -351,7 +351,10 @@ static bool keeps_more(const pipeline *q) {
   int outputs = 0;
   for (int i = 0; i < tn__te_stage_count(old->te); i++)
     only_maps &= tn__te_stage_at(old->te, i)->kind == TN__TE_COMPUTE;
-  for (int i = 0; i < q->pipe->count; i++) outputs += q->pipe->stages[i].is_output;
+  for (int i = 0; i < q->pipe->count; i++) {
+    if (!q->pipe->stages[i].movable) return false; /* open sizes: what it costs is not known */
+    outputs += q->pipe->stages[i].is_output;
+  }
   if (only_maps) return q->pipe->count > outputs;
   tn__schedule *s = tn__schedule_of(old->te, old->target);
   tn__reduce_dissolve_maps(s);
