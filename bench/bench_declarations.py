@@ -189,6 +189,8 @@ def parse_arguments(arguments):
                         help="how many threads everybody may use; may be given several times (default: 1)")
     parser.add_argument("--build-limit", type=float, default=60, metavar="SECONDS",
                         help="how long Tenon may compile a declaration, and Halide five times as long (%(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER",
+                        help="keep what the peers' compilers made there, and take what is there already")
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall",
                         help="cpu: the time that the process used, for a busy machine (%(default)s)")
     parser.add_argument("--check", action="store_true", help="compare the answers, time nothing")

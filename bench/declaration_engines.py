@@ -5,9 +5,11 @@ Those that compile get a glue of C, a function bench_KERNEL that takes an array 
 declaration_server.py calls all of them in the same way.
 """
 
+import hashlib
 import importlib.metadata
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -130,7 +132,29 @@ def compile_c(output, *arguments):
 
 
 def build(case, engine, threads, options, scratch):
-    """The shared library of an engine, and the seconds that the engine's compiler took for it."""
+    """The shared library of an engine, and the seconds that the engine's compiler took for it. Those of peers are kept, if
+    wished, by all that they follow from."""
+    if options.keep is None or engine == "tenon":
+        return compile_anew(case, engine, threads, options, scratch)
+    sources = [path.read_bytes() for path in [*sorted(FOLDER.glob(f"{case['class']}.*")), HERE / "halide_applications.py"]]
+    state = [case, engine, threads, PLAIN_FLAGS, options.packages.get(PACKAGES.get(engine)), sources]
+    kept = options.keep / f"{case['kernel']}.{engine}.{threads}.{hashlib.sha256(repr(state).encode()).hexdigest()[:16]}"
+    library, record = kept.with_suffix(kept.suffix + ".so"), kept.with_suffix(kept.suffix + ".json")
+    if not record.exists():
+        options.keep.mkdir(parents=True, exist_ok=True)
+        try:
+            built, seconds = compile_anew(case, engine, threads, options, scratch)
+            shutil.copyfile(built, library)
+            record.write_text(json.dumps({"seconds": seconds}))
+        except TookTooLong as error:
+            record.write_text(json.dumps({"too_long": str(error)}))
+    result = json.loads(record.read_text())
+    if "too_long" in result:
+        raise TookTooLong(result["too_long"])
+    return str(library), result["seconds"]
+
+
+def compile_anew(case, engine, threads, options, scratch):
     source, library, limit = scratch / f"{engine}.glue.c", scratch / f"{engine}.so", options.build_limit
     source.write_text(halide_glue(case) if engine in HALIDE else function_glue(case, engine, threads))
     start = time.perf_counter()
