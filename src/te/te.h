@@ -164,6 +164,11 @@ int tn__te_into_inside(const tn__te *te, const tn__te_stage *stage, int dim);
 void tn__te_trust(tn__te *te);
 /* Is there a number in this index or extent that is larger than any tensor (2^48)? Sums of its products may wrap. */
 bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e);
+/* The declaration in which reductions whose terms are there at one position of an axis only, as select(X[i] == b, 1, 0)
+ * is, go there directly (place.c): an axis of the reduction is dropped, and one of the elements, where it is longer
+ * than two vectors of `vector_bytes`, becomes the place of an accumulation. `te` itself where there is nothing of the
+ * kind; otherwise a copy in the same context. Elements are equal, but for the sign of a zero. */
+const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
 /* A copy of `count` stages from number `first` on as a declaration: what they read of other stages is an input, and
