@@ -255,7 +255,7 @@ static void gathered(kernel_test *t, void *user) {
 
 static void access_shapes(const char *target) {
   static const tn_dtype dtypes[] = {TN_F32, TN_F64, TN_I64, TN_F16, TN_U8, TN_BOOL};
-  static const int64_t strides[] = {1, 2, 3, 4, 5, -1, -2};
+  static const int64_t strides[] = {1, 2, 3, 4, 5, -1, -2, -3, -4, -5};
   static const int widths[] = {4, 8, 16};
   for (size_t d = 0; d < sizeof(dtypes) / sizeof(dtypes[0]); d++)
     for (int masked = 0; masked < 2; masked++) {

@@ -1,5 +1,7 @@
 /* Loads and stores of buffers in memory: addresses built from loop-invariant parts outwards in, contiguous, broadcast,
  * strided and gathered vectors, masks. */
+#include <stdlib.h>
+
 #include "codegen/llvm/arch.h"
 
 static const tn__expr *flat_index(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
@@ -126,6 +128,8 @@ static LLVMValueRef annotate(const tn__cg *cg, const tn__cg_storage *storage, LL
 
 /* ---- one vector's worth of accesses ------------------------------------------------------------------------------ */
 
+enum { MAX_SHUFFLED = 64 }; /* lanes that shuffles put in order: of a vector of bytes at the most */
+
 typedef enum access_shape { UNIFORM, CONTIGUOUS, STRIDED, GATHERED } access_shape;
 
 typedef struct access {
@@ -160,10 +164,10 @@ static LLVMValueRef plain_load(tn__cg *cg, const access *a, LLVMTypeRef type, LL
   return annotate(cg, a->storage, load);
 }
 
-static LLVMValueRef masked_load(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer,
+static LLVMValueRef masked_load(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer, unsigned align,
                                 LLVMValueRef mask) {
   LLVMTypeRef types[] = {type, cg->ptr};
-  LLVMValueRef args[] = {pointer, const_align(cg, alignment_of(a->storage, a->first)), mask, LLVMConstNull(type)};
+  LLVMValueRef args[] = {pointer, const_align(cg, align), mask, LLVMConstNull(type)};
   return annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.load", types, 2, args, 4));
 }
 
@@ -208,22 +212,43 @@ static LLVMValueRef strided_pointers(tn__cg *cg, const access *a) {
   return offset_pointer(cg, element, pointer, tn__cg_iota(cg->i64, cg->frame->lanes, a->stride));
 }
 
-/* Small strides without a mask: whole vectors that overlap so that nothing outside of the accessed span is read, then
- * shuffles. */
+/* Small strides without a mask, forwards or backwards: whole vectors that overlap so that nothing outside of the
+ * accessed span is read, then shuffles. */
 static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef type) {
-  int lanes = cg->frame->lanes, stride = (int)a->stride, span = (lanes - 1) * stride + 1;
+  int lanes = cg->frame->lanes, stride = (int)llabs(a->stride), span = (lanes - 1) * stride + 1;
   LLVMTypeRef element = tn__cg_element(type);
   unsigned align = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
   LLVMValueRef pointer = address(cg, a->storage, a->first), result = LLVMGetPoison(type);
-  int indices[64];
+  int indices[MAX_SHUFFLED];
+  if (a->stride < 0) pointer = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, 1 - span));
   for (int part = 0; part < stride; part++) {
     int at = part * lanes + lanes <= span ? part * lanes : span - lanes;
     LLVMValueRef from = at == 0 ? pointer : offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, at));
     LLVMValueRef piece = plain_load(cg, a, type, from, align);
-    for (int i = 0; i < lanes; i++) indices[i] = i * stride / lanes == part ? lanes + i * stride - at : i;
+    for (int i = 0; i < lanes; i++) {
+      int step = (a->stride < 0 ? lanes - 1 - i : i) * stride; /* of lane i, from the lowest place */
+      indices[i] = step / lanes == part ? lanes + step - at : i;
+    }
     result = tn__cg_shuffle(cg, result, piece, indices, lanes);
   }
   return result;
+}
+
+static LLVMValueRef reversed(tn__cg *cg, LLVMValueRef v) {
+  int lanes = tn__cg_lanes(LLVMTypeOf(v)), indices[MAX_SHUFFLED];
+  for (int i = 0; i < lanes; i++) indices[i] = lanes - 1 - i;
+  return tn__cg_shuffle(cg, v, tn__cg_undef(LLVMTypeOf(v)), indices, lanes);
+}
+
+/* The place of the last lane, which is the lowest of a vector that lies backwards. */
+static LLVMValueRef last_place(tn__cg *cg, const access *a) {
+  LLVMTypeRef element = tn__cg_memory_type(cg, a->storage->buffer->dtype);
+  return offset_pointer(cg, element, address(cg, a->storage, a->first), tn__cg_int(cg->i64, 1 - cg->frame->lanes));
+}
+
+/* Side by side, the last lane first. */
+static bool is_backwards(const tn__cg *cg, const access *a) {
+  return a->shape == STRIDED && a->stride == -1 && cg->frame->lanes <= MAX_SHUFFLED;
 }
 
 /* One element for all lanes under a mask: read only when a lane is active. */
@@ -245,7 +270,6 @@ static LLVMValueRef guarded_uniform(tn__cg *cg, const access *a, LLVMTypeRef typ
 /* Lanes whose offsets are all known, and close together (a quotient or remainder of the lane): one load and a
  * shuffle. */
 static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type, place p) {
-  enum { MAX_SHUFFLED = 64 };
   int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
   int64_t offsets[MAX_SHUFFLED], low = INT64_MAX, high = INT64_MIN;
   if (!LLVMIsConstant(p.lanes) || lanes > MAX_SHUFFLED) return NULL;
@@ -281,13 +305,20 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   const tn__cg_frame *frame = cg->frame;
   LLVMTypeRef type = tn__cg_lanes_type(tn__cg_memory_type(cg, a->storage->buffer->dtype), frame->lanes);
   if (a->shape == GATHERED) return gathered_load(cg, a, type);
+  unsigned least = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
+  if (is_backwards(cg, a) && frame->mask != NULL)
+    return reversed(cg, masked_load(cg, a, type, last_place(cg, a), least, reversed(cg, frame->mask)));
+  if (is_backwards(cg, a)) return reversed(cg, plain_load(cg, a, type, last_place(cg, a), least));
   if (a->shape == STRIDED) {
-    bool shuffles = frame->mask == NULL && a->stride >= 2 && a->stride <= 4 && frame->lanes >= 4 && frame->lanes <= 64;
+    int64_t stride = llabs(a->stride);
+    bool shuffles =
+        frame->mask == NULL && stride >= 2 && stride <= 4 && frame->lanes >= 4 && frame->lanes <= MAX_SHUFFLED;
     return shuffles ? strided_by_shuffles(cg, a, type) : gather(cg, a, type, strided_pointers(cg, a));
   }
   LLVMValueRef pointer = address(cg, a->storage, a->first);
-  if (frame->mask == NULL) return plain_load(cg, a, type, pointer, alignment_of(a->storage, a->first));
-  return masked_load(cg, a, type, pointer, frame->mask);
+  unsigned align = alignment_of(a->storage, a->first);
+  if (frame->mask == NULL) return plain_load(cg, a, type, pointer, align);
+  return masked_load(cg, a, type, pointer, align, frame->mask);
 }
 
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {
@@ -410,18 +441,26 @@ static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool st
     return;
   }
   store_held(cg); /* may be to the same place */
-  if (a->shape == CONTIGUOUS) {
+  unsigned least = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
+  if (is_backwards(cg, a) && frame->mask == NULL) {
+    one_store store = {
+        .storage = a->storage, .value = reversed(cg, value), .pointer = last_place(cg, a), .align = least};
+    store_now(cg, &store);
+    return;
+  }
+  if (a->shape == CONTIGUOUS || is_backwards(cg, a)) {
+    bool turned = a->shape != CONTIGUOUS;
+    LLVMValueRef pointer = turned ? last_place(cg, a) : address(cg, a->storage, a->first);
+    LLVMValueRef mask = turned ? reversed(cg, frame->mask) : frame->mask, stored = turned ? reversed(cg, value) : value;
     LLVMTypeRef types[] = {LLVMTypeOf(value), cg->ptr};
-    LLVMValueRef align = const_align(cg, alignment_of(a->storage, a->first));
-    LLVMValueRef args[] = {value, address(cg, a->storage, a->first), align, frame->mask};
+    LLVMValueRef args[] = {stored, pointer, const_align(cg, turned ? least : alignment_of(a->storage, a->first)), mask};
     annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.store", types, 2, args, 4));
     return;
   }
   LLVMValueRef pointers = a->shape == STRIDED ? strided_pointers(cg, a) : address(cg, a->storage, a->first);
   if (a->shape == UNIFORM) pointers = tn__cg_broadcast(cg, pointers, frame->lanes);
   LLVMTypeRef types[] = {LLVMTypeOf(value), LLVMTypeOf(pointers)};
-  LLVMValueRef align = const_align(cg, (unsigned)tn_dtype_size(a->storage->buffer->dtype));
-  LLVMValueRef args[] = {value, pointers, align, all_lanes(cg)};
+  LLVMValueRef args[] = {value, pointers, const_align(cg, least), all_lanes(cg)};
   annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.scatter", types, 2, args, 4));
 }
 
