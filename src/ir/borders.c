@@ -9,7 +9,7 @@
 
 /* Cutting at a condition may triple a nest. It is for nests in which the condition is a good part of the work, and that
  * stay small: of so many statements, and conditions in one store. */
-enum { MOST_STATEMENTS = 32, MOST_CONDITIONS = 8 };
+enum { MOST_STATEMENTS = 96, MOST_CONDITIONS = 8 };
 
 /* Sums in registers are the inner part of a tile: all borders of padding are cut there, which the rules count on, and
  * no others. */
@@ -98,7 +98,7 @@ static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
   if (s->kind != TN__STMT_STORE) return NULL;
   bool in_registers = is_sum_in_registers(s);
   if (!in_registers && !*is_small) return NULL;
-  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, in_registers ? mark_padding : mark, NULL);
+  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, *is_small ? mark : mark_padding, NULL);
   if (value == s->as.store.value) return NULL;
   const tn__stmt *marked = tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
   return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;

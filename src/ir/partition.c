@@ -7,6 +7,8 @@
  * worked on in parallel too, and chooses between the two bodies.
  * In the tail a quotient or variable that can only have one value left is replaced by that value: with constant shapes
  * the tail's conditions then fold when its loops are unrolled. */
+#include <math.h>
+
 #include "ir/linear.h"
 #include "ir/passes.h"
 
@@ -42,14 +44,17 @@ static bool count_bindings(const tn__stmt *s, void *user) {
 typedef struct condition {
   const tn__expr *likely;
   const tn__expr *atom, *limit; /* only `atom` depends on the loop's variable */
+  const tn__expr *gone;         /* from here on, or below here, it fails in all iterations; NULL: unknown */
   bool from_below;
   bool exact; /* no loop inside matters: where the comparison fails, the condition fails */
 } condition;
 
 typedef TN__VEC(condition) condition_vec;
 
-/* The smallest b - a of the condition a < b over the loops inside; NULL when it is not known. */
-static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr *likely, bool *exact) {
+/* The smallest b - a of the condition a < b over the loops inside; NULL when it is not known. `*most` is the largest,
+ * or NULL. */
+static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr *likely, bool *exact,
+                                const tn__expr **most) {
   const tn__expr *less = likely->args[0];
   if (less->kind != TN__EXPR_LT || less->args[0]->dtype != TN_I64 || tn__expr_has_load(less)) return NULL;
   for (int i = 0; i < c->lets.count; i++)
@@ -61,8 +66,11 @@ static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr
     if (tn__expr_uses_var(slack, c->loops.data[i])) inside[count++] = c->loops.data[i];
   *exact = count == 0;
   if (!tn__ir_bounds_over(p->ir, slack, inside, count, &low, &high)) return NULL;
-  for (int i = 0; i < c->loops.count; i++)
+  *most = high;
+  for (int i = 0; i < c->loops.count; i++) {
     if (tn__expr_uses_var(low, c->loops.data[i])) return NULL;
+    if (tn__expr_uses_var(high, c->loops.data[i])) *most = NULL;
+  }
   return low;
 }
 
@@ -104,8 +112,12 @@ static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const 
   for (int i = 0; i < likely.count; i++) {
     condition k = {.likely = likely.data[i]};
     if (!tn__expr_uses_var(k.likely, var)) continue;
-    const tn__expr *slack = slack_of(p, &c, k.likely, &k.exact);
-    if (slack != NULL && solve(p->ir, slack, var, &k)) tn__vec_push(p->ir->arena, &found, k);
+    const tn__expr *most = NULL, *slack = slack_of(p, &c, k.likely, &k.exact, &most);
+    if (slack == NULL || !solve(p->ir, slack, var, &k)) continue;
+    condition last = {0};
+    if (most != NULL && solve(p->ir, most, var, &last) && last.atom == k.atom && last.from_below == k.from_below)
+      k.gone = last.limit;
+    tn__vec_push(p->ir->arena, &found, k);
   }
   return found;
 }
@@ -203,6 +215,53 @@ static const tn__stmt *border(partitioning *p, const tn__stmt *loop, const tn__s
   return tn__ir_seq(p->ir, pieces, (int)count);
 }
 
+/* ---- what is left where a condition fails ------------------------------------------------------------------------ */
+
+/* Is it `value` combined with an identity, by the way it is written? The sign of a zero is not looked at. */
+static bool adds_nothing(const tn__expr *value, const tn__expr *was) {
+  if (value == was) return true;
+  if (value->arg_count != 2 || (value->args[0] != was && value->args[1] != was)) return false;
+  const tn__expr *other = value->args[value->args[0] == was];
+  if (other->kind != TN__EXPR_FLOAT) return false; /* of integers, the constructors have seen to it */
+  switch (value->kind) {
+    case TN__EXPR_ADD: return other->value.f == 0;
+    case TN__EXPR_MUL: return other->value.f == 1;
+    case TN__EXPR_MAX: return other->value.f == -INFINITY;
+    case TN__EXPR_MIN: return other->value.f == INFINITY;
+    default: return false;
+  }
+}
+
+/* Does the statement change nothing? */
+static bool does_nothing(tn__ir *ir, const tn__stmt *s) {
+  switch (s->kind) {
+    case TN__STMT_FOR: return does_nothing(ir, s->as.loop.body);
+    case TN__STMT_SEQ:
+      for (int i = 0; i < s->as.seq.count; i++)
+        if (!does_nothing(ir, s->as.seq.items[i])) return false;
+      return true;
+    case TN__STMT_STORE:
+      return adds_nothing(s->as.store.value, tn__ir_load(ir, s->as.store.buffer, s->as.store.indices));
+    default: return false;
+  }
+}
+
+static const tn__expr *fail(tn__ir *ir, const tn__expr *e, void *user) {
+  const condition *k = *(const condition *const *)user;
+  return e == k->likely ? tn__ir_bool(ir, false) : NULL;
+}
+
+static const tn__expr *fail_in_expr(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, fail, user);
+}
+
+/* Is there nothing to do where the condition fails in all iterations of the loops inside? A sum under a mask that has
+ * an end is over there. */
+static bool is_over(partitioning *p, const tn__stmt *body, const condition *k) {
+  if (k->gone == NULL || k->exact) return false;
+  return does_nothing(p->ir, tn__stmt_rewrite(p->ir, body, NULL, fail_in_expr, &k));
+}
+
 /* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
  * place.
  */
@@ -220,9 +279,13 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
     const tn__expr *limit = tn__ir_max(p->ir, tn__ir_min(p->ir, k->limit, end), var->min);
     const tn__expr *below = tn__ir_sub(p->ir, limit, var->min), *rest = tn__ir_sub(p->ir, end, limit);
     const tn__stmt *interior = decided(p, body, &conditions, k, true), *other = decided(p, body, &conditions, k, false);
+    bool over = is_over(p, body, k);
+    const tn__expr *gone = over ? tn__ir_max(p->ir, tn__ir_min(p->ir, k->gone, end), var->min) : NULL;
+    if (over && k->from_below) below = tn__ir_sub(p->ir, limit, gone);
+    if (over && !k->from_below) rest = tn__ir_sub(p->ir, gone, limit);
     /* The condition is still in the head or tail, where it must not be found again. */
     if (k->from_below) {
-      other = border(p, loop, other, var->min, below, k->exact);
+      other = border(p, loop, other, over ? gone : var->min, below, k->exact);
       return tn__ir_seq2(p->ir, other, piece(p, loop, interior, limit, rest, true));
     }
     interior = piece(p, loop, interior, var->min, below, true);

@@ -185,7 +185,61 @@ static bool place_longest(tn__ir *ir, tn__te_stage *stage, int64_t least, const 
   return false;
 }
 
+/* ---- bounds that follow from positions --------------------------------------------------------------------------- */
+
+/* A constant that the extent never exceeds where it is half of that or more on average; -1: none. */
+static int64_t filled_extent(tn__ir *ir, const tn__te_stage *stage, const tn__expr *extent) {
+  const tn__var *vars[2 * TN__MAX_RANK];
+  const tn__expr *low, *high;
+  int64_t least, most;
+  int count = 0;
+  if (tn__expr_has_load(extent)) return -1;
+  for (int a = 0; a < stage->axes.count; a++) vars[count++] = stage->axes.var[a];
+  for (int r = 0; r < stage->reduce_axes.count; r++) vars[count++] = stage->reduce_axes.var[r];
+  for (int i = 0; i < count; i++)
+    if (tn__te_is_ragged(vars[i])) return -1; /* one at a time, from the outside in */
+  if (!tn__ir_bounds_over(ir, extent, vars, count, &low, &high)) return -1;
+  if (!tn__ir_as_int(low, &least) || !tn__ir_as_int(high, &most) || most < 1) return -1;
+  return least + most >= most / 2 ? most : -1;
+}
+
+/* A reduction whose bounds positions tell, sum(j: i + 1), over all steps that there may be: under a condition, which
+ * vectors and tiles know how to cut off. Loops of lengths of their own don't share their vectors. */
+static bool fill_bounds(tn__ir *ir, tn__te_stage *stage) {
+  int ragged = -1;
+  if (stage->kind != TN__TE_ACCUMULATE) return false;
+  for (int d = 0; d < stage->axes.count; d++)
+    if (!tn__te_keeps_axis(stage, d)) return false;
+  for (int t = 0; t < stage->tensor_count; t++)
+    if (stage->first[t] != stage->combiner->identity[t]) return false;
+  for (int r = 0; r < stage->reduce_axes.count; r++) {
+    if (!tn__te_is_ragged(stage->reduce_axes.var[r])) continue;
+    if (ragged >= 0) return false;
+    ragged = r;
+  }
+  if (ragged < 0) return false;
+  tn__te_stage others = *stage;
+  const tn__var *axis = stage->reduce_axes.var[ragged];
+  others.reduce_axes.count--;
+  for (int r = ragged; r < others.reduce_axes.count; r++) others.reduce_axes.var[r] = stage->reduce_axes.var[r + 1];
+  int64_t most = filled_extent(ir, &others, axis->extent);
+  if (most < 0 || (axis->min != NULL && !tn__ir_is_int_value(axis->min, 0))) return false;
+  const tn__var *whole = tn__var_create(ir, axis->name, TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, most));
+  const tn__expr *there = tn__ir_lt(ir, whole->self, axis->extent);
+  for (int t = 0; t < stage->tensor_count; t++) {
+    const tn__expr *term = tn__ir_substitute(ir, stage->values[t], &axis, &whole->self, 1);
+    stage->values[t] = tn__ir_select(ir, there, term, stage->combiner->identity[t]);
+    stage->first[t] = NULL;
+  }
+  stage->reduce_axes.var[ragged] = whole;
+  stage->reduce_axes.index[ragged] = whole->self;
+  stage->kind = TN__TE_REDUCE;
+  for (int d = 0; d < stage->axes.count; d++) stage->into[d] = NULL;
+  return true;
+}
+
 static bool improve(tn__ir *ir, tn__te_stage *stage, int64_t vector_bytes) {
+  if (fill_bounds(ir, stage)) return true;
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1) return false;
   guarded g = {.ir = ir, .identity = stage->combiner->identity[0], .value = stage->values[0]};
   find_conditions(&g);
@@ -200,7 +254,7 @@ const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes) {
   tn__te *copy = NULL;
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
-    if (stage->kind != TN__TE_REDUCE) continue;
+    if (stage->kind != TN__TE_REDUCE && stage->kind != TN__TE_ACCUMULATE) continue;
     tn__te_stage trial = *stage;
     if (copy == NULL && !improve(te->ir, &trial, vector_bytes)) continue;
     if (copy == NULL) copy = tn__te_copy(te, te->ir);

@@ -61,6 +61,16 @@ static void terms_name_a_step(void **state) {
   check("kernel f(I: i64[4], A: f32[8]) -> Y: f32[4] { Y[j] = prod(i) select(I[j] == i, A[i], 1) }", TN__TE_COMPUTE, 0);
 }
 
+static void bounds_become_conditions(void **state) {
+  check("kernel f(X: f32[9, 9]) -> Y: f32[9] { Y[i] = sum(j: i + 1) X[i, j] }", TN__TE_REDUCE, 1);
+  check("kernel f(X: f32[9, 9]) -> Y: f32[9] { Y[i] = max(j: i .. 9) X[i, j] }", TN__TE_REDUCE, 1);
+  check("kernel f(L: f32[9, 9], X: f32[9, 5]) -> Y: f32[9, 5] { Y[i, j] = sum(k: i) L[i, k] * X[k, j] }", TN__TE_REDUCE,
+        1);
+  check("kernel f(X: f32[7, 7]) -> s: f32 { s = sum(i: 7, j: i + 1) X[i, j] }", TN__TE_REDUCE, 2);
+  check("kernel f(X: f32[9, 9]) -> (V: f32[9], I: i64[9]) { V[i], I[i] = argmax(j: i + 1) X[i, j] }", TN__TE_REDUCE, 1);
+  check("kernel f(X: f32[9], n: i64[4]) -> Y: f32[4] { Y[i] = sum(j: n[i]) X[j] }", TN__TE_ACCUMULATE, 1);
+}
+
 /* Each of these says less than which one position it is, or would change what is computed. */
 static void others_stay(void **state) {
   check("kernel f(X: u8[9]) -> H: i32[8] { H[b] = sum(i) select(i64(X[i]) == b, 1, 0) }", TN__TE_REDUCE, 1);
@@ -74,6 +84,6 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(terms_name_their_element), cmocka_unit_test(terms_name_a_step),
-                                     cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(bounds_become_conditions), cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

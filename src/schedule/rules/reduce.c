@@ -81,13 +81,15 @@ typedef struct strides {
 
 /* Elements between neighbours along the variable, away from where clamps hold an index; INT64_MAX: no number. */
 static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *var) {
-  const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, e->args, e->arg_count);
+  const tn__expr *indices[TN__MAX_RANK];
+  for (int d = 0; d < e->arg_count; d++) indices[d] = tn__nest_interior(c->s->ir, e->args[d]);
+  const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, indices, e->arg_count);
   int64_t stride, size, row = 1;
   double all = 0;
   if (var == NULL || !tn__expr_uses_var(flat, var)) return 0;
   if (tn__ir_stride_in(c->s->ir, flat, var, &stride)) return stride;
   for (int d = e->arg_count - 1; d >= 0; d--) {
-    all += (double)row * tn__rule_slope(e->args[d], var);
+    all += (double)row * tn__rule_slope(indices[d], var);
     if (!tn__ir_as_int(e->value.buffer->shape[d], &size)) size = TN__OPEN_EXTENT;
     row = tn__ir_bound_mul(row, size);
   }

@@ -33,7 +33,7 @@ double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, in
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
     const tn__nest_stride *s = &a->along[axis];
-    int64_t range = ranges[axis];
+    int64_t range = ranges[axis] + a->spread[axis];
     elements *= (double)range;
     if (s->panel > 0) {
       add_run(runs, &n, line, s->stride, range < s->panel ? range : s->panel);
@@ -93,7 +93,28 @@ typedef struct reading {
   tn__schedule *s;
   const tn__block *block;
   tn__nest *nest;
+  const tn__buffer *buffer[TN__NEST_ACCESSES];
+  int64_t start[TN__NEST_ACCESSES]; /* in bytes, where all axes are 0; INT64_MIN: unknown */
 } reading;
+
+static const tn__expr *without_borders(tn__ir *ir, const tn__expr *e, void *user) {
+  if (e->dtype != TN_I64) return NULL;
+  if (e->kind == TN__EXPR_MIN || e->kind == TN__EXPR_MAX) {
+    tn__interval a = tn__interval_of(ir, e->args[0]), b = tn__interval_of(ir, e->args[1]);
+    bool first = a.min == a.max, second = b.min == b.max;
+    return first == second ? NULL : e->args[first];
+  }
+  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_ABS) return e->args[0];
+  int64_t n;
+  if (e->kind != TN__EXPR_MOD || !tn__ir_as_int(e->args[1], &n)) return NULL;
+  tn__interval range = tn__interval_of(ir, e->args[0]);
+  if (range.min == INT64_MIN || range.max == INT64_MAX || range.max - range.min >= 2 * n) return NULL;
+  return e->args[0];
+}
+
+const tn__expr *tn__nest_interior(tn__ir *ir, const tn__expr *index) {
+  return tn__expr_rewrite(ir, index, without_borders, NULL);
+}
 
 /* The position at which `flat` lies when `var` has `value` and all other axes are 0; false when it is not a number. */
 static bool position(const reading *r, const tn__expr *flat, const tn__var *var, int64_t value, int64_t *out) {
@@ -150,9 +171,12 @@ static const tn__expr *with_extents(const reading *r, const tn__expr *flat) {
 static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *const *indices, bool store) {
   tn__nest *nest = r->nest;
   tn__ir *ir = r->s->ir;
+  const tn__expr *inner[TN__MAX_RANK];
   if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
-  const tn__expr *flat = with_extents(r, tn__ir_flatten(ir, buffer->shape, indices, buffer->rank));
-  tn__nest_access *a = &nest->access[nest->access_count++];
+  for (int d = 0; d < buffer->rank; d++) inner[d] = tn__nest_interior(ir, indices[d]);
+  const tn__expr *flat = with_extents(r, tn__ir_flatten(ir, buffer->shape, inner, buffer->rank));
+  int index = nest->access_count++;
+  tn__nest_access *a = &nest->access[index];
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
   for (int x = 0; x < nest->axis_count; x++) {
     tn__nest_stride *s = &a->along[x];
@@ -162,6 +186,52 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
     }
     s->stride = llabs(s->stride) * a->element;
     s->far = llabs(s->far) * a->element;
+  }
+  r->buffer[index] = buffer;
+  if (a->scattered || !position(r, flat, NULL, 0, &r->start[index])) r->start[index] = INT64_MIN;
+  if (r->start[index] != INT64_MIN) r->start[index] *= a->element;
+}
+
+/* ---- accesses that lie near each other --------------------------------------------------------------------------- */
+
+/* Steps along each axis, by falling stride, that are `distance` bytes together; false when it is far along one. */
+static bool steps_of(const tn__nest *nest, const tn__nest_access *a, int64_t distance, int64_t *steps) {
+  for (int x = 0; x < nest->axis_count; x++) steps[x] = 0;
+  for (int i = a->moving - 1; i >= 0; i--) {
+    int x = a->order[i];
+    int64_t stride = a->along[x].stride;
+    if (a->along[x].panel > 0) return false;
+    if (stride == 0) continue;
+    steps[x] = (int64_t)llround((double)distance / (double)stride);
+    distance -= steps[x] * stride;
+    if (4 * llabs(steps[x]) > nest->extent[x]) return false;
+  }
+  return true;
+}
+
+static bool moves_alike(const tn__nest *nest, const tn__nest_access *a, const tn__nest_access *b) {
+  for (int x = 0; x < nest->axis_count; x++)
+    if (a->along[x].stride != b->along[x].stride || a->along[x].panel != b->along[x].panel) return false;
+  return !a->store && !b->store && a->element == b->element;
+}
+
+static void find_neighbours(const reading *r) {
+  tn__nest *nest = r->nest;
+  for (int i = 0; i < nest->access_count; i++) {
+    tn__nest_access *a = &nest->access[i];
+    int64_t low[TN__NEST_AXES] = {0}, high[TN__NEST_AXES] = {0}, steps[TN__NEST_AXES];
+    if (a->again || r->start[i] == INT64_MIN) continue;
+    for (int k = i + 1; k < nest->access_count; k++) {
+      tn__nest_access *b = &nest->access[k];
+      if (b->again || r->buffer[k] != r->buffer[i] || r->start[k] == INT64_MIN || !moves_alike(nest, a, b)) continue;
+      if (!steps_of(nest, a, r->start[k] - r->start[i], steps)) continue;
+      b->again = true;
+      for (int x = 0; x < nest->axis_count; x++) {
+        if (steps[x] < low[x]) low[x] = steps[x];
+        if (steps[x] > high[x]) high[x] = steps[x];
+      }
+    }
+    for (int x = 0; x < nest->axis_count; x++) a->spread[x] = high[x] - low[x];
   }
 }
 
@@ -187,7 +257,7 @@ static bool see_store(const tn__stmt *stmt, void *user) {
 void tn__nest_of_block(tn__schedule *s, const char *name, tn__nest *out) {
   const tn__snode *block = tn__sched_block(s, "nest", name);
   *out = (tn__nest){.axis_count = block->block.axis_count};
-  reading r = {s, &block->block, out};
+  reading r = {.s = s, .block = &block->block, .nest = out};
   if (out->axis_count > TN__NEST_AXES) tn__sched_refuse(s, "\"%s\" has more than %d axes", name, TN__NEST_AXES);
   for (int x = 0; x < out->axis_count; x++) {
     out->open[x] = !tn__ir_as_int(block->block.axes[x].var->extent, &out->extent[x]);
@@ -197,6 +267,7 @@ void tn__nest_of_block(tn__schedule *s, const char *name, tn__nest *out) {
   tn__stmt_walk_exprs(block->block.body, see_value, &r);
   tn__stmt_walk(block->block.body, see_store, &r);
   tn__nest_finish(out);
+  find_neighbours(&r);
 }
 
 /* ---- instructions ------------------------------------------------------------------------------------------------ */
@@ -263,6 +334,7 @@ static void measure(const tn__target *target, const tn__nest *nest, const tn__sk
     p->total[d] = 0;
     for (int a = 0; a < nest->access_count; a++) {
       const tn__nest_access *access = &nest->access[a];
+      if (access->again) continue;
       bool still = axis >= 0 && access->along[axis].stride == 0 && access->along[axis].far == 0;
       p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(target, access, nest->axis_count, range);
       p->total[d] += p->of[d][a];
@@ -277,6 +349,7 @@ static double traffic(const tn__nest *nest, const tn__sketch_features *f, const 
   *footprint = p->total[fits];
   double bytes = 0;
   for (int a = 0; a < nest->access_count; a++) {
+    if (nest->access[a].again) continue;
     /* One loop further out the access finds what it left if it stands still there or its window overlaps. */
     double own = fits > 0 ? p->of[fits - 1][a] : p->of[0][a];
     for (int d = 0; d < fits - 1; d++) own *= (double)f->loops[d].trips;

@@ -31,6 +31,10 @@ typedef struct tn__nest_access {
   int64_t element;       /* bytes */
   bool store, scattered; /* scattered: no stride is known, each element counts as a cache line */
   tn__nest_stride along[TN__NEST_AXES];
+  /* Accesses of one tensor that lie a few steps apart, as those of a stencil do, touch the same lines: the first of
+   * them covers `spread` steps more along each axis, and the others count as work only. */
+  int64_t spread[TN__NEST_AXES];
+  bool again;
   uint8_t order[TN__NEST_AXES]; /* axes that move the access, by rising stride */
   int moving;
 } tn__nest_access;
@@ -89,6 +93,9 @@ typedef struct tn__cost {
   tn__bound bound; /* TN__BOUND_L2: what comes from the second level bounds it, and so on */
 } tn__cost;
 
+/* An index as it is away from the ends: loops are cut where clamps hold it and where it wraps around, which happens
+ * once or twice. */
+const tn__expr *tn__nest_interior(tn__ir *ir, const tn__expr *index);
 /* The accesses of a block, over the axes of the block in their order. */
 void tn__nest_of_block(tn__schedule *s, const char *block, tn__nest *out);
 /* Orders each access' axes; call it after the strides were filled in by hand. */
