@@ -212,8 +212,17 @@ static LLVMValueRef strided_pointers(tn__cg *cg, const access *a) {
   return offset_pointer(cg, element, pointer, tn__cg_iota(cg->i64, cg->frame->lanes, a->stride));
 }
 
-/* Small strides without a mask, forwards or backwards: whole vectors that overlap so that nothing outside of the
- * accessed span is read, then shuffles. */
+/* Which of `count` neighbouring elements active lanes want: `lane[i]` is one that wants element i, -1 where none does.
+ */
+static LLVMValueRef wanted_elements(tn__cg *cg, const int *lane, int count) {
+  int indices[MAX_SHUFFLED], lanes = cg->frame->lanes;
+  for (int i = 0; i < count; i++) indices[i] = lane[i] < 0 ? lanes : lane[i];
+  LLVMValueRef none = LLVMConstNull(LLVMTypeOf(cg->frame->mask));
+  return tn__cg_shuffle(cg, cg->frame->mask, none, indices, count);
+}
+
+/* Small strides, forwards or backwards: whole vectors that overlap so that nothing outside of the accessed span is
+ * read, of which a mask takes what it wants, then shuffles. */
 static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef type) {
   int lanes = cg->frame->lanes, stride = (int)llabs(a->stride), span = (lanes - 1) * stride + 1;
   LLVMTypeRef element = tn__cg_element(type);
@@ -224,7 +233,17 @@ static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef
   for (int part = 0; part < stride; part++) {
     int at = part * lanes + lanes <= span ? part * lanes : span - lanes;
     LLVMValueRef from = at == 0 ? pointer : offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, at));
-    LLVMValueRef piece = plain_load(cg, a, type, from, align);
+    LLVMValueRef piece;
+    if (cg->frame->mask == NULL) {
+      piece = plain_load(cg, a, type, from, align);
+    } else {
+      int lane[MAX_SHUFFLED];
+      for (int i = 0; i < lanes; i++) {
+        int step = (at + i) / stride;
+        lane[i] = (at + i) % stride != 0 ? -1 : a->stride < 0 ? lanes - 1 - step : step;
+      }
+      piece = masked_load(cg, a, type, from, align, wanted_elements(cg, lane, lanes));
+    }
     for (int i = 0; i < lanes; i++) {
       int step = (a->stride < 0 ? lanes - 1 - i : i) * stride; /* of lane i, from the lowest place */
       indices[i] = step / lanes == part ? lanes + step - at : i;
@@ -267,6 +286,25 @@ static LLVMValueRef guarded_uniform(tn__cg *cg, const access *a, LLVMTypeRef typ
   return phi;
 }
 
+/* The elements that active lanes want, where lane i wants number `element[i]`, which may be wanted by several. */
+static LLVMValueRef wanted_by_any(tn__cg *cg, const int *element, int count) {
+  int lanes = cg->frame->lanes, lane[MAX_SHUFFLED];
+  bool taken[MAX_SHUFFLED] = {false};
+  LLVMValueRef all = NULL;
+  for (int left = lanes; left > 0;) {
+    for (int i = 0; i < count; i++) lane[i] = -1;
+    for (int i = 0; i < lanes; i++) {
+      if (taken[i] || lane[element[i]] >= 0) continue;
+      lane[element[i]] = i;
+      taken[i] = true;
+      left--;
+    }
+    LLVMValueRef some = wanted_elements(cg, lane, count);
+    all = all == NULL ? some : LLVMBuildOr(cg->builder, all, some, "");
+  }
+  return all;
+}
+
 /* Lanes whose offsets are all known, and close together (a quotient or remainder of the lane): one load and a
  * shuffle. */
 static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type, place p) {
@@ -288,10 +326,15 @@ static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type,
         cg->frame->mask != NULL ? guarded_uniform(cg, a, element, first) : plain_load(cg, a, element, first, align);
     return tn__cg_broadcast(cg, one, lanes);
   }
-  if (cg->frame->mask != NULL || high - low >= lanes) return NULL;
+  if (high - low >= lanes) return NULL;
   int span = (int)(high - low + 1);
   for (int i = 0; i < lanes; i++) indices[i] = (int)(offsets[i] - low);
-  LLVMValueRef piece = plain_load(cg, a, tn__cg_lanes_type(element, span), first, align);
+  LLVMTypeRef narrow = tn__cg_lanes_type(element, span);
+  LLVMValueRef piece, mask = cg->frame->mask != NULL ? wanted_by_any(cg, indices, span) : NULL;
+  if (mask == NULL)
+    piece = plain_load(cg, a, narrow, first, align);
+  else
+    piece = masked_load(cg, a, narrow, first, align, mask);
   return tn__cg_shuffle(cg, piece, tn__cg_undef(LLVMTypeOf(piece)), indices, lanes);
 }
 
@@ -311,8 +354,7 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   if (is_backwards(cg, a)) return reversed(cg, plain_load(cg, a, type, last_place(cg, a), least));
   if (a->shape == STRIDED) {
     int64_t stride = llabs(a->stride);
-    bool shuffles =
-        frame->mask == NULL && stride >= 2 && stride <= 4 && frame->lanes >= 4 && frame->lanes <= MAX_SHUFFLED;
+    bool shuffles = stride >= 2 && stride <= 4 && frame->lanes >= 4 && frame->lanes <= MAX_SHUFFLED;
     return shuffles ? strided_by_shuffles(cg, a, type) : gather(cg, a, type, strided_pointers(cg, a));
   }
   LLVMValueRef pointer = address(cg, a->storage, a->first);
