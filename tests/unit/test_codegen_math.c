@@ -32,8 +32,9 @@ static const function_row functions2[] = {{"pow", TN__CALL_POW, NULL, NULL}, {"a
 
 /* ---- the kernels ------------------------------------------------------------------------------------------------- */
 
-/* y[i] = f(x[i]) or f(x[i], z[i]) for a symbolic number of elements, so many lanes at a time. */
-static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity, int lanes) {
+/* y[i] = f(x[i]), f(x[i], z[i]) or f(x[i], *second) for a symbolic number of elements, so many lanes at a time. */
+static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity, const double *second,
+                             int lanes) {
   tn__ir *ir = t->ir;
   tn__var *n = tn__var_create(ir, "n", TN_I64, tn__ir_index(ir, 0), NULL);
   const tn__buffer *params[3];
@@ -43,6 +44,7 @@ static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype d
   tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, lanes));
   ex i = tn__ir_add(ir, tn__ir_mul_i(ir, block->self, lanes), lane->self), args[2];
   for (int k = 0; k < 2; k++) args[k] = tn__ir_load(ir, params[k], &i);
+  if (second != NULL) args[1] = tn__ir_float(ir, dtype, *second);
   const tn__stmt *body = tn__ir_store(ir, params[2], &i, tn__ir_call(ir, row->intrinsic, dtype, args, arity));
   body = tn__ir_if(ir, tn__ir_lt(ir, i, n->self), body, NULL);
   body = tn__ir_for(ir, block, TN__LOOP_SERIAL, tn__ir_for(ir, lane, TN__LOOP_VECTORIZED, body));
@@ -164,7 +166,8 @@ typedef struct sample {
   tn_dtype dtype;
   int64_t count;
   int arity;
-  float around; /* when not 0: the f32 numbers around this one */
+  float around;         /* when not 0: the f32 numbers around this one */
+  const double *second; /* when not NULL: the second argument, which the compiler knows */
 } sample;
 
 static long double reference(const sample *s, double x, double z) {
@@ -177,7 +180,7 @@ static long double reference(const sample *s, double x, double z) {
 /* One element at a time gives the same bits as in vectors. */
 static void check_lanes(kernel_test *t, const sample *s, void *const *in, const void *out, size_t bytes) {
   void *single = kernel_alloc(bytes);
-  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, 1);
+  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, s->second, 1);
   int32_t result = kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], single}, 3, bytes, &s->count, 1);
   assert_int_equal(result, TN_KERNEL_OK);
   size_t size = tn_dtype_size(s->dtype);
@@ -215,6 +218,7 @@ static void fill(const sample *s, void *const *in) {
           i < SPECIALS * SPECIALS ? specials[k == 0 ? i % SPECIALS : i / SPECIALS] : argument(&state, index, wide);
       if (s->arity == 2 && k == 1 && i % 2 == 0 && s->row->intrinsic == TN__CALL_POW)
         x = x > 50 || x < -50 ? round(fmod(x, 50)) : x;
+      if (s->second != NULL && k == 1) x = *s->second;
       if (wide)
         ((double *)in[k])[i] = x;
       else
@@ -228,7 +232,7 @@ static void measure(kernel_test *t, void *user) {
   size_t bytes = (size_t)s->count * (wide ? 8 : 4);
   void *in[2] = {kernel_alloc(bytes), kernel_alloc(bytes)}, *out = kernel_alloc(bytes);
   fill(s, in);
-  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, 16);
+  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, s->second, 16);
   assert_int_equal(kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], out}, 3, bytes, &s->count, 1), TN_KERNEL_OK);
   check_lanes(t, s, in, out, bytes);
   double worst = 0, at[2] = {0, 0}, gave = 0;
@@ -252,6 +256,16 @@ static void measure(kernel_test *t, void *user) {
              at[1], gave, reference(s, at[0], at[1]));
   for (int k = 0; k < 2; k++) kernel_free(in[k], bytes);
   kernel_free(out, bytes);
+}
+
+/* Second arguments that the compiler knows. */
+static void measure_known(const char *target, tn_dtype dtype) {
+  for (size_t i = 0; i < sizeof(functions2) / sizeof(functions2[0]); i++)
+    for (size_t k = 0; k < SPECIALS; k++) {
+      sample s = {.row = &functions2[i], .dtype = dtype, .count = 1009, .arity = 2, .second = &specials[k]};
+      if (dtype == TN_F64 || isnan(specials[k]) || (double)(float)specials[k] == specials[k])
+        kernel_with(target, measure, &s);
+    }
 }
 
 static void measure_all(const char *target, tn_dtype dtype, int64_t count) {
@@ -285,6 +299,10 @@ static void measure_worst(const char *target) {
 static void f32_native(void **state) { measure_all(NULL, TN_F32, 300007); }
 static void f32_worst(void **state) { measure_worst(NULL); }
 static void f64_native(void **state) { measure_all(NULL, TN_F64, 100003); }
+static void known_native(void **state) {
+  measure_known(NULL, TN_F32);
+  measure_known(NULL, TN_F64);
+}
 
 /* Without fused multiply-add and without instructions that round to integers. */
 static void baseline(void **state) {
@@ -305,8 +323,8 @@ static void emulated_aarch64(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(f32_native),       cmocka_unit_test(f32_worst),
-      cmocka_unit_test(f64_native),       cmocka_unit_test(baseline),
+      cmocka_unit_test(f32_native),       cmocka_unit_test(f32_worst), cmocka_unit_test(f64_native),
+      cmocka_unit_test(known_native),     cmocka_unit_test(baseline),
 #ifdef TN_TEST_RUNNER
       cmocka_unit_test(emulated_aarch64),
 #endif
