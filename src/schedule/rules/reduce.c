@@ -425,6 +425,29 @@ static const char *factor(tn__schedule *s, const char *name, int64_t vectors, in
   return around;
 }
 
+typedef struct gather_search {
+  tn__ir *ir;
+  bool found;
+} gather_search;
+
+static void see_gather(const tn__expr *e, void *user) {
+  gather_search *search = user;
+  if (e->kind != TN__EXPR_LOAD) return;
+  for (int d = 0; d < e->arg_count; d++) search->found |= tn__expr_has_load(e->args[d]);
+}
+
+static void see_gathers(const tn__expr *e, void *user) {
+  gather_search *search = user;
+  tn__te_visit(search->ir, e, see_gather, search);
+}
+
+/* Do data say where terms are read? */
+static bool gathers(const tn__schedule *s, const tn__snode *block) {
+  gather_search search = {.ir = s->ir};
+  tn__stmt_walk_exprs(block->block.body, see_gathers, &search);
+  return search.found;
+}
+
 const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
                                   int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
@@ -437,6 +460,11 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
     if (bytes > widest) widest = bytes;
   }
   int64_t lanes = options->vector_bytes / widest;
+  /* A vector or two of elements from anywhere are loads one by one, and adding up the lanes is more work than the sum. */
+  if (extent >= 0 && extent <= TN__RULE_WINDOW_TERMS && extent <= 2 * lanes && gathers(s, block)) {
+    tn__sched_unroll(s, loop);
+    return NULL;
+  }
   while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
   if (lanes < 4 || (extent >= 0 && extent < lanes)) return NULL;
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
