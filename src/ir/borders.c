@@ -104,12 +104,46 @@ static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
   return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;
 }
 
+/* Of stores to memory alone. */
+static const tn__stmt *mark_memory(tn__ir *ir, const tn__stmt *s, void *user) {
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope == TN__SCOPE_REGISTER) return NULL;
+  return mark_store(ir, s, user);
+}
+
+static const tn__stmt *unmark_store(tn__ir *ir, const tn__stmt *s, void *user);
+
+/* Loops inside of a large nest that are small themselves and fill memory, the parts of a tile that one stage computes
+ * say, are cut for themselves: at places that the loops around them tell. */
+static const tn__stmt *cut_inside(tn__ir *ir, const tn__stmt *s) {
+  switch (s->kind) {
+    case TN__STMT_FOR: {
+      bool is_small = tn__stmt_weight(s) <= MOST_STATEMENTS;
+      if (s->as.loop.kind != TN__LOOP_SERIAL || !is_small) {
+        const tn__stmt *body = cut_inside(ir, s->as.loop.body);
+        return body == s->as.loop.body ? s : tn__ir_for_like(ir, s, s->as.loop.var, body);
+      }
+      const tn__stmt *marked = tn__stmt_rewrite(ir, s, mark_memory, NULL, &is_small);
+      if (marked == s) return s;
+      return tn__stmt_rewrite(ir, tn__ir_partition_nest(ir, marked), unmark_store, NULL, NULL);
+    }
+    case TN__STMT_SEQ: {
+      const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
+      for (int i = 0; i < s->as.seq.count; i++) items[i] = cut_inside(ir, s->as.seq.items[i]);
+      return tn__ir_seq(ir, items, s->as.seq.count);
+    }
+    case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, cut_inside(ir, s->as.let.body));
+    case TN__STMT_ALLOC: return tn__ir_alloc_stmt(ir, s->as.alloc.buffer, cut_inside(ir, s->as.alloc.body));
+    default: return s;
+  }
+}
+
 /* Nest by nest: a loop with what stands in it, outside of all others. */
 static const tn__stmt *mark_nests(tn__ir *ir, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
       bool is_small = tn__stmt_weight(s) <= MOST_STATEMENTS;
-      return tn__stmt_rewrite(ir, s, mark_store, NULL, &is_small);
+      const tn__stmt *marked = tn__stmt_rewrite(ir, s, mark_store, NULL, &is_small);
+      return is_small ? marked : cut_inside(ir, marked);
     }
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);

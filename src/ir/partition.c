@@ -377,6 +377,11 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
   return s;
 }
 
+const tn__stmt *tn__ir_partition_nest(tn__ir *ir, const tn__stmt *nest) {
+  partitioning p = {.ir = ir, .all = tn__stmt_weight(nest)};
+  return partition(&p, nest);
+}
+
 tn__func *tn__ir_partition_loops(tn__ir *ir, const tn__func *func) {
   partitioning p = {.ir = ir, .all = tn__stmt_weight(func->body)};
   return tn__func_with_body(ir, func, partition(&p, func->body));

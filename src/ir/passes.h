@@ -25,6 +25,7 @@ typedef struct tn__pass_hooks {
  * open dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED; what its turns add to one place of
  * a tensor in memory becomes one sum. hoist_conditions: moves loop-invariant ifs out and merges neighbours under the
  * same condition. remove_dead: drops stores to allocated buffers that nobody reads, empty loops. */
+const tn__stmt *tn__ir_partition_nest(tn__ir *ir, const tn__stmt *nest); /* partition_loops for a part of a function */
 tn__func *tn__ir_lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_serialize_threads(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_roll_epilogues(tn__ir *ir, const tn__func *func);

@@ -93,6 +93,8 @@
 #define TN__RULE_TURNS_PER_CYCLE_LOST 2
 /* Vectors of partial results that hide what latency there is. */
 #define TN__RULE_CHAINS 8
+/* Steps of several vectors after which it does not matter that the last one is not full. */
+#define TN__RULE_FILLED 4
 /* Terms of a window that are written out. */
 #define TN__RULE_WINDOW_TERMS 32
 /* Cycles that a line of a row from L3 keeps a core waiting which nothing fetched. */

@@ -162,6 +162,20 @@ static void check_box(tn__schedule *s, const char *block, const tn__pipe_stage *
     tn__sched_refuse(s, "pipeline: a tile needs more of \"%s\" than was estimated", stage->name);
 }
 
+/* Vectors of results along the last loop, as many as hide the latency of combining terms. */
+static void vectorize_results(tn__schedule *s, const char *write, int depth, int64_t lanes) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, write, loops, TN__MAX_LOOPS);
+  int64_t vectors = 4, extent = count > depth ? tn__rule_loop_extent(s, loops[count - 1]) : -1;
+  while (vectors > 1 && !tn__rule_fills(extent, vectors * lanes)) vectors /= 2;
+  if (vectors == 1) {
+    tn__reduce_vectorize_last(s, write, depth, lanes);
+    return;
+  }
+  tn__sched_split(s, loops[count - 1], (const int64_t[]){0, vectors * lanes}, 2);
+  tn__reduce_vectorize_lanes(s, write, vectors, lanes);
+}
+
 /* A reduction in a tile: its results are complete in registers before a block of its own writes them where the other
  * stages read them, a vector or two at a time. Returns that block. */
 static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, const char *place, int depth,
@@ -172,7 +186,7 @@ static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, 
   tn__sched_cache_write(s, stage->name, 0, TN__SCOPE_REGISTER);
   tn__sched_compute_at(s, write, place);
   check_box(s, write, stage, depth, size);
-  tn__reduce_vectorize_last(s, write, depth, stage->lanes);
+  vectorize_results(s, write, depth, stage->lanes);
   int count = tn__sched_loops_of(s, write, loops, TN__MAX_LOOPS);
   const char *around = loops[depth];
   for (int i = depth; i < count && tn__sched_find(s, loops[i], false)->kind == TN__LOOP_SERIAL; i++) around = loops[i];

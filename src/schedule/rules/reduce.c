@@ -302,7 +302,7 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   while (extent >= 0 && lanes > extent) lanes /= 2;
   /* A vector of elements that are apart is gathered where it has a mask. */
   while (lanes > 4 && extent % lanes != 0 && strides_of(s, block).strided) lanes /= 2;
-  while (vectors > 1 && (extent < 0 || extent % (vectors * lanes) != 0)) vectors /= 2;
+  while (vectors > 1 && !tn__rule_fills(extent, vectors * lanes)) vectors /= 2;
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   if (lanes < 2) return false;
   int writer_count = keep_results(s, name, epilogue, writers);

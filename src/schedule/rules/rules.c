@@ -9,6 +9,10 @@ int64_t tn__rule_loop_extent(const tn__schedule *s, const char *loop) {
   return tn__ir_as_int(tn__sched_loop(s, "loop_extent", loop)->var->extent, &extent) ? extent : -1;
 }
 
+bool tn__rule_fills(int64_t extent, int64_t step) {
+  return extent >= 0 && (extent % step == 0 || extent >= TN__RULE_FILLED * step);
+}
+
 int64_t tn__rule_cost_of_node(const tn__expr *e) {
   switch (e->kind) {
     case TN__EXPR_INT:
@@ -243,7 +247,9 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   /* From far rows come while the one before is computed, and two at a time come late. */
   if (rows > 1 && p->touched > TN__RULE_NEAR * (double)k->options.cache_bytes) return NULL;
   if (vectors > 1 && !p->reduces && (double)vectors * (p->cost + p->others) > TN__RULE_MOST_UNROLLED) return NULL;
-  if (vectors > 1 && !along && (open || p->run % (vectors * lanes) != 0)) return NULL;
+  if (vectors > 1 && !along &&
+      (open || (p->reduces ? !tn__rule_fills(p->run, vectors * lanes) : p->run % (vectors * lanes) != 0)))
+    return NULL;
   tn__operations ops = plain_operations(k->target, p, (int)(lanes * p->element), (double)lanes);
   double walks = points / (double)p->run, steps = ceil((double)p->run / (double)(lanes * vectors));
   double latency = p->reduces ? k->target->cpu.machine.core.fma_latency : 0;

@@ -60,6 +60,8 @@ void tn__rule_open_stream(tn__sketch *k);
 void tn__rule_stream(tn__schedule *s, const char *block);
 /* Constant extent of a loop; -1 when symbolic. */
 int64_t tn__rule_loop_extent(const tn__schedule *s, const char *loop);
+/* Do steps of that size divide the extent, or is the last one, which runs for a part of it, one of several? */
+bool tn__rule_fills(int64_t extent, int64_t step);
 /* Is the work of the declaration worth waking other threads (some 20 microseconds)? Open dimensions count as large. */
 bool tn__rule_is_large(const tn__te *te);
 /* Are there threads, and is the work worth waking them? */
