@@ -68,9 +68,11 @@ static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
     case TN__EXPR_SELECT:
       if (!tn__expr_has_load(e->args[1]) && !tn__expr_has_load(e->args[2])) return NULL;
       return tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]);
-    case TN__EXPR_MIN:
+    case TN__EXPR_MIN: { /* constants come first; that the other one is less is what holds between borders */
       if (e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
-      return choose_below(ir, e->args[0], e->args[1], e->args[0], e->args[1]);
+      const tn__expr *limit = e->args[0], *position = e->args[1];
+      return choose_below(ir, position, tn__ir_add_i(ir, limit, 1), position, limit);
+    }
     case TN__EXPR_MAX:
       if (e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
       return choose_below(ir, e->args[0], e->args[1], e->args[1], e->args[0]);
@@ -89,7 +91,8 @@ static const tn__expr *unmark(tn__ir *ir, const tn__expr *e, void *user) {
   if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_LIKELY) return e->args[0];
   if (e->kind != TN__EXPR_SELECT || e->dtype != TN_I64 || e->args[0]->kind != TN__EXPR_LT) return NULL;
   const tn__expr *a = e->args[0]->args[0], *b = e->args[0]->args[1];
-  if (e->args[1] == a && e->args[2] == b) return tn__ir_binary(ir, TN__EXPR_MIN, a, b);
+  if (e->args[1] == a && (e->args[2] == b || e->args[2] == tn__ir_add_i(ir, b, -1)))
+    return tn__ir_binary(ir, TN__EXPR_MIN, a, e->args[2]);
   return e->args[1] == b && e->args[2] == a ? tn__ir_binary(ir, TN__EXPR_MAX, a, b) : NULL;
 }
 

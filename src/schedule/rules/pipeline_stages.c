@@ -83,6 +83,9 @@ static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block 
   int64_t stored = (int64_t)tn_dtype_size(block->writes[0].buffer->dtype);
   if (stored > c.widest) c.widest = stored;
   *lanes = target->cpu.vector_bytes / c.widest;
+  int64_t extent;
+  if (c.along != NULL && tn__ir_as_int(c.along->extent, &extent))
+    while (*lanes > extent) *lanes /= 2; /* the rest of a vector would be empty */
   /* A product of floats that is added is one operation with the sum. */
   double fused = !c.floats ? c.sums + c.products : c.sums > c.products ? c.sums : c.products;
   tn__operations ops = {.vector_bytes = target->cpu.vector_bytes,
