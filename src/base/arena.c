@@ -129,6 +129,29 @@ char *tn__arena_strndup(tn__arena *arena, const char *text, size_t length) {
 
 char *tn__arena_strdup(tn__arena *arena, const char *text) { return tn__arena_copy(arena, text, strlen(text) + 1); }
 
+typedef struct taking {
+  tn__arena *arena;
+  const tn__strbuf *text;
+  const char *copy;
+} taking;
+
+static void take(tn__escape *escape, void *arg) {
+  taking *t = arg;
+  t->arena->escape = escape;
+  tn__check(escape, tn__strbuf_status(t->text));
+  t->copy = tn__arena_strdup(t->arena, tn__strbuf_text(t->text));
+}
+
+const char *tn__arena_take(tn__arena *arena, tn__strbuf *text) {
+  tn__escape *outer = arena->escape, inner; /* the buffer is not the arena's: what is thrown must pass by here */
+  taking t = {arena, text, NULL};
+  tn_status *status = tn__protect(&inner, take, &t);
+  arena->escape = outer;
+  tn__strbuf_release(text);
+  tn__check(outer, status);
+  return t.copy;
+}
+
 char *tn__arena_printf(tn__arena *arena, const char *format, ...) {
   va_list args;
   va_start(args, format);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "base/escape.h"
+#include "base/strbuf.h"
 
 typedef struct tn__arena_block tn__arena_block;
 typedef struct tn__arena_deferred tn__arena_deferred;
@@ -44,6 +45,8 @@ TN_NEVER_NULL void *tn__arena_alloc_array(tn__arena *arena, size_t count, size_t
 TN_NEVER_NULL void *tn__arena_copy(tn__arena *arena, const void *data, size_t size);
 TN_NEVER_NULL char *tn__arena_strdup(tn__arena *arena, const char *text);
 TN_NEVER_NULL char *tn__arena_strndup(tn__arena *arena, const char *text, size_t length);
+/* The text that a buffer holds. The buffer is released, also when it failed or memory runs out, which is thrown. */
+TN_NEVER_NULL const char *tn__arena_take(tn__arena *arena, tn__strbuf *text);
 TN_NEVER_NULL char *tn__arena_printf(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
 
 /* Allows so many steps more, for something that the input asks for without having the bytes for it. */

@@ -335,10 +335,7 @@ static void keep_results(void *user) {
     infos[i] = backend->measure(m.irs[i], m.funcs[i]);
   }
   tn__decl_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
-  tn_status *status = tn__strbuf_status(&header);
-  if (status == NULL) build->header = tn__arena_strdup(&build->arena, tn__strbuf_text(&header));
-  tn__strbuf_release(&header);
-  tn__check(build->arena.escape, status);
+  build->header = tn__arena_take(&build->arena, &header);
   build->object.data = tn__arena_copy(&build->arena, build->object.data, build->object.size);
 }
 

@@ -178,8 +178,7 @@ static void module_body(tn__arena *arena, void *user) {
     tn__strbuf_printf(&traces, "# %s\n", name);
     tn__sched_trace_print(items[i].schedule->schedule, &traces);
   }
-  const char *text = tn__arena_strdup(arena, tn__strbuf_text(&traces));
-  tn__strbuf_release(&traces);
+  const char *text = tn__arena_take(arena, &traces);
   tn__exe_text(exe, "schedules", text, strlen(text));
   tn_compile_options options = {.size = sizeof(options), .allocator = j->allocator};
   tn__driver driver = {.arena = arena, .options = &options};

@@ -13,7 +13,7 @@ static const char *text_of_kernels(tn__compilation *c, unsigned kind) {
     const tn__unit *u = &c->units[i];
     if (u->same_as == i) tn__strbuf_printf(&text, "%s %s\n%s\n", comment, u->name, part_of(u, kind));
   }
-  return tn__kernels_text_kept(c->driver.arena, &text);
+  return tn__arena_take(c->driver.arena, &text);
 }
 
 /* Bodies of branches and loops are inside of the graphs that they belong to. */
@@ -27,7 +27,7 @@ static const char *text_of_graphs(tn__compilation *c) {
     tn__graph_print(e->graph, &text);
     tn__strbuf_append(&text, "\n");
   }
-  return tn__kernels_text_kept(c->driver.arena, &text);
+  return tn__arena_take(c->driver.arena, &text);
 }
 
 int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]) {

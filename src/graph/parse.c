@@ -510,9 +510,7 @@ static void read_check(scope *s) {
     tn__strbuf words;
     tn__strbuf_init(&words, arena->allocator);
     tn__graph_check_text(s->graph, &check, NULL, NULL, &words);
-    const char *kept = tn__arena_strdup(arena, tn__strbuf_text(&words));
-    tn__strbuf_release(&words);
-    FAIL(s, &at, "%s", kept);
+    FAIL(s, &at, "%s", tn__arena_take(arena, &words));
   }
   if (!tn__ir_is_true(check.condition)) tn__vec_push(arena, &s->graph->checks, check);
 }

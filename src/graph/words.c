@@ -39,29 +39,18 @@ void tn__value_print_type(const tn__value *value, tn__printer *exprs, tn__strbuf
   tn__strbuf_char(out, '}');
 }
 
-static const char *take_text(const tn__graph *graph, tn__strbuf *buf) {
-  tn_status *status = tn__strbuf_status(buf);
-  if (status != NULL) {
-    tn__strbuf_release(buf);
-    tn__throw(graph->arena->escape, status);
-  }
-  const char *text = tn__arena_strdup(graph->arena, tn__strbuf_text(buf));
-  tn__strbuf_release(buf);
-  return text;
-}
-
 const char *tn__value_type_text(const tn__graph *graph, const tn__value *value) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, graph->arena->allocator);
   tn__value_print_type(value, NULL, &buf);
-  return take_text(graph, &buf);
+  return tn__arena_take(graph->arena, &buf);
 }
 
 const char *tn__g_expr_text(const tn__graph *graph, const tn__expr *e) {
   tn__strbuf buf;
   tn__strbuf_init(&buf, graph->arena->allocator);
   tn__expr_print_short(e, &buf);
-  return take_text(graph, &buf);
+  return tn__arena_take(graph->arena, &buf);
 }
 
 /* ---- texts of checks --------------------------------------------------------------------------------------------- */

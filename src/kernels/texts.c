@@ -52,24 +52,16 @@ tn_status *tn__kernels_texts_parse(const char *list, unsigned *out) {
   return NULL;
 }
 
-const char *tn__kernels_text_kept(tn__arena *arena, tn__strbuf *text) {
-  tn_status *status = tn__strbuf_status(text);
-  const char *copy = status ? NULL : tn__arena_strdup(arena, tn__strbuf_text(text));
-  tn__strbuf_release(text);
-  tn__check(arena->escape, status);
-  return copy;
-}
-
 const char *tn__kernels_text_of_declaration(tn__arena *arena, const tn__te *te, const char *name) {
   tn__strbuf text;
   tn__strbuf_init(&text, arena->allocator);
   tn__te_print_as(te, name, &text);
-  return tn__kernels_text_kept(arena, &text);
+  return tn__arena_take(arena, &text);
 }
 
 const char *tn__kernels_text_of_loops(tn__arena *arena, const tn__func *func) {
   tn__strbuf text;
   tn__strbuf_init(&text, arena->allocator);
   tn__func_print(func, &text);
-  return tn__kernels_text_kept(arena, &text);
+  return tn__arena_take(arena, &text);
 }

@@ -21,8 +21,6 @@ unsigned tn__kernels_text_of_name(const char *name); /* TN__TEXT_..., or 0 */
 /* The name and the TN__TEXT_... of a kind, in the order of the file. */
 const char *tn__kernels_text_name(int kind);
 unsigned tn__kernels_text_at(int kind);
-/* The text in the arena; releases the buffer. Throws what went wrong with it. */
-const char *tn__kernels_text_kept(tn__arena *arena, tn__strbuf *text);
 /* Parts of one kernel, in the arena. */
 const char *tn__kernels_text_of_declaration(tn__arena *arena, const tn__te *te, const char *name);
 const char *tn__kernels_text_of_loops(tn__arena *arena, const tn__func *func);

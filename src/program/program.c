@@ -150,11 +150,7 @@ static const char *check_message(tn__builder *b, const tn__check_at_run *check) 
   tn__strbuf_init(&text, b->arena->allocator);
   if (check->origin) tn__strbuf_printf(&text, "%s: ", check->origin);
   tn__graph_check_text(b->graph, check, put_size, b, &text);
-  tn_status *failed = tn__strbuf_status(&text);
-  const char *message = tn__arena_strdup(b->arena, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  tn__check(b->arena->escape, failed);
-  return message;
+  return tn__arena_take(b->arena, &text);
 }
 
 /* What shape inference assumed is checked as soon as the symbols are known, before a kernel relies on it. */

@@ -142,9 +142,7 @@ static const char *shape_text(const tn__declaring *d, int rank, const tn__expr *
     tn__expr_print_short(shape[i], &text);
   }
   tn__strbuf_char(&text, ']');
-  const char *copy = tn__arena_strdup(d->arena, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return copy;
+  return tn__arena_take(d->arena, &text);
 }
 
 static void check_target(const tn__declaring *d, const target *t, const tn__buffer *result) {

@@ -7,9 +7,8 @@ static const char *shown(const tn__declaring *d, const tn__expr *e) {
   tn__strbuf text;
   tn__strbuf_init(&text, d->arena->allocator);
   tn__expr_print_short(e, &text);
-  const char *copy = text.length > 80 ? "..." : tn__arena_strdup(d->arena, tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return copy;
+  const char *kept = tn__arena_take(d->arena, &text);
+  return strlen(kept) > 80 ? "..." : kept;
 }
 
 static bool always(tn__ir *ir, const tn__expr *condition) { return tn__ir_prove(ir, condition); }

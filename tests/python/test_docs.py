@@ -3,8 +3,8 @@
 
 Of a page's blocks, `console` holds commands after "$ " and what they print, `python` and `c` hold whole programs, and a
 block without a language what the Python program above it prints. Times may differ (what stands below a heading with
-"ms", or in front of a unit of time), sizes in bytes by a quarter, other numbers with a point in their last digits, and the
-hashes in kernels' names and spaces altogether;
+"ms", or in front of a unit of time), sizes in bytes by what wider vectors and more registers make of them (a half and a
+bit), other numbers with a point in their last digits, and the hashes in kernels' names and spaces altogether;
 everything else is as shown. ctest sets TENON_CLI, TENON_LIBRARIES (a folder) and PYTHONPATH.
 """
 
@@ -26,7 +26,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?")
-SIZE_MAY_DIFFER, VALUE_MAY_DIFFER = 0.25, 1e-4
+SIZE_MAY_DIFFER, VALUE_MAY_DIFFER = 0.55, 1e-4
 
 
 def words_of(text):
@@ -65,12 +65,12 @@ class AgreeTest(unittest.TestCase):
     def test_what_may_differ(self):
         self.assertTrue(agree("took 3.1 ms", "took 14.9 ms"))
         self.assertTrue(agree("runs  min ms\n10  0.5", "runs min ms\n10 0.9"))
-        self.assertTrue(agree("model.tnx: 8.2 KB", "model.tnx: 7.0 KB"))
+        self.assertTrue(agree("model.tnx: 8.2 KB", "model.tnx: 16.4 KB"))
         self.assertTrue(agree("dot_12345678 x", "dot_9abcdef0  x"))
         self.assertTrue(agree("mean 1.527780", "mean 1.527781"))
 
     def test_what_may_not(self):
-        self.assertFalse(agree("model.tnx: 8.2 KB", "model.tnx: 4.1 KB"))
+        self.assertFalse(agree("model.tnx: 8.2 KB", "model.tnx: 3.6 KB"))
         self.assertFalse(agree("parameters: 24", "parameters: 25"))
         self.assertFalse(agree("mean 1.5278", "mean 1.5378"))
         self.assertFalse(agree("Relu 14", "Relu 13"))

@@ -24,8 +24,7 @@ static void add_load(body_cost *c, const tn__expr *e) {
     if (isnan(slope)) break;
   }
   /* Where it is clamped, loops are cut at the borders: twice as many of them, and more in a larger body. */
-  for (int d = 0; d < e->arg_count; d++)
-    c->others += tn__nest_interior(c->ir, e->args[d]) != e->args[d];
+  for (int d = 0; d < e->arg_count; d++) c->others += tn__nest_interior(c->ir, e->args[d]) != e->args[d];
   if (slope == 1) {
     c->loads++;
   } else if (fabs(slope) <= 4 && fabs(slope) >= 0.25) { /* whole vectors, and shuffles */
