@@ -292,7 +292,7 @@ static LLVMValueRef wanted_by_any(tn__cg *cg, const int *element, int count) {
   bool taken[MAX_SHUFFLED] = {false};
   LLVMValueRef all = NULL;
   for (int left = lanes; left > 0;) {
-    for (int i = 0; i < count; i++) lane[i] = -1;
+    for (int i = 0; i < MAX_SHUFFLED; i++) lane[i] = -1;
     for (int i = 0; i < lanes; i++) {
       if (taken[i] || lane[element[i]] >= 0) continue;
       lane[element[i]] = i;
