@@ -189,6 +189,14 @@ TN_API TN_MUST_USE tn_status *tn_inspect(const char *path, const tn_compile_opti
  * machine again, whether or not that was done before. Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char **out);
 
+/* A schedule that was not taken: the cheapest other one of the same rule, or the cheapest of the next rule. */
+typedef struct tn_plan_rival {
+  const char *rule;      /* the plan's own, or the next */
+  const char *decisions; /* "rows 12 (not 14)"; all of them where the rule is another */
+  const char *why;       /* "1.20 times the cycles: memory 1200, not 900" */
+  double cycles;         /* predicted for one call */
+} tn_plan_rival;
+
 /* How the kernels of a model are scheduled, and what the static cost function expects of them. */
 typedef struct tn_kernel_plan {
   const char *kernel;     /* its name in profiles */
@@ -198,10 +206,12 @@ typedef struct tn_kernel_plan {
   double flops, bytes;    /* of one call: operations; bytes of inputs and outputs. Negative when symbolic */
   double cycles, seconds; /* predicted for one call; seconds at machine.clock_hz */
   double work_cycles, l2_cycles, l3_cycles, memory_cycles,
-      overhead_cycles; /* what `cycles` is made of, on one thread */
-  double tail;         /* share of the vector lanes that run for nothing */
-  int registers;       /* live vectors, 0 when not known */
-  int64_t weighed;     /* candidates */
+      overhead_cycles;         /* what `cycles` is made of, on one thread */
+  double tail;                 /* share of the vector lanes that run for nothing */
+  int registers;               /* live vectors, 0 when not known */
+  int64_t weighed;             /* candidates */
+  const tn_plan_rival *rivals; /* what was not taken, and why. Since 0.2. */
+  int rival_count;             /* 0 to 2 */
 } tn_kernel_plan;
 
 typedef struct tn_explanation tn_explanation; /* of all kernels of a model, and of the machine */

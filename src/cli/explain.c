@@ -101,6 +101,9 @@ static row row_of(const explain *e, const tn_kernel_plan *plan) {
   return r;
 }
 
+/* Is the prediction so far off that the choice may be wrong? Calls of some microseconds are mostly their own start. */
+static bool mispredicted(const row *r) { return r->seconds > 5e-6 && r->seconds > 3 * r->plan->seconds; }
+
 static int slowest_first(const void *a, const void *b) {
   const row *x = a, *y = b;
   double s = x->seconds > 0 ? x->seconds * x->calls : x->plan->seconds;
@@ -149,6 +152,13 @@ static void print_text(const explain *e, const row *rows, int count) {
     printf("       %s%s%s; predicted cycles: work %.0f, L2 %.0f, L3 %.0f, memory %.0f, threads %.0f\n", p->rule,
            p->decisions[0] ? ": " : "", p->decisions, p->work_cycles, p->l2_cycles, p->l3_cycles, p->memory_cycles,
            p->overhead_cycles);
+    for (int v = 0; v < p->rival_count; v++) {
+      const tn_plan_rival *rival = &p->rivals[v];
+      printf("       not %s%s%s: %s\n", rival->rule, rival->decisions[0] ? ": " : "", rival->decisions, rival->why);
+    }
+    if (mispredicted(r))
+      printf("       warning: it takes %.1f times what is predicted, so a better schedule may have been passed over\n",
+             r->seconds / p->seconds);
   }
 }
 
@@ -204,7 +214,17 @@ static void print_json(const explain *e, const row *rows, int count) {
     json_number(&json, "threads", p->overhead_cycles, true);
     tn__strbuf_append(&json, "}");
     json_number(&json, "tail_share", p->tail, true);
-    tn__strbuf_printf(&json, ", \"registers\": %d}", p->registers);
+    tn__strbuf_printf(&json, ", \"registers\": %d, \"mispredicted\": %s, \"rivals\": [", p->registers,
+                      mispredicted(r) ? "true" : "false");
+    for (int v = 0; v < p->rival_count; v++) {
+      tn__strbuf_append(&json, v ? ", {\"template\": " : "{\"template\": ");
+      tn__strbuf_json_string(&json, p->rivals[v].rule);
+      json_text(&json, "decisions", p->rivals[v].decisions);
+      json_text(&json, "why_not", p->rivals[v].why);
+      json_number(&json, "predicted_cycles", p->rivals[v].cycles, true);
+      tn__strbuf_append(&json, "}");
+    }
+    tn__strbuf_append(&json, "]}");
   }
   tn__strbuf_append(&json, "]}\n");
   fputs(tn__strbuf_text(&json), stdout);

@@ -27,6 +27,24 @@ typedef struct explain_call {
 
 static const char *kept_text(tn_explanation *e, const char *text) { return tn__arena_strdup(&e->arena, text); }
 
+static void explain_rivals(tn_explanation *e, const tn__plan *plan, tn_kernel_plan *k) {
+  tn__plan_rival rivals[TN__PLAN_RIVALS];
+  k->rival_count = tn__plan_rivals(plan, rivals);
+  tn_plan_rival *out = TN__NEW_ARRAY(&e->arena, k->rival_count, tn_plan_rival);
+  for (int i = 0; i < k->rival_count; i++) {
+    tn__strbuf text;
+    tn__strbuf_init(&text, e->allocator);
+    tn__plan_print_rival(plan, &rivals[i], &text);
+    out[i].decisions = tn__arena_take(&e->arena, &text);
+    tn__strbuf_init(&text, e->allocator);
+    tn__plan_print_why_not(plan, &rivals[i], &text);
+    out[i].why = tn__arena_take(&e->arena, &text);
+    out[i].rule = tn__sketch_name(rivals[i].sketch);
+    out[i].cycles = rivals[i].cost.cycles;
+  }
+  k->rivals = out;
+}
+
 static void explain_kernel(tn_explanation *e, const tn__plan_unit *unit, const tn__chooser *chooser,
                            const tn_kernel_plan *known) {
   const tn__plan *plan = tn__plan_kernel(unit, chooser);
@@ -38,7 +56,7 @@ static void explain_kernel(tn_explanation *e, const tn__plan_unit *unit, const t
   k->kernel = kept_text(e, known->kernel);
   k->weighed = plan->weighed;
   k->rule = plan->rule;
-  k->decisions = kept_text(e, tn__strbuf_text(&decisions));
+  k->decisions = tn__arena_take(&e->arena, &decisions);
   k->bound = tn__bound_name(plan->cost.bound);
   k->cycles = plan->cost.cycles;
   k->seconds = plan->cost.cycles / e->limits.clock_hz;
@@ -49,7 +67,7 @@ static void explain_kernel(tn_explanation *e, const tn__plan_unit *unit, const t
   k->overhead_cycles = plan->cost.overhead;
   k->tail = plan->cost.tail;
   k->registers = plan->cost.registers;
-  tn__strbuf_release(&decisions);
+  explain_rivals(e, plan, k);
 }
 
 static void explain_body(tn__arena *arena, void *user) {

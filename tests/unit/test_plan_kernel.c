@@ -87,6 +87,64 @@ static void explained_declarations_heed_all_options(void **state) {
   tn_te_release(te);
 }
 
+/* The next best is the cheapest of all other points, when there are few enough to weigh each. */
+static void weigh_all_others(tn__ir *ir, const void *arg) {
+  const declaration *make = arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__plan_unit unit = tn__rule_plan_unit_of((*make)(ir), &target, &(tn__schedule_options){.search_space = 1000000});
+  const tn__plan *plan = tn__plan_kernel(&unit, &tn__chooser_static);
+  double least = INFINITY;
+  for (int64_t i = 0; i < tn__sketch_points(plan->sketch); i++) {
+    int64_t values[TN__MAX_DECISIONS];
+    bool same = true, ordered = true;
+    tn__sketch_at(plan->sketch, i, values);
+    for (int d = 0; d < plan->sketch->decision_count; d++) {
+      same &= values[d] == plan->values[d];
+      ordered &= values[d] == plan->values[d] || !plan->sketch->decisions[d].orders;
+    }
+    if (!same && ordered) least = fmin(least, tn__sketch_cost(plan->sketch, values, NULL));
+  }
+  assert_true(isfinite(least));
+  tn__plan_rival rivals[TN__PLAN_RIVALS];
+  const int count = tn__plan_rivals(plan, rivals);
+  assert_true(count > 0);
+  assert_ptr_equal(rivals[0].sketch, plan->sketch);
+  assert_memory_not_equal(rivals[0].values, plan->values, sizeof plan->values);
+  assert_true(rivals[0].cost.cycles == least && least >= plan->cost.cycles);
+  if (count == 2) assert_string_not_equal(tn__sketch_name(rivals[1].sketch), plan->rule);
+}
+
+static void the_next_best_is_the_cheapest_other(void **state) {
+  static const declaration all[] = {rows, stencil, transposed_product, wide_product};
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) check_ok(in_context(weigh_all_others, &all[i]));
+}
+
+static void explained_is_what_was_not_taken(void **state) {
+  static const char text[] =
+      "kernel sums(A: f32[192, 512]) -> S: f32[192] {\n"
+      "  S[i] = sum(k) A[i, k] * A[i, k]\n"
+      "}\n";
+  tn_te *te;
+  check_ok(tn_te_parse("t.te", text, strlen(text), NULL, NULL, 0, NULL, &te));
+  tn_schedule_options options = {.size = sizeof options, .threads = 1};
+  tn_explanation *explanation;
+  const tn_kernel_plan *const *plans;
+  check_ok(tn_te_explain(&te, 1, "x86-64-v3", &options, &explanation));
+  tn_explanation_kernels(explanation, &plans);
+  assert_int_equal(plans[0]->rival_count, 2);
+  const tn_plan_rival *same = &plans[0]->rivals[0], *other = &plans[0]->rivals[1];
+  assert_string_equal(same->rule, plans[0]->rule);
+  assert_non_null(strstr(same->decisions, " (not "));
+  assert_true(same->cycles >= plans[0]->cycles);
+  assert_string_not_equal(other->rule, plans[0]->rule);
+  assert_null(strstr(other->decisions, " (not "));
+  char ratio[64];
+  snprintf(ratio, sizeof ratio, "%.2f times the cycles", other->cycles / plans[0]->cycles);
+  assert_memory_equal(other->why, ratio, strlen(ratio));
+  tn_explanation_release(explanation);
+  tn_te_release(te);
+}
+
 /* ---- choosers ---------------------------------------------------------------------------------------------------- */
 
 /* From point number `first` of the first rule's sketch on, the first that can be. */
@@ -400,6 +458,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(explained_is_what_is_compiled),
       cmocka_unit_test(explained_declarations_heed_all_options),
+      cmocka_unit_test(the_next_best_is_the_cheapest_other),
+      cmocka_unit_test(explained_is_what_was_not_taken),
       cmocka_unit_test(a_chooser_may_prefer_another_point),
       cmocka_unit_test(a_chooser_is_asked_for_the_parts_of_a_sequence),
       cmocka_unit_test(what_is_no_choice_is_refused),

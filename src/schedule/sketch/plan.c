@@ -1,5 +1,6 @@
 #include "schedule/sketch/plan.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -209,6 +210,71 @@ tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser)
   plan->schedule = tn__schedule_of(unit->te, unit->target);
   return plan;
 }
+
+/* ---- what was not taken ------------------------------------------------------------------------------------------ */
+
+int tn__plan_rivals(const tn__plan *plan, tn__plan_rival rivals[TN__PLAN_RIVALS]) {
+  int count = 0;
+  if (plan->sketch == NULL) return 0;
+  tn__plan_rival *r = &rivals[0];
+  *r = (tn__plan_rival){.sketch = plan->sketch};
+  count += tn__sketch_next_best(r->sketch, plan->values, r->values, &r->cost);
+  r = &rivals[count];
+  *r = (tn__plan_rival){.sketch = tn__sketch_next(plan->sketch)};
+  if (r->sketch == NULL) return count;
+  tn__sketch_choose(r->sketch, r->values, &r->cost);
+  return count + (r->cost.cycles < (double)INFINITY);
+}
+
+void tn__plan_print_rival(const tn__plan *plan, const tn__plan_rival *rival, tn__strbuf *out) {
+  if (rival->sketch != plan->sketch) {
+    tn__sketch_print(rival->sketch, rival->values, out);
+    return;
+  }
+  const char *separator = "";
+  for (int i = 0; i < plan->sketch->decision_count; i++) {
+    if (rival->values[i] == plan->values[i]) continue;
+    tn__strbuf_printf(out, "%s%s %lld (not %lld)", separator, plan->sketch->decisions[i].name,
+                      (long long)rival->values[i], (long long)plan->values[i]);
+    separator = ", ";
+  }
+}
+
+/* The part of the cost that grows most. */
+static void print_difference(const tn__cost *taken, const tn__cost *other, tn__strbuf *out) {
+  const struct {
+    const char *name;
+    double taken, other;
+  } parts[] = {{"work", taken->work, other->work},
+               {"L2", taken->level[0], other->level[0]},
+               {"L3", taken->level[1], other->level[1]},
+               {"memory", taken->level[2], other->level[2]},
+               {"threads", taken->overhead, other->overhead}};
+  int most = -1;
+  for (int i = 0; i < (int)(sizeof parts / sizeof parts[0]); i++)
+    if (parts[i].other - parts[i].taken > (most < 0 ? 0.5 : parts[most].other - parts[most].taken)) most = i;
+  if (most >= 0)
+    tn__strbuf_printf(out, "%s %.0f, not %.0f", parts[most].name, parts[most].other, parts[most].taken);
+  else
+    tn__strbuf_append(out, "the threads' shares are less even");
+}
+
+void tn__plan_print_why_not(const tn__plan *plan, const tn__plan_rival *rival, tn__strbuf *out) {
+  double ratio = rival->cost.cycles / plan->cost.cycles;
+  if (ratio < 1.005 && rival->sketch == plan->sketch) {
+    tn__strbuf_append(out, "the same cycles; of equals the first is taken");
+    return;
+  }
+  tn__strbuf_printf(out, "%.2f times the cycles", ratio);
+  if (ratio < 1.005) {
+    tn__strbuf_printf(out, ", but asked after %s, which fits", plan->rule);
+  } else {
+    tn__strbuf_append(out, ": ");
+    print_difference(&plan->cost, &rival->cost, out);
+  }
+}
+
+/* ---- printing ---------------------------------------------------------------------------------------------------- */
 
 void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out) {
   if (plan->sketch != NULL) tn__sketch_print(plan->sketch, plan->values, out);

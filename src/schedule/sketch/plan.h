@@ -94,6 +94,22 @@ typedef struct tn__plan {
 /* Asks the chooser until no step of what it proposes is refused. Never fails on a valid declaration, unless the chooser
  * requires its candidate or proposes a thousand that are refused. */
 tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser);
+/* What a plan was preferred to: a point of a sketch that nobody proposed. */
+typedef struct tn__plan_rival {
+  const tn__sketch *sketch;
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost cost;
+} tn__plan_rival;
+
+enum { TN__PLAN_RIVALS = 2 };
+/* The cheapest other point of the plan's own sketch, and the cheapest of the next rule that fits. Returns how many
+ * there are; none for a trace and for the plain nest. */
+int tn__plan_rivals(const tn__plan *plan, tn__plan_rival rivals[TN__PLAN_RIVALS]);
+/* "rows 12 (not 14)": in what it differs from the plan; all decisions where the rule is another. */
+void tn__plan_print_rival(const tn__plan *plan, const tn__plan_rival *rival, tn__strbuf *out);
+/* Why it was not taken: "1.20 times the cycles: memory 1200, not 900". */
+void tn__plan_print_why_not(const tn__plan *plan, const tn__plan_rival *rival, tn__strbuf *out);
+
 /* "rows 14, vectors 2"; nothing where there is no sketch. */
 void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out);
 /* "contraction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */

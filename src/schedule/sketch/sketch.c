@@ -165,10 +165,17 @@ void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *ou
 
 typedef struct search {
   const tn__sketch *k;
+  const int64_t *except; /* the values of a point that is not wanted; NULL: none */
   int64_t weighed, most;
   double best;
   int places[TN__MAX_DECISIONS];
 } search;
+
+static bool same_values(const tn__sketch *k, const int64_t *a, const int64_t *b) {
+  for (int i = 0; i < k->decision_count; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
 
 static bool weigh(search *s, const int *places) {
   int64_t values[TN__MAX_DECISIONS];
@@ -176,6 +183,7 @@ static bool weigh(search *s, const int *places) {
   s->weighed++;
   tn__work_step(tn__ir_arena(tn__te_ir(s->k->te)), 1);
   values_of(s->k, places, values);
+  if (s->except != NULL && same_values(s->k, values, s->except)) return false;
   double cost = tn__sketch_cost(s->k, values, NULL);
   if (!(cost < s->best)) return false;
   s->best = cost;
@@ -349,4 +357,18 @@ int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakd
   values_of(&fixed, s.places, values);
   tn__sketch_cost(k, values, breakdown);
   return weighed + s.weighed;
+}
+
+bool tn__sketch_next_best(const tn__sketch *k, const int64_t *values, int64_t *next, tn__cost *breakdown) {
+  tn__sketch fixed = *k;
+  for (int i = 0; i < k->decision_count; i++) {
+    if (!k->decisions[i].orders) continue;
+    fixed.decisions[i].choices[0] = values[i];
+    fixed.decisions[i].count = 1;
+  }
+  search s = {.k = &fixed, .except = values};
+  if (!(search_all(&s) < (double)INFINITY)) return false;
+  values_of(&fixed, s.places, next);
+  tn__sketch_cost(k, next, breakdown);
+  return true;
 }

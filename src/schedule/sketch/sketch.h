@@ -79,6 +79,9 @@ tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
 /* The cheapest of at most options.search_space candidates; the first in order among equals. Returns how many were
  * weighed. */
 int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
+/* The cheapest of such candidates that is another than `values`, and adds up its terms in the same order. False when
+ * there is none that works. */
+bool tn__sketch_next_best(const tn__sketch *k, const int64_t *values, int64_t *next, tn__cost *breakdown);
 /* "rows 14, vectors 2, ..." */
 void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out);
 
