@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "base/invariant.h"
 #include "ir/linear.h"
 
@@ -190,6 +192,27 @@ tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e) {
   if (tn__node_of(e)->has_interval) return tn__node_of(e)->interval;
   ranging r = {.ir = ir};
   return interval(&r, e);
+}
+
+double tn__ir_middle(const tn__expr *e) {
+  if (e->kind == TN__EXPR_INT) return (double)e->value.i;
+  if (e->kind == TN__EXPR_VAR) {
+    const tn__var *var = e->value.var;
+    double min = var->min != NULL ? tn__ir_middle(var->min) : NAN;
+    if (var->extent == NULL) return min > TN__OPEN_EXTENT ? min : TN__OPEN_EXTENT;
+    return min + (tn__ir_middle(var->extent) - 1) / 2;
+  }
+  if (e->arg_count != 2 || e->dtype != TN_I64) return NAN;
+  double a = tn__ir_middle(e->args[0]), b = tn__ir_middle(e->args[1]);
+  switch (e->kind) {
+    case TN__EXPR_ADD: return a + b;
+    case TN__EXPR_SUB: return a - b;
+    case TN__EXPR_MUL: return a * b;
+    case TN__EXPR_DIV: return floor(a / b);
+    case TN__EXPR_MIN: return a < b ? a : b;
+    case TN__EXPR_MAX: return a > b ? a : b;
+    default: return NAN;
+  }
 }
 
 /* ---- symbolic bounds --------------------------------------------------------------------------------------------- */

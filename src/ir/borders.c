@@ -5,6 +5,7 @@
  * clamped or mirrored, and where one starts again from the other end of an axis. In the interior that is left between
  * borders there is no condition, and what was a gather or a masked load is a vector. */
 #include "ir/context.h"
+#include "ir/linear.h"
 #include "ir/passes.h"
 
 /* Cutting at a condition may triple a nest. It is for nests in which the condition is a good part of the work, and that
@@ -31,12 +32,61 @@ static const tn__expr *mark_padding(tn__ir *ir, const tn__expr *e, void *user) {
   return pads ? tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]) : NULL;
 }
 
-/* select(likely(a < b), then, otherwise), of positions. */
-static const tn__expr *choose_below(tn__ir *ir, const tn__expr *a, const tn__expr *b, const tn__expr *then,
-                                    const tn__expr *otherwise) {
-  const tn__expr *condition = tn__ir_lt(ir, a, b);
+static const tn__expr *choose(tn__ir *ir, const tn__expr *condition, const tn__expr *then, const tn__expr *otherwise) {
   if (condition->kind == TN__EXPR_LT) condition = tn__ir_call1(ir, TN__CALL_LIKELY, condition);
   return tn__ir_select(ir, condition, then, otherwise);
+}
+
+/* a <= b, of positions, in the form that loops are cut at. */
+static const tn__expr *at_most(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
+  return tn__ir_lt(ir, a, tn__ir_add_i(ir, b, 1));
+}
+
+/* select(a < b, then, otherwise), of positions: the condition is the one that holds halfway along the loops, which cuts
+ * tiles, too, at whose borders it fails. */
+static const tn__expr *choose_below(tn__ir *ir, const tn__expr *a, const tn__expr *b, const tn__expr *then,
+                                    const tn__expr *otherwise) {
+  if (tn__ir_middle(a) >= tn__ir_middle(b)) return choose(ir, at_most(ir, b, a), otherwise, then);
+  return choose(ir, tn__ir_lt(ir, a, b), then, otherwise);
+}
+
+/* The same where both are right at a == b, which belongs to the interior then. */
+static const tn__expr *choose_at_most(tn__ir *ir, const tn__expr *a, const tn__expr *b, const tn__expr *then,
+                                      const tn__expr *otherwise) {
+  if (tn__ir_middle(a) > tn__ir_middle(b)) return choose(ir, at_most(ir, b, a), otherwise, then);
+  return choose(ir, at_most(ir, a, b), then, otherwise);
+}
+
+/* max(p, min(q, r)), where p <= r: q alone decides. So it is of min(p, max(q, r)), where r <= p: a position that is
+ * clamped, or mirrored at both ends, has conditions of its own then, none within another. */
+static const tn__expr *mark_both_ends(tn__ir *ir, const tn__expr *e, void *user) {
+  (void)user;
+  bool greatest = e->kind == TN__EXPR_MAX;
+  if ((!greatest && e->kind != TN__EXPR_MIN) || e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
+  for (int side = 0; side < 2; side++) {
+    const tn__expr *inner = e->args[side], *p = e->args[1 - side];
+    if (inner->kind != (greatest ? TN__EXPR_MIN : TN__EXPR_MAX)) continue;
+    for (int i = 0; i < 2; i++) {
+      const tn__expr *q = inner->args[i], *r = inner->args[1 - i];
+      if (!(greatest ? tn__ir_proves_le(ir, p, r) : tn__ir_proves_le(ir, r, p))) continue;
+      return greatest ? choose_below(ir, p, q, inner, p) : choose_at_most(ir, q, p, inner, p);
+    }
+  }
+  return NULL;
+}
+
+/* e % divisor or e / divisor, where the divisor is open and e is shown to be at most one period outside of the
+ * first. */
+static const tn__expr *mark_open_period(tn__ir *ir, const tn__expr *e) {
+  const tn__expr *position = e->args[0], *divisor = e->args[1], *zero = tn__ir_index(ir, 0);
+  if (tn__interval_of(ir, divisor).min < 1) return NULL;
+  if (!tn__ir_proves_le(ir, tn__ir_sub(ir, zero, divisor), position)) return NULL;
+  if (!tn__ir_proves_le(ir, tn__ir_add_i(ir, position, 1), tn__ir_mul(ir, divisor, tn__ir_index(ir, 2)))) return NULL;
+  bool is_rest = e->kind == TN__EXPR_MOD;
+  const tn__expr *before = is_rest ? tn__ir_add(ir, position, divisor) : tn__ir_index(ir, -1);
+  const tn__expr *behind = is_rest ? tn__ir_sub(ir, position, divisor) : tn__ir_index(ir, 1);
+  const tn__expr *result = choose_below(ir, position, divisor, is_rest ? position : zero, behind);
+  return choose_below(ir, tn__ir_index(ir, -1), position, result, before);
 }
 
 /* e % divisor or e / divisor, where e crosses one or two multiples of the divisor at most: which of them it has passed.
@@ -44,7 +94,8 @@ static const tn__expr *choose_below(tn__ir *ir, const tn__expr *a, const tn__exp
 static const tn__expr *mark_period(tn__ir *ir, const tn__expr *e) {
   enum { MOST_PERIODS = 3 };
   int64_t divisor;
-  if (!tn__ir_as_int(e->args[1], &divisor) || divisor <= 1) return NULL;
+  if (!tn__ir_as_int(e->args[1], &divisor)) return mark_open_period(ir, e);
+  if (divisor <= 1) return NULL;
   const tn__expr *position = e->args[0];
   tn__interval range = tn__interval_of(ir, position);
   if (range.min == INT64_MIN || range.max == INT64_MAX) return NULL;
@@ -62,10 +113,19 @@ static const tn__expr *mark_period(tn__ir *ir, const tn__expr *e) {
   return result;
 }
 
+/* select(a < b, c, d), all of positions. */
+static bool is_position_choice(const tn__expr *e) {
+  const tn__expr *condition = e->args[0];
+  return e->dtype == TN_I64 && condition->kind == TN__EXPR_LT && condition->args[0]->dtype == TN_I64 &&
+         !tn__expr_has_load(e);
+}
+
 static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
   (void)user;
   switch (e->kind) {
     case TN__EXPR_SELECT:
+      if (is_position_choice(e))
+        return choose_below(ir, e->args[0]->args[0], e->args[0]->args[1], e->args[1], e->args[2]);
       if (!tn__expr_has_load(e->args[1]) && !tn__expr_has_load(e->args[2])) return NULL;
       return tn__ir_select(ir, likely_parts(ir, e->args[0]), e->args[1], e->args[2]);
     case TN__EXPR_MIN: { /* constants come first; that the other one is less is what holds between borders */
@@ -101,7 +161,9 @@ static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
   if (s->kind != TN__STMT_STORE) return NULL;
   bool in_registers = is_sum_in_registers(s);
   if (!in_registers && !*is_small) return NULL;
-  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, *is_small ? mark : mark_padding, NULL);
+  const tn__expr *value = s->as.store.value;
+  if (*is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, NULL);
+  value = tn__expr_rewrite(ir, value, *is_small ? mark : mark_padding, NULL);
   if (value == s->as.store.value) return NULL;
   const tn__stmt *marked = tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
   return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;

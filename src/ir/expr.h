@@ -244,6 +244,10 @@ int64_t tn__ir_bound_add(int64_t a, int64_t b);
 int64_t tn__ir_bound_mul(int64_t a, int64_t b);
 /* Range of an integer or bool expression from the ranges of its variables (recursively through their bounds). */
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
+/* An estimate: the value of an index halfway along all loops; open dimensions count as TN__OPEN_EXTENT. NAN: not
+ * known. */
+double tn__ir_middle(const tn__expr *e);
+#define TN__OPEN_EXTENT 120 /* what an open dimension is taken for: not a multiple of most tiles, nor prime */
 /* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents
  * allowed); e must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when
  * that can't be shown. */

@@ -97,25 +97,6 @@ typedef struct reading {
   int64_t start[TN__NEST_ACCESSES]; /* in bytes, where all axes are 0; INT64_MIN: unknown */
 } reading;
 
-static const tn__expr *without_borders(tn__ir *ir, const tn__expr *e, void *user) {
-  if (e->dtype != TN_I64) return NULL;
-  if (e->kind == TN__EXPR_MIN || e->kind == TN__EXPR_MAX) {
-    tn__interval a = tn__interval_of(ir, e->args[0]), b = tn__interval_of(ir, e->args[1]);
-    bool first = a.min == a.max, second = b.min == b.max;
-    return first == second ? NULL : e->args[first];
-  }
-  if (e->kind == TN__EXPR_CALL && e->intrinsic == TN__CALL_ABS) return e->args[0];
-  int64_t n;
-  if (e->kind != TN__EXPR_MOD || !tn__ir_as_int(e->args[1], &n)) return NULL;
-  tn__interval range = tn__interval_of(ir, e->args[0]);
-  if (range.min == INT64_MIN || range.max == INT64_MAX || range.max - range.min >= 2 * n) return NULL;
-  return e->args[0];
-}
-
-const tn__expr *tn__nest_interior(tn__ir *ir, const tn__expr *index) {
-  return tn__expr_rewrite(ir, index, without_borders, NULL);
-}
-
 /* The position at which `flat` lies when `var` has `value` and all other axes are 0; false when it is not a number. */
 static bool position(const reading *r, const tn__expr *flat, const tn__var *var, int64_t value, int64_t *out) {
   const tn__expr *values[TN__NEST_AXES];

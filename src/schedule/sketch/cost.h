@@ -46,8 +46,6 @@ typedef struct tn__nest {
   tn__nest_access access[TN__NEST_ACCESSES];
 } tn__nest;
 
-#define TN__OPEN_EXTENT 120 /* what an open dimension is taken for: not a multiple of most tiles, nor prime */
-
 /* `trips` iterations that move `step` steps along `axis`. */
 typedef struct tn__nest_loop {
   int axis;
