@@ -91,6 +91,17 @@ const tn__expr *tn__te_span(tn__declaring *d, const tn__syn *first, const tn__sy
 void tn__te_expect_dtype(const tn__declaring *d, const tn__token *at, const tn__expr *value, tn_dtype dtype,
                          const char *name);
 
+/* The tensor of an access; refuses other things, and another number of indices. */
+const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s);
+void tn__te_expect_args(const tn__declaring *d, const tn__syn *s, int count);
+
+/* ---- declare_edges.c --------------------------------------------------------------------------------------------- */
+/* What says which element stands beyond the edges: pad, repeat, mirror ...; NULL: it is none, or the name of a function
+ * of the file. */
+const struct edge_row *tn__te_edge_find(const tn__declaring *d, const tn__token *name);
+const char *tn__te_edge_word(int index); /* NULL behind the last */
+const tn__expr *tn__te_edge_value(tn__declaring *d, const tn__syn *s);
+
 /* ---- declare_reduce.c -------------------------------------------------------------------------------------------- */
 typedef struct tn__te_reduction {
   tn__te_axes axes;

@@ -212,7 +212,7 @@ static void see(search *q, const tn__syn *s) {
   int names = d->names.count, axes = d->axes.count;
   tn__te_step(d, &s->at);
   if (s->kind == TN__SYN_ACCESS) see_access(q, s);
-  if (s->kind == TN__SYN_CALL && tn__te_token_is(&s->at, "pad")) return;
+  if (s->kind == TN__SYN_CALL && tn__te_edge_find(d, &s->at) != NULL) return;
   if (q->affine && s->kind == TN__SYN_CALL && tn__te_token_is(&s->at, "select")) {
     if (s->arg_count > 0) see(q, s->args[0]);
     return;

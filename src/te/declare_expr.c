@@ -168,7 +168,7 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   return tn__ir_load(d->ir, n->buffer, NULL);
 }
 
-static const tn__buffer *tensor(tn__declaring *d, const tn__syn *s) {
+const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s) {
   const tn__meaning *n = tn__te_lookup(d, &s->at);
   const char *text = tn__te_text_of(d, &s->at);
   if (n == NULL) tn__te_unknown(d, &s->at, TN__TE_TENSOR);
@@ -180,7 +180,7 @@ static const tn__buffer *tensor(tn__declaring *d, const tn__syn *s) {
 }
 
 static const tn__expr *access(tn__declaring *d, const tn__syn *s) {
-  const tn__buffer *buffer = tensor(d, s);
+  const tn__buffer *buffer = tn__te_tensor(d, s);
   const tn__expr *indices[TN__MAX_RANK];
   for (int i = 0; i < s->arg_count; i++) indices[i] = tn__te_index(d, s->args[i], "an index");
   tn__te_check_access(d, s, buffer, indices);
@@ -261,14 +261,14 @@ static const tn__expr *comparison(tn__declaring *d, const tn__syn *s) {
   return all;
 }
 
-static void expect_args(const tn__declaring *d, const tn__syn *s, int count) {
+void tn__te_expect_args(const tn__declaring *d, const tn__syn *s, int count) {
   if (s->arg_count != count)
     tn__te_fail(d, &s->at, "%s takes %d argument%s, not %d", tn__te_text_of(d, &s->at), count, tn__plural(count),
                 s->arg_count);
 }
 
 static const tn__expr *select(tn__declaring *d, const tn__syn *s, tn_dtype want) {
-  expect_args(d, s, 3);
+  tn__te_expect_args(d, s, 3);
   const tn__expr *condition = tn__te_value(d, s->args[0], TN_BOOL), *sides[2];
   if (condition->dtype != TN_BOOL)
     tn__te_fail(d, &s->args[0]->at, "the condition of select is of type %s, not bool", tn_dtype_name(condition->dtype));
@@ -279,65 +279,9 @@ static const tn__expr *select(tn__declaring *d, const tn__syn *s, tn_dtype want)
   return tn__ir_select(d->ir, condition, sides[0], sides[1]);
 }
 
-static const tn__expr *padded_at(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices,
-                                 const tn__expr *value) {
-  const tn__expr *inside = tn__ir_bool(ir, true);
-  for (int i = 0; i < buffer->rank; i++) {
-    inside = tn__ir_and(ir, inside, tn__ir_le(ir, tn__ir_index(ir, 0), indices[i]));
-    inside = tn__ir_and(ir, inside, tn__ir_lt(ir, indices[i], buffer->shape[i]));
-  }
-  return tn__ir_select(ir, inside, tn__ir_load(ir, buffer, indices), value);
-}
-
-/* In the terms of a reduction: all of the padded tensor, as one of its own, so that the terms are as simple as without
- * padding. Where the indices go is needed for that, with a margin that is known; NULL when it is not. */
-static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer, const tn__expr *const *indices,
-                                     const tn__expr *value) {
-  enum { MOST_MARGIN = 64 };
-  tn__ir *ir = d->ir;
-  const tn__expr *extents[TN__MAX_RANK], *places[TN__MAX_RANK], *at[TN__MAX_RANK], *low[TN__MAX_RANK], *high;
-  bool margins = false;
-  if (d->reductions == 0 || d->statement == NULL || (value->kind != TN__EXPR_INT && value->kind != TN__EXPR_FLOAT))
-    return NULL;
-  for (int i = 0; i < d->scan_count; i++)
-    if (d->scan_tensors[i] == buffer) return NULL;
-  for (int i = 0; i < buffer->rank; i++) {
-    int64_t before, after;
-    if (!tn__ir_bounds_over(ir, indices[i], d->axes.data, d->axes.count, &low[i], &high)) return NULL;
-    extents[i] = tn__ir_add_i(ir, tn__ir_sub(ir, high, low[i]), 1);
-    at[i] = tn__ir_sub(ir, indices[i], low[i]);
-    if (!tn__ir_as_int(low[i], &before) || !tn__ir_as_int(tn__ir_sub(ir, extents[i], buffer->shape[i]), &after))
-      return NULL;
-    if (before < -MOST_MARGIN || after > 2 * MOST_MARGIN) return NULL;
-    margins |= before < 0 || after + before > 0;
-  }
-  if (!margins) return NULL;
-  tn__te_axes axes = tn__te_axes_create(d->te, "p", buffer->rank, extents);
-  for (int i = 0; i < buffer->rank; i++) places[i] = tn__ir_add(ir, axes.index[i], low[i]);
-  const char *name = tn__arena_printf(d->arena, "%s.pad", d->statement);
-  return tn__ir_load(ir, tn__te_compute(d->te, name, &axes, padded_at(ir, buffer, places, value)), at);
-}
-
-/* pad(X[...], value): the element where there is one, the value elsewhere. */
-static const tn__expr *pad(tn__declaring *d, const tn__syn *s) {
-  expect_args(d, s, 2);
-  const tn__syn *at = s->args[0];
-  if (at->kind != TN__SYN_ACCESS)
-    tn__te_fail(d, &at->at, "pad takes an element of a tensor and what stands for those outside of it");
-  const tn__buffer *buffer = tensor(d, at);
-  const tn__expr *indices[TN__MAX_RANK];
-  for (int i = 0; i < at->arg_count; i++) indices[i] = tn__te_index(d, at->args[i], "an index");
-  d->guards++;
-  const tn__expr *value = tn__te_value(d, s->args[1], buffer->dtype);
-  d->guards--;
-  tn__te_expect_dtype(d, &s->args[1]->at, value, buffer->dtype, buffer->name);
-  const tn__expr *before = padded_before(d, buffer, indices, value);
-  return before != NULL ? before : padded_at(d->ir, buffer, indices, value);
-}
-
 static const tn__expr *clamp(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__expr *args[3];
-  expect_args(d, s, 3);
+  tn__te_expect_args(d, s, 3);
   operands(d, s->args, 3, want, args, false);
   for (int i = 1; i < 3; i++) same_types(d, &s->at, "clamp", args[0], args[i]);
   if (!tn__ir_binary_takes(TN__EXPR_MIN, args[0]->dtype))
@@ -348,7 +292,7 @@ static const tn__expr *clamp(tn__declaring *d, const tn__syn *s, tn_dtype want) 
 static const tn__expr *intrinsic(tn__declaring *d, const tn__syn *s, tn__intrinsic which, tn_dtype want) {
   const tn__intrinsic_row *row = tn__intrinsic_of(which);
   const tn__expr *args[3];
-  expect_args(d, s, row->arity);
+  tn__te_expect_args(d, s, row->arity);
   if (row->to_bool) want = TN_DTYPE_INVALID;
   if (row->floats && !row->integers && want == TN_DTYPE_INVALID) { /* exp(1) is exp(1.0) */
     bool flexible = true;
@@ -366,7 +310,7 @@ static const tn__expr *intrinsic(tn__declaring *d, const tn__syn *s, tn__intrins
 
 static const tn__expr *extreme(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__expr *args[2];
-  expect_args(d, s, 2);
+  tn__te_expect_args(d, s, 2);
   operands(d, s->args, 2, want, args, false);
   tn__expr_kind kind = tn__te_token_is(&s->at, "min") ? TN__EXPR_MIN : TN__EXPR_MAX;
   const char *text = tn__te_text_of(d, &s->at);
@@ -377,7 +321,7 @@ static const tn__expr *extreme(tn__declaring *d, const tn__syn *s, tn_dtype want
 }
 
 static const tn__expr *function(tn__declaring *d, const tn__syn *s, const tn__syn_function *f, tn_dtype want) {
-  expect_args(d, s, f->param_count);
+  tn__te_expect_args(d, s, f->param_count);
   tn__meaning bound[8] = {0};
   for (int i = 0; i < f->param_count; i++) {
     bound[i] = (tn__meaning){.token = f->params[i]};
@@ -401,7 +345,7 @@ static const tn__expr *call(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const tn__syn_function *f = tn__te_find_function(d, &s->at);
   if (f != NULL) return function(d, s, f, want);
   if (tn__te_token_is(&s->at, "select")) return select(d, s, want);
-  if (tn__te_token_is(&s->at, "pad")) return pad(d, s);
+  if (tn__te_edge_find(d, &s->at) != NULL) return tn__te_edge_value(d, s);
   if (tn__te_token_is(&s->at, "clamp")) return clamp(d, s, want);
   if (tn__te_token_is(&s->at, "min") || tn__te_token_is(&s->at, "max")) return extreme(d, s, want);
   int which = tn__intrinsic_find(s->at.text, s->at.length);

@@ -179,17 +179,40 @@ bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e) {
   return found;
 }
 
-/* Shown by the ranges of variables alone. A smallest or greatest value needs one side of it, or both. */
+/* Of a smallest or greatest value, the side that is another such value of the other kind, over which it distributes:
+ * max(min(a, b), c) is min(max(a, c), max(b, c)). -1: neither, or it is too large to look at. */
+static int distributed_side(const tn__expr *e, tn__expr_kind other) {
+  enum { MOST = 64 };
+  if (tn__expr_size(e) > MOST) return -1;
+  return e->args[0]->kind == other ? 0 : e->args[1]->kind == other ? 1 : -1;
+}
+
+/* Shown by the ranges of variables alone. A smallest or greatest value needs one side of it, or both; and what is
+ * mirrored, as min(i, 2*n - 1 - i) and max(i, -1 - i) are, what both sides sum up to: the greater is at least half of
+ * it. */
 static bool is_above(tn__ir *ir, const tn__expr *index) {
-  if (index->kind == TN__EXPR_MAX) return is_above(ir, index->args[0]) || is_above(ir, index->args[1]);
   if (index->kind == TN__EXPR_MIN) return is_above(ir, index->args[0]) && is_above(ir, index->args[1]);
-  return tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), index));
+  if (index->kind != TN__EXPR_MAX) return tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), index));
+  const tn__expr *a = index->args[0], *b = index->args[1];
+  if (is_above(ir, a) || is_above(ir, b)) return true;
+  if (tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, -1), tn__ir_add(ir, a, b)))) return true;
+  int side = distributed_side(index, TN__EXPR_MIN);
+  if (side < 0) return false;
+  const tn__expr *parts = index->args[side], *rest = index->args[1 - side];
+  return is_above(ir, tn__ir_max(ir, parts->args[0], rest)) && is_above(ir, tn__ir_max(ir, parts->args[1], rest));
 }
 
 static bool is_below(tn__ir *ir, const tn__expr *index, const tn__expr *size) {
-  if (index->kind == TN__EXPR_MIN) return is_below(ir, index->args[0], size) || is_below(ir, index->args[1], size);
   if (index->kind == TN__EXPR_MAX) return is_below(ir, index->args[0], size) && is_below(ir, index->args[1], size);
-  return tn__ir_prove(ir, tn__ir_lt(ir, index, size));
+  if (index->kind != TN__EXPR_MIN) return tn__ir_prove(ir, tn__ir_lt(ir, index, size));
+  const tn__expr *a = index->args[0], *b = index->args[1], *twice = tn__ir_mul(ir, size, tn__ir_index(ir, 2));
+  if (is_below(ir, a, size) || is_below(ir, b, size)) return true;
+  if (tn__ir_prove(ir, tn__ir_lt(ir, tn__ir_add(ir, a, b), twice))) return true;
+  int side = distributed_side(index, TN__EXPR_MAX);
+  if (side < 0) return false;
+  const tn__expr *parts = index->args[side], *rest = index->args[1 - side];
+  return is_below(ir, tn__ir_min(ir, parts->args[0], rest), size) &&
+         is_below(ir, tn__ir_min(ir, parts->args[1], rest), size);
 }
 
 /* Does the index depend on an axis whose bounds are not those of dimensions alone? */
@@ -202,8 +225,8 @@ static bool uses_ragged(const securing *c, const tn__expr *index) {
 }
 
 /* Whether the index is inside as it is, at its low and its high end. */
-static void judge(const securing *c, const context *k, const tn__buffer *buffer, int dim, const tn__expr *index,
-                  bool *low, bool *high) {
+static void judge_simple(const securing *c, const context *k, const tn__buffer *buffer, int dim, const tn__expr *index,
+                         bool *low, bool *high) {
   tn__ir *ir = c->ir;
   const tn__expr *size = buffer->shape[dim], *here = at_position(c, index), *min, *max;
   *low = is_above(ir, here);
@@ -216,6 +239,23 @@ static void judge(const securing *c, const context *k, const tn__buffer *buffer,
   }
   if (!*low) *low = follows(c, k->facts, here, tn__ir_le(ir, tn__ir_index(ir, 0), here));
   if (!*high) *high = follows(c, k->facts, tn__ir_add_i(ir, tn__ir_sub(ir, size, here), -1), tn__ir_lt(ir, here, size));
+}
+
+/* The same, of each side of a choice between positions under what is known there. */
+static void judge(securing *c, const context *k, const tn__buffer *buffer, int dim, const tn__expr *index, bool *low,
+                  bool *high) {
+  judge_simple(c, k, buffer, dim, index, low, high);
+  if ((*low && *high) || index->kind != TN__EXPR_SELECT) return;
+  bool all_low = true, all_high = true;
+  for (int side = 1; side <= 2 && (all_low || all_high); side++) {
+    bool side_low, side_high;
+    context under = {.facts = with(c, k->facts, index->args[0], side == 2), .guarded = true};
+    judge(c, &under, buffer, dim, index->args[side], &side_low, &side_high);
+    all_low &= side_low;
+    all_high &= side_high;
+  }
+  *low |= all_low;
+  *high |= all_high;
 }
 
 static const tn__expr *secured_index(securing *c, const context *k, const tn__buffer *buffer, int dim,

@@ -65,9 +65,17 @@ static void consider_reductions(nearest *n, const tn__declaring *d) {
   for (int i = 0; i < d->source->combiners.count; i++) consider_token(n, &d->source->combiners.data[i].name);
 }
 
+/* Operations that are called and no intrinsics. */
+static const char *operation_word(int index) {
+  static const char *const words[] = {"select", "clamp", "min", "max"};
+  return index < (int)(sizeof(words) / sizeof(words[0])) ? words[index] : NULL;
+}
+
 static void consider_called(nearest *n, const tn__declaring *d) {
-  static const char *const words[] = {"select", "pad", "clamp", "min", "max", "bitcast"};
-  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) consider_word(n, words[i]);
+  const char *word;
+  for (int i = 0; (word = operation_word(i)) != NULL; i++) consider_word(n, word);
+  for (int i = 0; (word = tn__te_edge_word(i)) != NULL; i++) consider_word(n, word);
+  consider_word(n, "bitcast");
   for (int i = 0; i < TN__CALL_COUNT; i++) consider_word(n, tn__intrinsic_of((tn__intrinsic)i)->name);
   for (int i = 0; i < d->source->functions.count; i++) consider_token(n, &d->source->functions.data[i].name);
   for (int i = 0; i < d->source->kernels.count; i++) consider_token(n, &d->source->kernels.data[i].name);
@@ -123,9 +131,10 @@ static bool is_target(const tn__syn_stmt *s, const tn__token *name) {
 }
 
 static bool is_called(const tn__declaring *d, const tn__token *t) {
-  static const char *const words[] = {"select", "pad", "clamp", "min", "max"};
-  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-    if (tn__te_token_is(t, words[i])) return true;
+  const char *word;
+  for (int i = 0; (word = operation_word(i)) != NULL; i++)
+    if (tn__te_token_is(t, word)) return true;
+  if (tn__te_edge_find(d, t) != NULL) return true;
   return tn__intrinsic_find(t->text, t->length) >= 0 || tn__te_find_function(d, t) != NULL ||
          tn__te_find_kernel(d, t) != NULL;
 }

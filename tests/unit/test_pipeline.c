@@ -8,7 +8,7 @@
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
-enum { MOST_STAGES = 7, KINDS = 9 };
+enum { MOST_STAGES = 7, KINDS = 10 };
 
 typedef struct drawing {
   uint64_t seed;
@@ -34,6 +34,15 @@ static void draw_pointwise(drawing *d, const char *from, int high, int wide) {
                     from, high - 1, wide - 1, other, draw(d, 3), d->high[second] - 1, draw(d, 3), d->wide[second] - 1);
 }
 
+/* Neighbours on all sides, with elements beyond the edges; some go around more than once in a small tensor. */
+static void draw_edges(drawing *d, const char *from) {
+  static const char *const edges[] = {"repeat", "mirror", "reflect", "wrap"};
+  const char *edge = edges[draw(d, 4)];
+  int far = 1 + draw(d, 3);
+  tn__strbuf_printf(&d->text, "%s(%s[y - %d, x + 1]) + %s(%s[y + 1, x - %d]) - %s(%s[y, x + %d])", edge, from, far,
+                    edge, from, far, edge, from, far);
+}
+
 /* The right side of a stage; gives its size. */
 static void draw_value(drawing *d, int kind, const char *from, int high, int wide) {
   tn__strbuf *t = &d->text;
@@ -46,6 +55,7 @@ static void draw_value(drawing *d, int kind, const char *from, int high, int wid
     case 5: tn__strbuf_printf(t, "%s[y / 2, x / 2] - %s[(y + 1) / 2, (x + 1) / 2]", from, from); return;
     case 6: tn__strbuf_printf(t, "sum(r: 3) %s[y + r, x]", from); return;
     case 7: tn__strbuf_printf(t, "max(r: 2, q: 3) min(%s[y + r, x + q], 9)", from); return;
+    case 8: draw_edges(d, from); return;
     default: tn__strbuf_printf(t, "select(y %% 2 == 0, %s[y / 2, x], %s[y / 2 + 1, x] + 1)", from, from); return;
   }
 }
@@ -59,7 +69,7 @@ static bool draw_stage(drawing *d, int kind, int from) {
   int high = d->high[from] - loses[kind].rows, wide = d->wide[from] - loses[kind].columns;
   if (kind == 4) high /= 2, wide /= 2;
   if (kind == 5) high = 2 * high - 1, wide = 2 * wide - 1;
-  if (kind == 8) high = 2 * high - 2;
+  if (kind == 9) high = 2 * high - 2;
   if (high < 2 || wide < 2 || high > 60 || wide > 320) return false;
   name_of(d->count, name);
   name_of(from, source);

@@ -45,6 +45,31 @@ static void pads_and_clamps(void **state) {
       "}\n");
 }
 
+/* Beyond the edges of a tensor: no remainder where a position turns once at most, one where it may go on and on, and
+ * nothing at all where it is inside. */
+static void finds_elements_inside(void **state) {
+  prints_as(
+      "kernel near(X: f32[N, 8]) -> (A: f32[N, 8], B: f32[N, 8], C: f32[N, 8], D: f32[N, 8]) {\n"
+      "  A[i, j] = repeat(X[i - 1, j + 2])\n"
+      "  B[i, j] = mirror(X[i - 1, j + 2]) + mirror(X[i - 2, j])\n"
+      "  C[i, j] = reflect(X[i, j - 3])\n"
+      "  D[i, j] = wrap(X[i + 1, j - 1]) + wrap(X[i - 2, j])\n"
+      "}\n",
+      "kernel near[N](X: f32[N, 8]) -> (A: f32[N, 8], B: f32[N, 8], C: f32[N, 8], D: f32[N, 8]) {\n"
+      "  A: f32[i: N, j: 8] = X[max(0, i - 1), min(7, j + 2)]\n"
+      "  B: f32[i: N, j: 8] = X[max(i - 1, -i), min(j + 2, -j + 13)] + X[min(N*2 - (i - 2)%(N*2) - 1, (i - 2)%(N*2)), "
+      "j]\n"
+      "  C: f32[i: N, j: 8] = X[i, max(j - 3, -j + 3)]\n"
+      "  D: f32[i: N, j: 8] = X[select(i < N - 1, i + 1, -N + i + 1), (j + 7)%8] + X[(i - 2)%N, j]\n"
+      "}\n");
+  prints_as(
+      "function mirror(x) = x + 1\n"
+      "kernel own(X: f32[N]) -> A: f32[N] { A[i] = mirror(X[i]) }\n",
+      "kernel own[N](X: f32[N]) -> A: f32[N] {\n"
+      "  A: f32[i: N] = X[i] + 1.0f32\n"
+      "}\n");
+}
+
 /* What pads the terms of a reduction is a tensor of its own, where its margin is known. */
 static void pads_before_reducing(void **state) {
   prints_as(
@@ -571,6 +596,14 @@ static const struct {
      "1:75: nothing here is called Q2"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = pad(A, 0) }",
      "1:47: pad takes an element of a tensor and what stands for those outside of it"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = mirror(A[i - 1] + 1) }",
+     "1:59: mirror takes an element of a tensor, such as X[i - 1]"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = wrap(A[i - 1], 0) }", "1:43: wrap takes 1 argument, not 2"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = repeat(A[i - 1, 0]) }", "1:50: A has 1 dimension, not 2"},
+    {"kernel f[M >= 0, N](A: f32[M]) -> B: f32[N] { B[i] = reflect(A[i]) }",
+     "1:54: reflect finds an element inside, and A may have none along dimension 0"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = miror(A[i - 1]) }",
+     "1:43: there is no operation, function or kernel called miror; did you mean mirror?"},
 };
 
 /* One error; `expected` is what stands behind "t.te:". */
@@ -712,6 +745,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(says_everything),
       cmocka_unit_test(pads_and_clamps),
+      cmocka_unit_test(finds_elements_inside),
       cmocka_unit_test(pads_before_reducing),
       cmocka_unit_test(indices_stay_inside),
       cmocka_unit_test(unchecked_indices_stay_as_they_are),
