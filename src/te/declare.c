@@ -40,7 +40,9 @@ void tn__te_bind(tn__declaring *d, const tn__token *name, const tn__expr *expr, 
   const tn__meaning *other = tn__te_lookup(d, name);
   if (other != NULL)
     tn__te_fail(d, name, "the name %s is taken already: %s", tn__te_text_of(d, name),
-                other->buffer != NULL ? "it is a tensor" : "it is an axis or a dimension");
+                other->buffer != NULL ? "it is a tensor"
+                : other->named        ? "let gives it to a value"
+                                      : "it is an axis or a dimension");
   tn__meaning n = {.token = *name, .expr = expr, .buffer = buffer};
   /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): tn__vec_grow never gives NULL */
   tn__vec_push(d->arena, &d->names, n);
@@ -287,17 +289,19 @@ static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *tar
                    &axes);
   tn__te_bind_axes(d, s->axes, &axes);
   d->statement = first->name;
-  if (s->value->kind == TN__SYN_REDUCE) {
-    define_reduce(d, s, targets, &axes, out);
-  } else if (s->value->kind == TN__SYN_SCAN) {
-    define_scan(d, s, targets, &axes, out);
+  tn__syn_stmt behind = *s;
+  behind.value = tn__te_behind_lets(d, s->value);
+  if (behind.value->kind == TN__SYN_REDUCE) {
+    define_reduce(d, &behind, targets, &axes, out);
+  } else if (behind.value->kind == TN__SYN_SCAN) {
+    define_scan(d, &behind, targets, &axes, out);
   } else {
     if (s->target_count > 1)
-      tn__te_fail(d, &s->value->at, "one value for %d tensors: only reductions, scans and calls give several",
+      tn__te_fail(d, &behind.value->at, "one value for %d tensors: only reductions, scans and calls give several",
                   s->target_count);
-    const tn__expr *value = tn__te_value(d, s->value, first->dtype);
+    const tn__expr *value = tn__te_value(d, behind.value, first->dtype);
     if (first->dtype != TN_DTYPE_INVALID)
-      tn__te_expect_dtype(d, &s->value->at, value, first->dtype, tn__te_text_of(d, &s->targets[0].name));
+      tn__te_expect_dtype(d, &behind.value->at, value, first->dtype, tn__te_text_of(d, &s->targets[0].name));
     out[0] = tn__te_compute(d->te, first->name, &axes, value);
   }
   d->statement = NULL;
@@ -348,6 +352,7 @@ static void define_extern(tn__declaring *d, const tn__syn_stmt *s) {
     const tn__meaning *n = &d->names.data[i];
     tn__parse_name visible = {.text = n->token.text, .length = n->token.length, .buffer = n->buffer, .expr = n->expr};
     if (n->broken) continue;
+    if (n->syn != NULL) visible.expr = tn__te_value(d, n->syn, TN_DTYPE_INVALID);
     if (n->buffer != NULL) visible.use = use_of(n->buffer, s, reads, writes);
     tn__vec_push(d->arena, &p.names, visible);
   }
@@ -486,6 +491,14 @@ static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
+/* let between statements: no axis is in scope, so the value is the same for all elements. */
+static void define_named(tn__declaring *d, const tn__syn_stmt *s) {
+  tn__te_check_names(d, s);
+  d->statement = full_name(d, &s->targets[0].name); /* its reductions are tensors of that name */
+  tn__te_let(d, &s->targets[0].name, s->targets[0].dtype, s->value);
+  d->statement = NULL;
+}
+
 static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
   target targets[4] = {0};
   const tn__buffer *out[4] = {NULL};
@@ -496,6 +509,10 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
   if (s->kind == TN__SYN_BROKEN) tn__errors_follow(d->errors, d->arena);
   if (s->kind == TN__SYN_EXTERN) {
     define_extern(d, s);
+    return;
+  }
+  if (s->kind == TN__SYN_NAMED) {
+    define_named(d, s);
     return;
   }
   for (int t = 0; t < s->target_count; t++) {

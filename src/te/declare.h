@@ -6,13 +6,14 @@
 
 #include "te/syntax.h"
 
-/* What a name means; exactly one of the three. */
+/* What a name means; exactly one of expr, buffer and syn. */
 typedef struct tn__meaning {
   tn__token token;
-  const tn__expr *expr;     /* an axis, a dimension, a value of a combiner or an argument of a function */
+  const tn__expr *expr;     /* an axis, a dimension, a value of a combiner or of a let, an argument of a function */
   const tn__buffer *buffer; /* a tensor */
-  const tn__syn *syn;       /* a literal that a function was given: it takes the type of its neighbours there, too */
-  bool broken;              /* none: what it is called for had an error */
+  const tn__syn *syn; /* literals that a function was given, or let: they take the type of their neighbours there */
+  bool named;         /* by let */
+  bool broken;        /* none: what it is called for had an error */
 } tn__meaning;
 
 /* An axis whose indices are outside of tensors: by how much at most, in one statement. */
@@ -82,6 +83,10 @@ void tn__te_step(tn__declaring *d, const tn__token *at);
 /* ---- declare_expr.c ---------------------------------------------------------------------------------------------- */
 /* `want`: the type that literals take, and TN_DTYPE_INVALID when nothing says so. The result may be of another one. */
 const tn__expr *tn__te_value(tn__declaring *d, const tn__syn *s, tn_dtype want);
+/* Makes the name of a let visible, in what follows. */
+void tn__te_let(tn__declaring *d, const tn__token *name, tn_dtype dtype, const tn__syn *value);
+/* The expression behind all of its lets, whose names are visible then. */
+const tn__syn *tn__te_behind_lets(tn__declaring *d, const tn__syn *s);
 const tn__expr *tn__te_index(tn__declaring *d, const tn__syn *s, const char *what); /* an i64 */
 /* A positive extent. */
 const tn__expr *tn__te_extent(tn__declaring *d, const tn__syn *s, const char *what);

@@ -145,17 +145,30 @@ typedef struct search {
   const char *tensor; /* that `found` comes from */
 } search;
 
-static bool mentions(const tn__syn *s, const tn__token *name) {
+/* What the name of a let stands for, or NULL. */
+static const tn__syn *let_of(const tn__declaring *d, const tn__syn *s) {
+  const tn__meaning *n = s->kind == TN__SYN_NAME ? tn__te_lookup(d, &s->at) : NULL;
+  return n != NULL ? n->syn : NULL;
+}
+
+static bool mentions(tn__declaring *d, const tn__syn *s, const tn__token *name) {
+  const tn__syn *named = let_of(d, s);
   if (s->kind == TN__SYN_NAME && tn__te_token_same(&s->at, name)) return true;
+  if (named != NULL) tn__te_step(d, &s->at);
+  if (named != NULL) return mentions(d, named, name);
   for (int i = 0; i < s->arg_count; i++)
-    if (mentions(s->args[i], name)) return true;
+    if (mentions(d, s->args[i], name)) return true;
   return false;
 }
 
 /* Arithmetic on what is known by now: other axes may still be without an extent. */
-static bool is_arithmetic(const tn__declaring *d, const tn__syn *s) {
-  if (s->kind == TN__SYN_ACCESS || s->kind == TN__SYN_REDUCE || s->kind == TN__SYN_CALL || s->kind == TN__SYN_TUPLE)
+static bool is_arithmetic(tn__declaring *d, const tn__syn *s) {
+  if (s->kind == TN__SYN_ACCESS || s->kind == TN__SYN_REDUCE || s->kind == TN__SYN_CALL || s->kind == TN__SYN_TUPLE ||
+      s->kind == TN__SYN_LET)
     return false;
+  const tn__syn *named = let_of(d, s);
+  if (named != NULL) tn__te_step(d, &s->at);
+  if (named != NULL) return is_arithmetic(d, named);
   if (s->kind == TN__SYN_NAME && !tn__te_knows(d, &s->at)) return false;
   for (int i = 0; i < s->arg_count; i++)
     if (!is_arithmetic(d, s->args[i])) return false;
@@ -197,8 +210,9 @@ static void see_access(search *q, const tn__syn *s) {
   const tn__meaning *n = tn__te_lookup(q->d, &s->at);
   if (n == NULL || n->buffer == NULL || n->buffer->rank != s->arg_count) return; /* refused later, with words */
   for (int i = 0; i < s->arg_count; i++) {
-    const tn__syn *index = s->args[i];
-    if (!mentions(index, q->axis)) continue;
+    const tn__syn *index = s->args[i], *named;
+    if (!mentions(q->d, index, q->axis)) continue;
+    while ((named = let_of(q->d, index)) != NULL) index = named;
     if (index->kind == TN__SYN_NAME)
       candidate(q, n->buffer->shape[i], n->buffer);
     else if (q->affine)
@@ -217,12 +231,18 @@ static void see(search *q, const tn__syn *s) {
     if (s->arg_count > 0) see(q, s->args[0]);
     return;
   }
-  if (q->affine && s->kind == TN__SYN_REDUCE && mentions(s->args[0], q->axis)) {
+  if (q->affine && s->kind == TN__SYN_REDUCE && mentions(d, s->args[0], q->axis)) {
     tn__te_axes inner;
     tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args, s->arg_count, true, "a reduction", &inner);
     tn__te_bind_axes(d, s->axes, &inner);
   }
-  for (int i = 0; i < s->arg_count; i++) see(q, s->args[i]);
+  for (int i = 0; i < s->arg_count; i++) {
+    if (s->kind == TN__SYN_LET && i == 1) { /* stands for its value, whose axes have no extents yet */
+      tn__meaning n = {.token = s->axes[0].name, .syn = s->args[0], .named = true};
+      tn__vec_push(d->arena, &d->names, n);
+    }
+    see(q, s->args[i]);
+  }
   d->names.count = names;
   d->axes.count = axes;
 }
@@ -247,7 +267,7 @@ static bool waits_for(tn__declaring *d, const tn__syn_axis *list, int i, const t
   bool waits = false;
   for (int j = 0; j < axes->count; j++) {
     bool uses =
-        mentions(list[i].extent, &list[j].name) || (list[i].end != NULL && mentions(list[i].end, &list[j].name));
+        mentions(d, list[i].extent, &list[j].name) || (list[i].end != NULL && mentions(d, list[i].end, &list[j].name));
     if (uses && j > i)
       tn__te_fail(d, &list[i].extent->at, "the bounds of %s depend on %s, which stands behind it: write %s first",
                   tn__te_text_of(d, &list[i].name), tn__te_text_of(d, &list[j].name), tn__te_text_of(d, &list[j].name));

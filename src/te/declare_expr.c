@@ -9,14 +9,14 @@
 enum { MAX_STEPS = 1 << 20, MAX_DEPTH = 400, MAX_SIZE = 1 << 16 };
 
 void tn__te_step(tn__declaring *d, const tn__token *at) {
-  if (++d->steps > MAX_STEPS) tn__te_fail(d, at, "the kernel is too large once its calls are expanded");
+  if (++d->steps > MAX_STEPS) tn__te_fail(d, at, "the kernel is too large once its calls and lets are expanded");
 }
 
 /* Expanded calls can make deep expressions of shallow ones. */
 static const tn__expr *bounded(const tn__declaring *d, const tn__token *at, const tn__expr *e) {
   if (tn__expr_depth(e) > MAX_DEPTH) tn__te_fail(d, at, "an expression of more than %d levels", MAX_DEPTH);
   if (tn__expr_size(e) > MAX_SIZE)
-    tn__te_fail(d, at, "an expression of more than %d operations once its functions are expanded", MAX_SIZE);
+    tn__te_fail(d, at, "an expression of more than %d operations once its functions and lets are expanded", MAX_SIZE);
   return e;
 }
 
@@ -64,6 +64,22 @@ typedef struct literal_facts {
   bool fraction; /* and one of them is no whole number */
 } literal_facts;
 
+static literal_facts facts_of(tn__declaring *d, const tn__syn *s);
+
+/* Of what stands behind a let: its name is as flexible as its value. */
+static literal_facts facts_behind(tn__declaring *d, const tn__syn *s) {
+  bool flexible = s->dtype == TN_DTYPE_INVALID && facts_of(d, s->args[0]).flexible;
+  tn__meaning n = {.token = s->axes[0].name};
+  if (flexible)
+    n.syn = s->args[0];
+  else
+    n.expr = tn__ir_index(d->ir, 0); /* whatever it is, it has a type */
+  tn__vec_push(d->arena, &d->names, n);
+  literal_facts f = facts_of(d, s->args[1]);
+  d->names.count--;
+  return f;
+}
+
 static literal_facts facts_of(tn__declaring *d, const tn__syn *s) {
   literal_facts f = {false, false};
   tn__te_step(d, &s->at);
@@ -82,6 +98,7 @@ static literal_facts facts_of(tn__declaring *d, const tn__syn *s) {
       check_const_order(d, c, c->value);
       return facts_of(d, c->value);
     }
+    case TN__SYN_LET: return facts_behind(d, s);
     case TN__SYN_NEGATE:
     case TN__SYN_BINARY: break;
     case TN__SYN_REDUCE: /* of the language's own, a value of its term's type */
@@ -159,13 +176,38 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
     if (c == NULL) tn__te_unknown(d, &s->at, TN__TE_VALUE);
     return const_value(d, c, want);
   }
-  if (n->syn != NULL) return tn__te_value(d, n->syn, want);
+  if (n->syn != NULL) return tn__te_value(d, n->syn, want); /* a let's name means the same wherever it is visible */
   if (n->expr != NULL) return n->expr;
   if (n->buffer->rank > 0)
     tn__te_fail(d, &s->at, "%s has %d dimension%s: write which element", text, n->buffer->rank,
                 tn__plural(n->buffer->rank));
   tn__te_check_access(d, s, n->buffer, NULL);
   return tn__ir_load(d->ir, n->buffer, NULL);
+}
+
+void tn__te_let(tn__declaring *d, const tn__token *name, tn_dtype dtype, const tn__syn *value) {
+  tn__meaning n = {.token = *name, .named = true};
+  if (dtype == TN_DTYPE_INVALID && facts_of(d, value).flexible) {
+    n.syn = value;
+  } else {
+    n.expr = tn__te_value(d, value, dtype);
+    if (dtype != TN_DTYPE_INVALID) tn__te_expect_dtype(d, &value->at, n.expr, dtype, tn__te_text_of(d, name));
+  }
+  tn__te_bind(d, name, n.expr, NULL);
+  d->names.data[d->names.count - 1] = n;
+}
+
+const tn__syn *tn__te_behind_lets(tn__declaring *d, const tn__syn *s) {
+  for (; s->kind == TN__SYN_LET; s = s->args[1]) tn__te_let(d, &s->axes[0].name, s->dtype, s->args[0]);
+  return s;
+}
+
+/* let name = value in body: the name means nothing elsewhere. */
+static const tn__expr *let(tn__declaring *d, const tn__syn *s, tn_dtype want) {
+  int names = d->names.count;
+  const tn__expr *e = tn__te_value(d, tn__te_behind_lets(d, s), want);
+  d->names.count = names;
+  return e;
 }
 
 const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s) {
@@ -400,6 +442,7 @@ static const tn__expr *value(tn__declaring *d, const tn__syn *s, tn_dtype want) 
     case TN__SYN_CALL: return call(d, s, want);
     case TN__SYN_CAST: return cast(d, s);
     case TN__SYN_REDUCE: return tn__te_lift(d, s, want);
+    case TN__SYN_LET: return let(d, s, want);
     case TN__SYN_TUPLE: tn__te_fail(d, &s->at, "several values where one is wanted");
     case TN__SYN_SCAN: break;
   }

@@ -153,6 +153,13 @@ static void parse_target(tn__syn_parser *p, tn__syn_stmt *s) {
   if (!same) tn__lexer_fail(&p->lex, &target->name, "the tensors of one statement have the same axes");
 }
 
+/* Behind "let": a name for all statements that follow. */
+static void parse_named(tn__syn_parser *p, tn__syn_stmt *s) {
+  s->kind = TN__SYN_NAMED;
+  s->target_count = 1;
+  s->value = tn__syn_let(p, &s->targets[0].name, &s->targets[0].dtype);
+}
+
 static void parse_define(tn__syn_parser *p, tn__syn_stmt *s) {
   do parse_target(p, s);
   while (tn__lexer_take(&p->lex, ","));
@@ -250,7 +257,7 @@ static void skip_stmt(tn__syn_parser *p, const tn__token *begin) {
   if (p->lex.token.text == begin->text) tn__lexer_advance(&p->lex);
   while (p->lex.token.kind != TN__TOKEN_END && !tn__syn_item_comes(p)) {
     if (open == 0 && tn__lexer_is(&p->lex, "}")) break;
-    bool word = tn__syn_word_comes(p, "extern") || tn__syn_word_comes(p, "combiner");
+    bool word = tn__syn_word_comes(p, "extern") || tn__syn_word_comes(p, "combiner") || tn__syn_word_comes(p, "let");
     if (open == 0 && tn__lexer_begins_line(&p->lex) && (word || tn__syn_stmt_comes(p))) break;
     open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
     tn__lexer_advance(&p->lex);
@@ -296,6 +303,9 @@ static void parse_part(void *user) {
   if (tn__syn_word_comes(p, "extern")) {
     tn__lexer_advance(&p->lex);
     parse_extern(p, &t->stmt);
+  } else if (tn__syn_word_comes(p, "let")) {
+    tn__lexer_advance(&p->lex);
+    parse_named(p, &t->stmt);
   } else {
     parse_define(p, &t->stmt);
   }

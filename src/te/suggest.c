@@ -111,7 +111,7 @@ void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted
 
 /* ---- names in the value of a statement --------------------------------------------------------------------------- */
 
-typedef struct scope { /* axes that are named around an expression */
+typedef struct scope { /* axes and lets that are named around an expression */
   const struct scope *outer;
   const tn__syn_axis *axes;
   int count;
@@ -155,7 +155,10 @@ static void check(tn__declaring *d, const tn__syn_stmt *stmt, const tn__syn *s, 
     tn__te_unknown(d, &s->at, TN__TE_VALUE);
   if (s->kind == TN__SYN_ACCESS && !own && !is_axis(around, &s->at) && tn__te_lookup(d, &s->at) == NULL)
     tn__te_unknown(d, &s->at, TN__TE_TENSOR);
-  for (int i = 0; i < s->arg_count; i++) check(d, stmt, s->args[i], s->kind == TN__SYN_REDUCE ? &inner : around);
+  for (int i = 0; i < s->arg_count; i++) {
+    bool sees = s->kind == TN__SYN_REDUCE || (s->kind == TN__SYN_LET && i == 1);
+    check(d, stmt, s->args[i], sees ? &inner : around);
+  }
 }
 
 void tn__te_check_names(tn__declaring *d, const tn__syn_stmt *s) {

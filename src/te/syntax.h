@@ -21,6 +21,7 @@ typedef enum tn__syn_kind {
    * args[2]: what elements start from */
   TN__SYN_REDUCE,
   TN__SYN_TUPLE, /* (args, args, ...) */
+  TN__SYN_LET,   /* args[0] is called axes[0].name in args[1]; `dtype`: its type, if stated */
   TN__SYN_SCAN   /* scan(axes[0].name, depth) args[0] then args[1] */
 } tn__syn_kind;
 
@@ -36,14 +37,14 @@ struct tn__syn {
   tn__syn_kind kind;
   tn__token at;
   bool negative, bits; /* NUMBER: behind a minus sign, SCAN: backwards; CAST: keeps the bits */
-  tn_dtype dtype;      /* CAST */
+  tn_dtype dtype;      /* CAST, LET */
   int depth;           /* of the tree */
   int64_t scan_depth;  /* SCAN */
   int arg_count, axis_count;
   const tn__syn *const *args;
   const tn__operator_row *op; /* BINARY */
   const tn__operator_row *const *ops;
-  const tn__syn_axis *axes; /* REDUCE, SCAN; CALL: dimensions by name */
+  const tn__syn_axis *axes; /* REDUCE, SCAN, LET; CALL: dimensions by name */
 };
 
 typedef struct tn__syn_param { /* NAME: type[shape], also of combiners (rank 0) and of the targets of statements */
@@ -64,6 +65,7 @@ typedef struct tn__syn_combiner {
 typedef enum tn__syn_stmt_kind {
   TN__SYN_DEFINE,
   TN__SYN_EXTERN,
+  TN__SYN_NAMED, /* let: its one target is the name of a value */
   TN__SYN_BROKEN /* not understood; has the targets that were read */
 } tn__syn_stmt_kind;
 
@@ -151,6 +153,8 @@ const char *tn__syn_reducer(int index);
 bool tn__syn_word_comes(const tn__syn_parser *p, const char *word);
 /* Does a kernel, a function or a constant begin here? Only at the start of a line: the words may be names elsewhere. */
 bool tn__syn_item_comes(const tn__syn_parser *p);
+/* let name [ ":" type ] "=" value; the type is TN_DTYPE_INVALID when it is not stated. */
+const tn__syn *tn__syn_let(tn__syn_parser *p, tn__token *name, tn_dtype *dtype);
 /* Does a statement begin here: names with axes, and "="? */
 bool tn__syn_stmt_comes(const tn__syn_parser *p);
 /* Shape of a tensor: [expr, ...]. */

@@ -166,8 +166,9 @@ static bool term_comes(const tn__syn_parser *p, const tn__lexer *ahead) {
   if (tn__lexer_begins_line(ahead)) return false; /* rather what comes next */
   if (ahead->token.kind == TN__TOKEN_NUMBER || tn__lexer_is(ahead, "(") || tn__lexer_is(ahead, "!")) return true;
   if (ahead->token.kind != TN__TOKEN_NAME || tn__lexer_is(ahead, "then") || tn__lexer_is(ahead, "from")) return false;
-  return !tn__syn_word_comes(&there, "extern") && !tn__syn_word_comes(&there, "combiner") &&
-         !tn__syn_stmt_comes(&there);
+  if (tn__lexer_is(ahead, "in")) return false; /* behind the value of a let */
+  return !tn__syn_word_comes(&there, "let") && !tn__syn_word_comes(&there, "extern") &&
+         !tn__syn_word_comes(&there, "combiner") && !tn__syn_stmt_comes(&there);
 }
 
 /* Behind a name: is "(k: ...) ..." a reduction? Of the words that are no other operation, "(k, l)" is one too, and so
@@ -293,6 +294,36 @@ static const tn__syn *parse_parens(tn__syn_parser *p, const tn__token *at) {
   return new_syn(p, TN__SYN_TUPLE, at, list.data, list.count);
 }
 
+const tn__syn *tn__syn_let(tn__syn_parser *p, tn__token *name, tn_dtype *dtype) {
+  *name = tn__lexer_name(&p->lex, "a value");
+  *dtype = TN_DTYPE_INVALID;
+  if (tn__lexer_take(&p->lex, ":")) *dtype = tn__syn_dtype(p);
+  tn__lexer_expect(&p->lex, "=", "between a name and the value that it stands for");
+  return parse_level(p, 0);
+}
+
+/* name "=" value { "," name "=" value } "in" expr, which is everything to the right; behind "let" or ",". Each value
+ * may use the names before it. */
+static const tn__syn *parse_let(tn__syn_parser *p) {
+  tn__syn_axis *named = TN__NEW(p->arena, tn__syn_axis);
+  const tn__syn *args[2];
+  tn_dtype dtype;
+  enter(p);
+  args[0] = tn__syn_let(p, &named->name, &dtype);
+  if (tn__lexer_take(&p->lex, ",")) {
+    args[1] = parse_let(p);
+  } else {
+    tn__lexer_expect(&p->lex, "in", "between the values of let and the expression that uses them");
+    args[1] = parse_level(p, 0);
+  }
+  p->nesting--;
+  tn__syn *s = new_syn(p, TN__SYN_LET, &named->name, args, 2);
+  s->dtype = dtype;
+  s->axes = named;
+  s->axis_count = 1;
+  return s;
+}
+
 static const tn__syn *parse_unary(tn__syn_parser *p) {
   tn__token t = p->lex.token;
   const tn__syn *s;
@@ -316,6 +347,9 @@ static const tn__syn *parse_unary(tn__syn_parser *p) {
   } else if (t.kind == TN__TOKEN_NUMBER) {
     s = new_syn(p, TN__SYN_NUMBER, &t, NULL, 0);
     tn__lexer_advance(&p->lex);
+  } else if (tn__syn_word_comes(p, "let")) {
+    tn__lexer_advance(&p->lex);
+    s = parse_let(p);
   } else if (t.kind == TN__TOKEN_NAME && !tn__syn_item_comes(p)) {
     s = parse_word(p);
   } else {

@@ -70,6 +70,44 @@ static void finds_elements_inside(void **state) {
       "}\n");
 }
 
+/* Names of values: their reductions are computed once, their literals take the type of what they meet. */
+static void lets_name_values(void **state) {
+  prints_as(
+      "kernel soft(X: f32[M, N]) -> Y: f32[M, N] {\n"
+      "  Y[i, j] = let m = max(k: N) X[i, k], e = exp(X[i, j] - m) in e / (sum(k: N) exp(X[i, k] - m))\n"
+      "}\n",
+      "kernel soft[M, N](X: f32[M, N]) -> Y: f32[M, N] {\n"
+      "  Y.max: f32[i: M] = max(k: N) X[i, k]\n"
+      "  Y.sum: f32[i: M] = sum(k: N) exp(X[i, k] - Y.max[i])\n"
+      "  Y: f32[i: M, j: N] = exp(X[i, j] - Y.max[i])/Y.sum[i]\n"
+      "}\n");
+  /* Of a kernel, also in extents; extents follow from use through names. */
+  prints_as(
+      "kernel lets(X: f32[2*N], s: f32) -> (Y: f32[N], Z: f32[N / 2], T: f32) {\n"
+      "  let h = N / 2  let third = 1 / 3\n"
+      "  let wide: i64 = 2\n"
+      "  let mean = (sum(k: 2*N) X[k]) / f32(2 * N)\n"
+      "  Y[i] = let a = X[2*i], b = X[2*i + 1] in third * (a + b) * s - mean\n"
+      "  Z[i: h] = let j = wide * i + 1, q = 2 in q * X[j]\n"
+      "  P[i] = let j = 2*i + 1, k = j + 1 in X[k]\n"
+      "  T = let v = 3 in sum(k) P[k] * v\n"
+      "}\n",
+      "kernel lets[N](X: f32[N*2], s: f32[]) -> (Y: f32[N], Z: f32[N/2], T: f32[]) {\n"
+      "  mean.sum: f32[] = sum(k: N*2) X[k]\n"
+      "  Y: f32[i: N] = 0.33333334f32*(X[i*2] + X[i*2 + 1])*s[] - mean.sum[]/f32(N*2)\n"
+      "  Z: f32[i: N/2] = 2.0f32*X[i*2 + 1]\n"
+      "  P: f32[i: N - 1] = X[i*2 + 2]\n"
+      "  T: f32[] = sum(k: N - 1) P[k]*3.0f32\n"
+      "}\n");
+  prints_as(
+      "kernel f(X: f32[4]) -> Y: f32[4] { let q = 2f32 extern e(X) -> Y: f32[4] { for i in [0, +4) { Y[i] = X[i] * q } "
+      "} "
+      "}\n",
+      "kernel f(X: f32[4]) -> Y: f32[4] {\n"
+      "  extern e(X) -> Y: f32[4] {\n    for i in [0, +4) {\n      Y[i] = X[i]*2.0f32\n    }\n  }\n"
+      "}\n");
+}
+
 /* What pads the terms of a reduction is a tensor of its own, where its margin is known. */
 static void pads_before_reducing(void **state) {
   prints_as(
@@ -604,6 +642,25 @@ static const struct {
      "1:54: reflect finds an element inside, and A may have none along dimension 0"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = miror(A[i - 1]) }",
      "1:43: there is no operation, function or kernel called miror; did you mean mirror?"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let a = X[i] in b }", "1:59: nothing here is called b"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let i = 2 in X[i] }",
+     "1:47: the name i is taken already: it is an axis or a dimension"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let a = X[i] }",
+     "1:56: expected 'in' between the values of let and the expression that uses them, not '}'"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let a = X[i] in a[0] }", "1:59: a is no tensor: it has no elements"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let a: i32 = X[i] in a }",
+     "1:56: a value of type f32 for a, whose elements are i32; i32(...) converts"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { let h = X[0] let h = 3 Y[i] = h }",
+     "1:53: the name h is taken already: let gives it to a value"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { let i = 3 Y[i] = X[i] }",
+     "1:48: the name i is taken already: let gives it to a value"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { let h = X Y[i] = h }", "1:44: X has 1 dimension: write which element"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = (let a = X[i] in a) + a }", "1:65: nothing here is called a"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { let t = (1, 2) Y[i] = X[i] }", "1:44: several values where one is wanted"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let j = k in sum(k: 3) X[i] * f32(j) }",
+     "1:51: nothing here is called k"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let a = foo(i) in a }",
+     "1:51: there is no operation, function or kernel called foo"},
 };
 
 /* One error; `expected` is what stands behind "t.te:". */
@@ -708,11 +765,22 @@ static void bounds_work(void **state) {
   check_one_error(te_text_run(&j), "30:19: calls nested more than 32 levels deep");
   at = strstr(text, "g59(A");
   sprintf(at, "g25(A[i]) }");
-  check_one_error(te_text_run(&j), "9:24: an expression of more than 65536 operations once its functions are expanded");
+  check_one_error(te_text_run(&j),
+                  "9:24: an expression of more than 65536 operations once its functions and lets are expanded");
+  /* So do names of values. */
+  at = text;
+  at += sprintf(at, "kernel f(A: f32[M]) -> B: f32[M] { B[i] = let a0 = A[i]");
+  for (int i = 1; i < 60; i++) at += sprintf(at, ", a%d = a%d * a%d + 1", i, i - 1, i - 1);
+  sprintf(at, " in a59 }");
+  check_one_error(te_text_run(&j),
+                  "1:312: an expression of more than 65536 operations once its functions and lets are expanded");
+  memcpy(strstr(text, "A[i]"), "1   ", 4);
+  check_one_error(te_text_run(&j), "1:81: the kernel is too large once its calls and lets are expanded");
+  check_one_error(run_repeated(head, "let a = 1 in ", 100000, "A[i] }"), "1:1338: nested more than 200 levels deep");
   /* What a function's text has twice is shared, and would be printed each time. */
   check_one_error(run_repeated("function m(x) = min(x, 5 - x)\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = A[", "m(", 40,
                                "i))))))))))))))))))))))))))))))))))))))))] }"),
-                  "1:17: an expression of more than 65536 operations once its functions are expanded");
+                  "1:17: an expression of more than 65536 operations once its functions and lets are expanded");
   at = text;
   at += sprintf(at, "kernel k0(A: f32) -> B: f32 { B = A + 1 }\n");
   for (int i = 1; i < 20; i++)
@@ -746,6 +814,7 @@ int main(void) {
       cmocka_unit_test(says_everything),
       cmocka_unit_test(pads_and_clamps),
       cmocka_unit_test(finds_elements_inside),
+      cmocka_unit_test(lets_name_values),
       cmocka_unit_test(pads_before_reducing),
       cmocka_unit_test(indices_stay_inside),
       cmocka_unit_test(unchecked_indices_stay_as_they_are),
