@@ -24,13 +24,14 @@ KEYWORDS = {
     "words": ("str | Iterable[str] | None", "None"),
     "dims": ("Mapping[str, Union[int, Sequence[int]]] | None", "None"), "sizes": ("Mapping[str, int] | None", "None"),
     "pairs": ("Mapping[str, str] | None", "None"), "names": ("Iterable[str]", "()"),
+    "file": ("str | os.PathLike[str] | None", "None"),
 }  # fmt: skip
 FIELDS = {
     "flag": "bool", "count": "int", "bytes": "int", "text": "str", "path": "str", "words": "str",
     "dims": "list[tuple[str, int]]", "sizes": "list[tuple[str, int]]", "pairs": "list[tuple[str, str]]",
-    "names": "list[str]",
+    "names": "list[str]", "file": "str",
 }  # fmt: skip
-TYPES = {"dims": "names and sizes", "sizes": "names and sizes", "pairs": "pairs of names", "caller": "the program's"}
+TYPES = {"file": "text, or the file with it", "dims": "names and sizes", "sizes": "names and sizes", "pairs": "pairs of names", "caller": "the program's"}
 
 
 def keyword(row):
@@ -40,7 +41,7 @@ def keyword(row):
 
 def keywords(rows, declared):
     """Those with a position first; declarations have `dims` of their own, of one size each."""
-    rows = [row for row in rows if row["python"] and (not declared or row["declared"] and row["kind"] != "dims")]
+    rows = [row for row in rows if row["python"] and (row["declared"] and row["kind"] != "dims" if declared else not row["alone"])]
     first = sorted((row for row in rows if row["position"]), key=lambda row: row["position"])
     rest = [row for row in rows if not row["position"]]
     return "".join([*map(keyword, first), *(["    *,\n"] if rest else []), *map(keyword, rest)])

@@ -118,13 +118,22 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   int constant_count;
   const char *machine; /* a machine file, as tn_compile_options.machine; since 0.2 */
   bool no_measure;     /* as tn_compile_options.no_measure; since 0.2 */
+  /* A schedule that people write (docs/schedules.md), or a trace: text with a block for the kernel and the target,
+   * which comes before those in the declaration's own text. NULL: the declaration's, or a choice; since 0.2 */
+  const char *schedule;
+  const char *schedule_name; /* of that text, for messages; NULL: "schedule"; since 0.2 */
+  bool no_schedule;          /* passes over the schedules in the declaration's own text; since 0.2 */
 } tn_schedule_options;
-/* An optimised schedule for `target` (NULL: this machine), chosen without measuring. */
+/* An optimised schedule for `target` (NULL: this machine): what options.schedule or the declaration's text says, or
+ * else one that is chosen without measuring. */
 TN_API TN_MUST_USE tn_status *tn_schedule_create(const tn_te *te, const char *target,
                                                  const tn_schedule_options *options, tn_schedule **out);
 /* The schedule that a trace describes; refuses one of another declaration. */
 TN_API TN_MUST_USE tn_status *tn_schedule_replay(const tn_te *te, const char *target, const char *trace,
                                                  const tn_schedule_options *options, tn_schedule **out);
+/* The schedule as text that people read and write (docs/schedules.md): as tn_schedule_options.schedule it gives the
+ * same schedule. Freed with free(). */
+TN_API TN_MUST_USE tn_status *tn_schedule_text(const tn_schedule *schedule, char **out);
 /* One more step, as traces have it: "split \"C.i\" 0 16". What is refused leaves the schedule as it was. */
 TN_API TN_MUST_USE tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step);
 TN_API TN_MUST_USE tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out); /* freed with free() */
@@ -150,7 +159,7 @@ TN_API const char *tn_build_header(const tn_build *build);               /* its 
 /* BASE.o and BASE.h, written atomically, both or neither. */
 TN_API TN_MUST_USE tn_status *tn_build_save(const tn_build *build, const char *base);
 TN_API void tn_build_release(tn_build *build); /* NULL is fine */
-/* "te", "schedule", "tir", "llvm", "asm" or "obj" of the kernels, freed with free(). */
+/* "te", "schedule", "trace", "tir", "llvm", "asm" or "obj" of the kernels, freed with free(). */
 TN_API TN_MUST_USE tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options,
                                          const char *stage, char **out, size_t *out_size);
 /* An executable with one function per kernel, to be loaded and run in this process with <tenon/runtime.h>. */

@@ -85,6 +85,18 @@ bool cli_refuse_rows(const cli_args *args, unsigned flag, const char *format, ..
   return refused;
 }
 
+bool cli_refuse_declared(const cli_args *args, const char *format, ...) {
+  bool refused = false;
+  for (const tn__option_row *row = tn__option_declared_rows; row->name && !refused; row++) {
+    if (!row->cli.name) continue;
+    va_list list;
+    va_start(list, format);
+    refused = refuse(args, row->cli.name, format, list);
+    va_end(list);
+  }
+  return refused;
+}
+
 bool cli_word(const cli_args *args, const char *name, const char *const *words) {
   const char *value = cli_value(args, name);
   if (!value) return true;
@@ -117,10 +129,13 @@ void cli_each_option(const cli_command *command, bool (*see)(void *user, const c
       if (see(user, o)) return;
       continue;
     }
-    for (const tn__option_row *row = tn__option_rows; row->name; row++) {
+    bool alone = strcmp(o->name, "schedule") == 0;
+    for (const tn__option_row *row = tn__option_rows; row->name && !alone; row++) {
       const cli_option *option = option_of(row, o->name);
       if (option && see(user, option)) return;
     }
+    for (const tn__option_row *row = tn__option_declared_rows; row->name; row++)
+      if (row->cli.name && (alone || strcmp(o->name, "declared") == 0) && see(user, &row->cli)) return;
   }
 }
 

@@ -8,15 +8,14 @@
 
 static const cli_option options[] = {
     {"--output", "BASE", "write BASE.o and BASE.h (also -o); with --emit: the file for the stage, default the screen"},
-    {"--emit", "STAGE", "write this stage instead: te, schedule, tir, llvm, asm or obj"},
+    {"--emit", "STAGE", "write this stage instead: te, schedule, trace, tir, llvm, asm or obj"},
     {"--kernel", "NAME", "build this kernel only, not all of the file"},
-    {"--schedule", "FILE", "use the trace in this file instead of choosing; for one kernel"},
     {"--constant", "NAME", "an input that never changes: packed once, by KERNEL_pack_NAME; for one kernel", true},
     {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
     CLI_DECLARED_OPTIONS,
     {0}};
 
-static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj", NULL};
+static const char *const stages[] = {"te", "schedule", "trace", "tir", "llvm", "asm", "obj", NULL};
 
 typedef struct work {
   tn_te **tes;
@@ -30,23 +29,20 @@ static void release(work *w) {
   tn_te_list_release(w->tes, w->count);
 }
 
-static tn_status *read_trace(const char *path, char **out) {
-  tn__file_map map;
-  tn_status *status = tn__file_map_open(path, &map);
-  if (status != NULL) return status;
-  *out = malloc(map.size + 1);
-  if (*out != NULL) {
-    memcpy(*out, map.data, map.size);
-    (*out)[map.size] = 0;
-  }
-  tn__file_map_close(&map);
-  return *out != NULL ? NULL : tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory", path);
+/* Does the message begin with a place in a file? */
+static bool has_place(const cli_args *args, const tn_status *status) {
+  const char *const files[] = {args->file, cli_value(args, "--schedule")}, *message = tn_status_message(status);
+  for (int i = 0; i < 2; i++)
+    if (files[i] != NULL && strncmp(message, files[i], strlen(files[i])) == 0 && message[strlen(files[i])] == ':')
+      return true;
+  return false;
 }
 
+/* Kernels that a file of schedules says nothing of are chosen for, as long as it is about one of them. */
 static tn_status *schedule(const cli_args *args, tn_schedule_options options_now, work *w) {
-  const char *target = cli_value(args, "--target"), *trace_path = cli_value(args, "--schedule");
+  const char *target = cli_value(args, "--target");
   const char *stage = cli_value(args, "--emit");
-  options_now.plain = stage != NULL && strcmp(stage, "te") == 0; /* nothing is asked of the schedule */
+  options_now.plain |= stage != NULL && strcmp(stage, "te") == 0; /* nothing is asked of the schedule */
   const char *constants[CLI_MOST_SETTINGS];
   int position = 0;
   for (const char *c; (c = cli_next(args, "--constant", &position)) != NULL;)
@@ -57,25 +53,28 @@ static tn_status *schedule(const cli_args *args, tn_schedule_options options_now
                             args->file, w->count);
   w->schedules = calloc((size_t)w->count, sizeof *w->schedules);
   if (w->schedules == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
-  if (trace_path != NULL) {
-    char *trace = NULL;
-    if (w->count > 1)
-      return tn_status_create(TN_INVALID_ARGUMENT,
-                              "%s has %d kernels, and --schedule is for one: name it with --kernel", args->file,
-                              w->count);
-    tn_status *status = read_trace(trace_path, &trace);
-    if (status == NULL) {
-      status = tn_schedule_replay(w->tes[0], target, trace, &options_now, &w->schedules[0]);
-      if (status != NULL) status = tn_status_prefix(status, "%s", trace_path);
+  char *text;
+  int scheduled = 0;
+  tn_status *status = cli_read_schedule(args, &options_now, &text), *missing = NULL;
+  for (int i = 0; status == NULL && i < w->count; i++) {
+    status = tn_schedule_create(w->tes[i], target, &options_now, &w->schedules[i]);
+    scheduled += status == NULL;
+    if (text != NULL && w->count > 1 && tn_status_code_of(status) == TN_NOT_FOUND) {
+      tn_schedule_options chosen = options_now;
+      chosen.schedule = NULL;
+      tn_status_free(missing);
+      missing = status;
+      status = tn_schedule_create(w->tes[i], target, &chosen, &w->schedules[i]);
     }
-    free(trace);
+    if (status != NULL && !has_place(args, status))
+      status = tn_status_prefix(status, "kernel %s", tn_te_name(w->tes[i]));
+  }
+  free(text);
+  if (status != NULL || scheduled > 0) {
+    tn_status_free(missing);
     return status;
   }
-  for (int i = 0; i < w->count; i++) {
-    tn_status *status = tn_schedule_create(w->tes[i], target, &options_now, &w->schedules[i]);
-    if (status != NULL) return tn_status_prefix(status, "kernel %s", tn_te_name(w->tes[i]));
-  }
-  return NULL;
+  return missing;
 }
 
 static tn_status *write_stage(const char *stage, const char *path, const tn_build_options *build, work *w) {

@@ -20,6 +20,7 @@ typedef tn__cli_option cli_option;
 #define CLI_COMPILE_OPTIONS {.name = "compile"}   /* of every command that compiles */
 #define CLI_MODULE_OPTIONS {.name = "module"}     /* of `tenon compile` alone */
 #define CLI_DECLARED_OPTIONS {.name = "declared"} /* of declarations */
+#define CLI_SCHEDULE_OPTIONS {.name = "schedule"} /* of declarations alone */
 
 typedef struct cli_setting { /* one option as given */
   const cli_option *option;
@@ -95,8 +96,12 @@ void cli_each_option(const cli_command *command, bool (*see)(void *user, const c
 /* The options of the table that the caller's kind of file does not have, of those that were given: true after saying
  * why. `flag`: of rows that it has (TN__OPTION_RUNS ...). */
 bool cli_refuse_rows(const cli_args *args, unsigned flag, const char *format, ...) TN_PRINTF(3, 4);
+/* The same for options of declarations alone. */
+bool cli_refuse_declared(const cli_args *args, const char *format, ...) TN_PRINTF(2, 3);
 /* The fields of tn_schedule_options that the table has, as they were given. */
 bool cli_schedule_setup(const cli_args *args, tn_schedule_options *options);
+/* The text in the file of --schedule, if there is one, which the caller frees; names it in the options. */
+TN_MUST_USE tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options, char **text);
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
 bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 /* Loads an executable, or compiles an ONNX model and loads that. Reports times when asked to. */

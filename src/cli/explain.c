@@ -12,6 +12,7 @@ static const cli_option options[] = {{"--kernel", "NAME", "of declarations, this
                                      {"--seed", "N", "seed of the inputs' random values (default 0)"},
                                      {"--no-run", NULL, "measure nothing: predictions only"},
                                      CLI_COMPILE_OPTIONS,
+                                     CLI_SCHEDULE_OPTIONS,
                                      {"--json", NULL, "print the result as JSON"},
                                      {0}};
 
@@ -26,6 +27,7 @@ typedef struct explain {
   tn_te **tes; /* of a file of declarations; none: it is a model */
   tn_schedule **schedules;
   int te_count;
+  char *schedule_text;
   int input_count;
   tn_tensor **inputs; /* owned */
   int64_t repeat, seed;
@@ -102,7 +104,9 @@ static row row_of(const explain *e, const tn_kernel_plan *plan) {
 }
 
 /* Is the prediction so far off that the choice may be wrong? Calls of some microseconds are mostly their own start. */
-static bool mispredicted(const row *r) { return r->seconds > 5e-6 && r->seconds > 3 * r->plan->seconds; }
+static bool mispredicted(const row *r) {
+  return r->plan->seconds > 0 && r->seconds > 5e-6 && r->seconds > 3 * r->plan->seconds;
+}
 
 static int slowest_first(const void *a, const void *b) {
   const row *x = a, *y = b;
@@ -141,7 +145,7 @@ static void print_text(const explain *e, const row *rows, int count) {
     } else {
       printf("%6s %5s", "-", "-");
     }
-    print_number(p->seconds * 1e6, true, 12, 2);
+    print_number(p->seconds * 1e6, p->seconds > 0, 12, 2);
     print_number(r->seconds * 1e6, ran, 12, 2);
     print_number(p->flops * 1e-6, p->flops >= 0, 10, 3);
     print_number(p->flops / r->seconds * 1e-9, ran && p->flops >= 0, 8, 1);
@@ -149,9 +153,12 @@ static void print_text(const explain *e, const row *rows, int count) {
     print_number(p->flops / p->bytes, sized && p->bytes > 0, 9, 2);
     print_number(100 * r->least / r->seconds, ran && sized, 8, 1);
     printf("%s  %-10s %s\n", ran && sized ? "%" : " ", r->limit, p->kernel);
-    printf("       %s%s%s; predicted cycles: work %.0f, L2 %.0f, L3 %.0f, memory %.0f, threads %.0f\n", p->rule,
-           p->decisions[0] ? ": " : "", p->decisions, p->work_cycles, p->l2_cycles, p->l3_cycles, p->memory_cycles,
-           p->overhead_cycles);
+    printf("       %s%s%s; ", p->rule, p->decisions[0] ? ": " : "", p->decisions);
+    if (p->cycles > 0)
+      printf("predicted cycles: work %.0f, L2 %.0f, L3 %.0f, memory %.0f, threads %.0f\n", p->work_cycles, p->l2_cycles,
+             p->l3_cycles, p->memory_cycles, p->overhead_cycles);
+    else
+      printf("nothing is predicted\n");
     for (int v = 0; v < p->rival_count; v++) {
       const tn_plan_rival *rival = &p->rivals[v];
       printf("       not %s%s%s: %s\n", rival->rule, rival->decisions[0] ? ": " : "", rival->decisions, rival->why);
@@ -197,7 +204,7 @@ static void print_json(const explain *e, const row *rows, int count) {
     json_text(&json, "template", p->rule);
     json_text(&json, "decisions", p->decisions);
     tn__strbuf_printf(&json, ", \"candidates\": %lld, \"calls\": %d", (long long)p->weighed, r->calls);
-    json_number(&json, "predicted_seconds", p->seconds, true);
+    json_number(&json, "predicted_seconds", p->seconds, p->seconds > 0);
     json_number(&json, "measured_seconds", r->seconds, ran);
     json_number(&json, "flops", p->flops, p->flops >= 0);
     json_number(&json, "bytes", p->bytes, p->bytes >= 0);
@@ -282,6 +289,7 @@ static tn_status *explain_declarations(explain *e) {
   TN_RETURN_IF_ERROR(status);
   tn_schedule_options schedule = {.size = sizeof schedule};
   cli_schedule_setup(e->args, &schedule); /* which was read before, and is right */
+  TN_RETURN_IF_ERROR(cli_read_schedule(e->args, &schedule, &e->schedule_text));
   TN_RETURN_IF_ERROR(tn_te_explain(e->tes, e->te_count, e->setup.options.target, &schedule, &e->explanation));
   if (!cli_flag(e->args, "--no-run")) {
     TN_RETURN_IF_ERROR(build_kernels(e, &schedule));
@@ -305,6 +313,10 @@ static int run(const cli_args *args) {
   if (declarations &&
       cli_refuse_rows(args, TN__OPTION_DECLARED, "is for models, and %s holds declarations", args->file))
     return EXIT_MISUSED;
+  if (!declarations && cli_refuse_declared(args, "is for declarations, and %s is a model", args->file))
+    return EXIT_MISUSED;
+  tn_schedule_options checked = {.size = sizeof checked};
+  if (declarations && !cli_schedule_setup(args, &checked)) return EXIT_MISUSED;
   if (!declarations && cli_refuse(args, of_declarations, "is for declarations, and %s is a model", args->file))
     return EXIT_MISUSED;
   if (declarations && e.setup.options.special_dim_count > 0 &&
@@ -316,6 +328,7 @@ static int run(const cli_args *args) {
   for (int i = 0; e.schedules && i < e.te_count; i++) tn_schedule_release(e.schedules[i]);
   free(e.schedules);
   tn_te_list_release(e.tes, e.te_count);
+  free(e.schedule_text);
   tn_executable_release(e.exe);
   tn_module_release(e.module);
   tn_explanation_release(e.explanation);

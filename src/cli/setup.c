@@ -226,6 +226,12 @@ static bool read_value(const cli_args *args, const tn__option_row *row, void *ou
       *(int *)out = (int)number;
       return true;
     }
+    case TN__OPTION_BYTES: {
+      int64_t number = 0;
+      if (!cli_number(args, row->cli.name, row->low, row->high, &number)) return false;
+      *(uint64_t *)out = (uint64_t)number;
+      return true;
+    }
     case TN__OPTION_TEXT:
     case TN__OPTION_PATH:
     case TN__OPTION_WORDS: *(const char **)out = cli_value(args, row->cli.name); return true;
@@ -256,7 +262,28 @@ static bool read_row(const cli_args *args, cli_compile *setup, const tn__option_
 bool cli_schedule_setup(const cli_args *args, tn_schedule_options *options) {
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (row->declared_at && row->cli.name && !read_value(args, row, (char *)options + row->declared_at)) return false;
+  for (const tn__option_row *row = tn__option_declared_rows; row->name; row++)
+    if (row->cli.name && !read_value(args, row, (char *)options + row->declared_at)) return false;
   return true;
+}
+
+tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options, char **text) {
+  const char *path = cli_value(args, "--schedule");
+  tn__file_map map;
+  *text = NULL;
+  if (!path) return NULL;
+  TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
+  if ((*text = malloc(map.size + 1)) != NULL) {
+    memcpy(*text, map.data, map.size);
+    (*text)[map.size] = 0;
+  }
+  bool whole = *text != NULL && strlen(*text) == map.size;
+  tn__file_map_close(&map);
+  if (!*text) return tn_status_create(TN_OUT_OF_MEMORY, "%s: no memory", path);
+  if (!whole) return tn_status_create(TN_INVALID_ARGUMENT, "%s: a zero byte in a text", path);
+  options->schedule = *text;
+  options->schedule_name = path;
+  return NULL;
 }
 
 static void print_times(void *user, const tn_phase_time *const *times, int count) {

@@ -35,8 +35,32 @@ tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, cons
   return unit;
 }
 
-const tn__chooser *tn__decl_chooser(const tn_schedule_options *given) {
-  return given->plain ? &tn__chooser_plain : &tn__chooser_static;
+static tn__chooser written_by(const tn_te *te, const tn__written_block *block, tn__arena *arena) {
+  tn__written_use *use = TN__NEW(arena, tn__written_use);
+  *use = (tn__written_use){.block = block, .dims = te->dims, .dim_count = te->dim_count};
+  return tn__written_chooser(use);
+}
+
+tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const tn_schedule_options *given) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(unit->te));
+  const char *text = given->schedule, *kernel = tn__te_name(te->te);
+  if (given->plain) return tn__chooser_plain;
+  if (text != NULL && tn__written_is_trace(text)) {
+    tn__recorded *recorded = TN__NEW(arena, tn__recorded);
+    const char **traces = TN__NEW_ARRAY(arena, 1, const char *);
+    traces[0] = text;
+    *recorded = (tn__recorded){.traces = traces, .count = 1};
+    return tn__chooser_recorded(recorded);
+  }
+  if (text != NULL) {
+    const tn__written *written;
+    const char *name = given->schedule_name != NULL ? given->schedule_name : "schedule";
+    tn__check(arena->escape, tn__written_parse(arena, name, text, strlen(text), 1, &written));
+    return written_by(te, tn__written_need(arena->escape, written, kernel, unit->target), arena);
+  }
+  const tn__written_block *own = NULL;
+  if (te->written != NULL && !given->no_schedule) own = tn__written_find(te->written, kernel, unit->target);
+  return own != NULL ? written_by(te, own, arena) : tn__chooser_static;
 }
 
 tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out) {
@@ -52,8 +76,8 @@ static void schedule_body(void *user) {
   s->ir = tn__ir_create(&s->arena);
   s->unit = tn__decl_plan_unit(c->te, &s->target, &c->options, s->ir);
   tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
-  const tn__chooser *chooser = c->trace != NULL ? &replayed : tn__decl_chooser(&c->options);
-  s->schedule = tn__plan_kernel(&s->unit, chooser)->schedule;
+  tn__chooser chooser = c->trace != NULL ? replayed : tn__decl_chooser(c->te, &s->unit, &c->options);
+  s->schedule = tn__plan_kernel(&s->unit, &chooser)->schedule;
 }
 
 tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
@@ -83,6 +107,9 @@ static tn_status *make_schedule(scheduling *c, const tn_schedule_options *option
   s->declared = c->te->arena.steps;
   tn__decl_limit_work(&s->work, &s->arena, s->declared);
   tn_status *status = tn__decl_in_arena(&s->arena, schedule_body, c);
+  const char *given = c->options.schedule, *name = c->options.schedule_name;
+  if (status != NULL && name != NULL && given != NULL && tn__written_is_trace(given)) /* which knows no file */
+    status = tn_status_prefix(status, "%s", name);
   if (status != NULL)
     tn_schedule_release(s);
   else
@@ -109,12 +136,34 @@ void tn_schedule_release(tn_schedule *schedule) {
   tn__free(schedule->allocator != NULL ? &copy : NULL, schedule, sizeof *schedule, 0);
 }
 
+typedef struct printing {
+  const tn_schedule *schedule;
+  tn__strbuf *text;
+} printing;
+
+static void print_body(void *user) {
+  const printing *p = user;
+  tn__written_print(p->schedule->schedule, p->schedule->target.name, p->text);
+}
+
 tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out) {
   tn__strbuf text;
   *out = NULL;
   tn__strbuf_init(&text, schedule->allocator);
   tn__sched_trace_print(schedule->schedule, &text);
   return tn__decl_text_out(&text, out, NULL);
+}
+
+tn_status *tn_schedule_text(const tn_schedule *schedule, char **out) {
+  tn__strbuf text;
+  *out = NULL;
+  tn__strbuf_init(&text, schedule->allocator);
+  printing p = {schedule, &text};
+  tn__arena *arena = tn__ir_arena(schedule->ir);
+  tn_status *status = tn__decl_in_arena(arena, print_body, &p);
+  if (status == NULL) return tn__decl_text_out(&text, out, NULL);
+  tn__strbuf_release(&text);
+  return status;
 }
 
 /* A step that is refused half-way must leave no trace, so the whole is done again on fresh loops. */
@@ -266,17 +315,19 @@ static tn__code generate(const building *b, tn__emit kind) {
   return tn__backend_of(b->arena->escape, target)->compile(b->arena, &module, kind);
 }
 
-/* What packs operands is seen among declarations and loops; it has no choices that a trace could hold. */
+/* What packs operands is seen among declarations and loops; it has no choices that a schedule could hold. */
 static void emit_texts(const building *b) {
   modules m = lower_all(b);
-  bool traces = strcmp(b->stage, "schedule") == 0, any = false;
+  bool traces = strcmp(b->stage, "trace") == 0, schedules = strcmp(b->stage, "schedule") == 0, any = false;
   for (int i = 0; i < m.count; i++) {
     const tn__te_item *item = &m.items[i];
-    if (traces && item->schedule == NULL) continue;
+    if ((traces || schedules) && item->schedule == NULL) continue;
     if (any) tn__strbuf_char(b->text, '\n');
     any = true;
     if (strcmp(b->stage, "te") == 0) {
       tn__te_print(item->te, b->text);
+    } else if (schedules) {
+      tn__written_print(item->schedule->schedule, item->schedule->target.name, b->text);
     } else if (traces) {
       if (b->count > 1) tn__strbuf_printf(b->text, "# %s\n", tn__te_name(item->te));
       tn__sched_trace_print(item->schedule->schedule, b->text);
@@ -301,13 +352,14 @@ static void emit_body(tn__arena *arena, void *user) {
 
 tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options, const char *stage,
                       char **out, size_t *out_size) {
-  static const char *const stages[] = {"te", "schedule", "tir", "llvm", "asm", "obj"};
+  static const char *const stages[] = {"te", "schedule", "trace", "tir", "llvm", "asm", "obj"};
   bool known = false;
   *out = NULL;
   *out_size = 0;
   for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) known |= stage != NULL && !strcmp(stages[i], stage);
   if (!known)
-    return tn_status_create(TN_INVALID_ARGUMENT, "there is no stage \"%s\": use te, schedule, tir, llvm, asm or obj",
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm or obj",
                             stage == NULL ? "" : stage);
   tn__strbuf text;
   building b = {.schedules = schedules, .count = count, .stage = stage, .text = &text};

@@ -120,6 +120,13 @@ static void declare_one(void *user) {
   for (int i = 0; i < p->dim_count; i++) dims[i] = (tn__te_dim_value){p->dims[i].name, p->dims[i].size};
   tn__check(te->arena.escape, tn__te_declare(p->source, p->index, dims, p->dim_count, te->ir, &te->te));
   te->finished = true;
+  te->dims = dims;
+  te->dim_count = p->dim_count;
+  for (int i = 0; i < p->dim_count; i++) dims[i].name = tn__arena_strdup(&te->arena, dims[i].name);
+  int line;
+  const char *text = tn__te_schedules(p->source, p->index, &line);
+  if (text == NULL) return;
+  tn__check(te->arena.escape, tn__written_parse(&te->arena, p->name, text, strlen(text), line, &te->written));
 }
 
 static tn_status *declare_kernel(parsing *p, int index) {

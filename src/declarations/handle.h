@@ -3,6 +3,7 @@
 #define TENON_DECLARATIONS_HANDLE_H
 
 #include "schedule/rules/choose.h"
+#include "schedule/written/written.h"
 #include "te/text.h"
 #include "tenon/te.h"
 
@@ -13,6 +14,9 @@ struct tn_te {
   tn__ir *ir;
   tn__te *te;
   bool finished;
+  const tn__written *written; /* schedules in its text; NULL: none */
+  tn__te_dim_value *dims;     /* that were fixed */
+  int dim_count;
   tn_status *refusal; /* the first, while it is being built */
 };
 
@@ -51,7 +55,9 @@ TN_MUST_USE tn_status *tn__decl_schedule_options_read(const tn_schedule_options 
 /* A copy of the declaration in `ir`, with what its schedule depends on; throws what the options may not be. */
 tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
                                  tn__ir *ir);
-const tn__chooser *tn__decl_chooser(const tn_schedule_options *given);
+/* How the options want the unit's schedule chosen; what that needs is made in the unit's arena. Throws what is wrong
+ * with a text. */
+tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const tn_schedule_options *given);
 /* What `target` and the options `machine` and `no_measure` say. */
 TN_MUST_USE tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out);
 /* Runs `body` with the arena's escape set; what it throws is the result. */

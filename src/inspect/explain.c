@@ -135,7 +135,8 @@ static void te_body(tn__arena *arena, void *user) {
     tn__plan_unit unit = tn__decl_plan_unit(call->tes[i], target, &call->options, tn__ir_create(arena));
     tn_kernel_plan known = {.kernel = tn__te_name(unit.te)};
     tn__decl_work(unit.te, &known.flops, &known.bytes);
-    explain_kernel(e, &unit, tn__decl_chooser(&call->options), &known);
+    tn__chooser chooser = tn__decl_chooser(call->tes[i], &unit, &call->options);
+    explain_kernel(e, &unit, &chooser, &known);
   }
   e->arena.escape = NULL;
 }

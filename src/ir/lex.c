@@ -128,7 +128,7 @@ void tn__lexer_advance(tn__lexer *lex) {
       p += 2;
     else if (op != NULL)
       p += strlen(op->text);
-    else if ((strchr("()[]{},:=?!", *p) != NULL && *p != '\0') || lex->lenient)
+    else if ((strchr("()[]{},:;=?!", *p) != NULL && *p != '\0') || lex->lenient)
       p++;
     else if (isprint((unsigned char)*p))
       tn__lexer_fail(lex, t, "'%c' has no meaning here", *p);

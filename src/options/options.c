@@ -91,17 +91,52 @@ const tn__option_row tn__option_rows[] = {
     {FIELD(log), .kind = TN__OPTION_CALLER, .usual = "nothing is told", .help = "gets warnings"},
     {FIELD(allocator), .kind = TN__OPTION_CALLER, .usual = "malloc, realloc and free", .help = "gives memory"},
     {0}};
+
+#undef FIELD
+#define FIELD(field)                                                                   \
+  .name = #field, .declared_at = offsetof(tn_schedule_options, field), .flags = FLAGS, \
+  .bytes = sizeof(((tn_schedule_options *)0)->field)
+#define FLAGS TN__OPTION_CODE | TN__OPTION_DECLARED
+const tn__option_row tn__option_declared_rows[] = {
+    {FIELD(schedule), .kind = TN__OPTION_FILE, .usual = "the declaration's own, else a choice",
+     .help = "a schedule that people write, or a trace ([schedules.md](schedules.md))",
+     .cli = {"--schedule", "FILE", "the schedule in this file, or the trace, instead of the declaration's or a choice"},
+     .python = "schedule"},
+    {FIELD(schedule_name), .kind = TN__OPTION_PATH, .usual = "\"schedule\"",
+     .help = "what messages call the text of `schedule`"},
+    {FIELD(no_schedule), .kind = TN__OPTION_FLAG, .usual = "the schedules in a declaration's text are used",
+     .help = "passes over the schedules in the declaration's own text",
+     .cli = {"--no-schedule", NULL, "choose, also where the file has a schedule for the kernel"},
+     .python = "no_schedule"},
+    {FIELD(plain), .kind = TN__OPTION_FLAG, .usual = "a schedule is chosen",
+     .help = "no choice: the declaration's own loops",
+     .cli = {"--plain", NULL, "no choice: the declaration's own loops"}, .python = "plain"},
+    {FIELD(vector_bytes), .kind = TN__OPTION_COUNT, .low = 16, .high = 64, .usual = "the target's",
+     .help = "how wide vectors are: 16, 32 or 64, and no more than the target has",
+     .cli = {"--vector-bytes", "N", "how wide vectors are: 16, 32 or 64"}, .python = "vector_bytes"},
+    {FIELD(cache_bytes), .kind = TN__OPTION_BYTES, .low = 4096, .high = 1 << 30, .usual = "the target's L2",
+     .help = "bytes of L2 that one thread may fill",
+     .cli = {"--cache-bytes", "N", "bytes of L2 that one thread may fill"}, .python = "cache_bytes"},
+    {FIELD(registers), .kind = TN__OPTION_COUNT, .low = 4, .high = 64, .usual = "the target's",
+     .help = "vector registers to plan for", .cli = {"--registers", "N", "vector registers to plan for"},
+     .python = "registers"},
+    {FIELD(search_space), .kind = TN__OPTION_COUNT, .low = 1, .high = 1000000, .usual = "2,000",
+     .help = "candidates that the choice weighs",
+     .cli = {"--search-space", "N", "candidates that the choice weighs (default 2000)"}, .python = "search_space"},
+    {0}};
 /* NOLINTEND(bugprone-sizeof-expression) */
 
 const tn__option_row *tn__options_find(const char *name) {
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (strcmp(row->name, name) == 0) return row;
+  for (const tn__option_row *row = tn__option_declared_rows; row->name; row++)
+    if (strcmp(row->name, name) == 0) return row;
   return NULL;
 }
 
 const char *tn__option_kind_name(tn__option_kind kind) {
-  static const char *const names[] = {"flag", "count", "bytes", "text",  "path",  "words",
-                                      "dims", "sizes", "pairs", "names", "caller"};
+  static const char *const names[] = {"flag", "count", "bytes", "text",  "path", "words",
+                                      "dims", "sizes", "pairs", "names", "file", "caller"};
   return names[kind];
 }
 

@@ -18,6 +18,7 @@ typedef enum tn__option_kind {
   TN__OPTION_SIZES, /* tn_dim_setting * */
   TN__OPTION_PAIRS, /* tn_alias_setting * */
   TN__OPTION_NAMES, /* const char *const * */
+  TN__OPTION_FILE,  /* const char *: a text; on the command line, and in Python as a path, the file that has it */
   TN__OPTION_CALLER /* functions and objects of the calling program's */
 } tn__option_kind;
 
@@ -42,7 +43,7 @@ typedef struct tn__option_row {
   const char *name; /* of the field in tn_compile_options */
   tn__option_kind kind;
   unsigned flags;             /* TN__OPTION_CODE ... */
-  size_t at, bytes;           /* of the field */
+  size_t at, bytes;           /* of the field; of declarations alone: `at` is in tn_schedule_options, too */
   const char *count_name;     /* lists: of the field with their length */
   size_t count_at;            /* and where it is */
   size_t declared_at;         /* in tn_schedule_options; 0: it has no such field */
@@ -57,7 +58,9 @@ typedef struct tn__option_row {
 
 /* All rows, in the order in which help and documentation tell them; ends with a NULL name. */
 extern const tn__option_row tn__option_rows[];
-/* The row of a field; NULL: there is none. */
+/* Those of declarations alone, whose fields are in tn_schedule_options. */
+extern const tn__option_row tn__option_declared_rows[];
+/* The row of a field of either; NULL: there is none. */
 const tn__option_row *tn__options_find(const char *name);
 /* How a kind is called: "flag", "count" ... */
 const char *tn__option_kind_name(tn__option_kind kind);

@@ -345,6 +345,26 @@ static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *sourc
   return k;
 }
 
+/* "schedule" "for" name [ "on" targets ] "{" ... "}" */
+static tn__syn_schedule parse_schedule(tn__syn_parser *p) {
+  tn__syn_schedule s = {.at = p->lex.token};
+  tn__lexer_advance(&p->lex);
+  tn__lexer_expect(&p->lex, "for", "behind 'schedule'");
+  s.kernel = tn__lexer_name(&p->lex, "a kernel");
+  p->lex.lenient = true; /* its errors are found when it is read */
+  while (p->lex.token.kind != TN__TOKEN_END && !tn__lexer_is(&p->lex, "{")) tn__lexer_advance(&p->lex);
+  for (int open = 0; p->lex.token.kind != TN__TOKEN_END;) {
+    open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
+    s.end = p->lex.token.text + p->lex.token.length;
+    p->lex.lenient = open > 0;
+    tn__lexer_advance(&p->lex);
+    if (open == 0) return s;
+  }
+  p->lex.lenient = false;
+  tn__lexer_expect(&p->lex, "}", "at the end of the schedule");
+  return s;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static void check_new(tn__syn_parser *p, const tn__te_source *source, const tn__token *name) {
@@ -365,7 +385,8 @@ static void parse_item(void *user) {
   const item *it = user;
   tn__syn_parser *p = it->p;
   tn__te_source *source = it->source;
-  int items = source->consts.count + source->combiners.count + source->functions.count + source->kernels.count;
+  int items = source->consts.count + source->combiners.count + source->functions.count + source->kernels.count +
+              source->schedules.count;
   if (items == MAX_ITEMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d things in one file", MAX_ITEMS);
   if (tn__lexer_take(&p->lex, "const")) {
     tn__syn_const c = parse_const(p);
@@ -379,14 +400,29 @@ static void parse_item(void *user) {
     tn__syn_function f = parse_function(p);
     check_new(p, source, &f.name);
     tn__vec_push(p->arena, &source->functions, f);
+  } else if (tn__lexer_is(&p->lex, "schedule")) {
+    tn__syn_schedule s = parse_schedule(p);
+    tn__vec_push(p->arena, &source->schedules, s);
   } else {
     bool unchecked = tn__lexer_take(&p->lex, "unchecked");
-    tn__lexer_expect(&p->lex, "kernel", unchecked ? "behind unchecked" : "or const, function, combiner");
+    tn__lexer_expect(&p->lex, "kernel", unchecked ? "behind unchecked" : "or const, function, combiner, schedule");
     tn__syn_kernel k = parse_kernel(p, source);
     k.unchecked = unchecked;
     check_new(p, source, &k.name);
     tn__vec_push(p->arena, &source->kernels, k);
   }
+}
+
+/* Is there such a kernel, understood or not? */
+static void check_schedule(tn__te_source *source, const tn__syn_schedule *s) {
+  for (int i = 0; i < source->kernels.count; i++)
+    if (tn__te_token_same(&source->kernels.data[i].name, &s->kernel)) return;
+  for (int i = 0; i < source->broken.count; i++)
+    if (tn__te_token_same(&source->broken.data[i], &s->kernel)) return;
+  tn__place place = {s->kernel.text, s->kernel.line, s->kernel.column};
+  tn__errors_add(source->errors, source->arena, &place,
+                 tn__arena_printf(source->arena, "there is no kernel %.*s for this schedule", (int)s->kernel.length,
+                                  s->kernel.text));
 }
 
 typedef struct job {
@@ -422,6 +458,7 @@ static void run(locale_t locale, void *user) {
     tn__lexer begin = p.lex;
     if (!tn__errors_attempt(source->errors, j->arena, parse_item, &it)) skip_item(&p, source, &begin);
   }
+  for (int i = 0; i < source->schedules.count; i++) check_schedule(source, &source->schedules.data[i]);
   source->failed = TN__NEW_ARRAY(j->arena, source->kernels.count, bool);
   if (source->kernels.count == 0 && source->errors->list.count == 0)
     tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
@@ -437,6 +474,29 @@ tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, si
   if (j.source == NULL || (status != NULL && !j.source->errors->pending)) return status;
   *out = j.source;
   return tn__errors_status(j.source->errors, status);
+}
+
+const char *tn__te_schedules(const tn__te_source *source, int kernel, int *line) {
+  char *text = NULL;
+  const char *start = NULL, *end = NULL;
+  for (int i = 0; i < source->schedules.count; i++) {
+    const tn__syn_schedule *s = &source->schedules.data[i];
+    if (!tn__te_token_same(&s->kernel, &source->kernels.data[kernel].name)) continue;
+    if (start == NULL) {
+      start = s->at.text - (s->at.column - 1);
+      *line = s->at.line;
+    }
+    end = s->end;
+  }
+  if (start == NULL) return NULL;
+  text = tn__arena_strndup(source->arena, start, (size_t)(end - start));
+  for (char *p = text; *p != 0; p++) *p = *p == '\n' ? '\n' : ' ';
+  for (int i = 0; i < source->schedules.count; i++) {
+    const tn__syn_schedule *s = &source->schedules.data[i];
+    if (!tn__te_token_same(&s->kernel, &source->kernels.data[kernel].name)) continue;
+    memcpy(text + (s->at.text - start), s->at.text, (size_t)(s->end - s->at.text));
+  }
+  return text;
 }
 
 bool tn__te_has_errors(const tn__te_source *source) { return source->errors->list.count > 0; }

@@ -114,6 +114,12 @@ typedef struct tn__syn_function {
   const tn__syn *value;
 } tn__syn_function;
 
+/* "schedule for NAME { ... }": what is in it is for those who schedule (schedule/written). */
+typedef struct tn__syn_schedule {
+  tn__token at, kernel;
+  const char *end; /* just behind the brace */
+} tn__syn_schedule;
+
 struct tn__te_source {
   tn__arena *arena;
   const char *name;
@@ -123,6 +129,7 @@ struct tn__te_source {
   TN__VEC(tn__syn_combiner) combiners;
   TN__VEC(tn__syn_function) functions;
   TN__VEC(tn__syn_kernel) kernels;
+  TN__VEC(tn__syn_schedule) schedules;
   bool *failed; /* by kernel: its declaration had an error, so calls of it are not looked at */
 };
 

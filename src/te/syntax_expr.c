@@ -153,7 +153,7 @@ bool tn__syn_word_comes(const tn__syn_parser *p, const char *word) {
 }
 
 bool tn__syn_item_comes(const tn__syn_parser *p) {
-  static const char *const words[] = {"kernel", "unchecked", "function", "const"};
+  static const char *const words[] = {"kernel", "unchecked", "function", "const", "schedule"};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
     if (tn__syn_word_comes(p, words[i])) return tn__lexer_begins_line(&p->lex);
   return false;

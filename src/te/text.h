@@ -24,6 +24,10 @@ int tn__te_kernel_find(const tn__te_source *source, const char *name); /* -1: th
 int tn__te_kernel_dim_count(const tn__te_source *source, int kernel);
 const char *tn__te_kernel_dim(const tn__te_source *source, int kernel, int index);
 
+/* The schedules that the text has for a kernel, with blanks for all else, from the line number `*line` on; NULL when it
+ * has none. They are not looked into here. */
+const char *tn__te_schedules(const tn__te_source *source, int kernel, int *line);
+
 /* The declaration of one kernel in `ir`, verified. Values for dimensions that the kernel does not have are passed over;
  * dimensions without a value stay open. When the text has errors, the status lists all that were found so far, and
  * there is no declaration. */

@@ -185,7 +185,7 @@ int main(void) {
         again = self.write(text, "again.te")
         self.assertEqual(tenon("build", again, "--emit", "te").stdout, text)
         trace = self.folder / "gemm.trace"
-        tenon("build", source, "--emit", "schedule", "-o", trace, *dims)
+        tenon("build", source, "--emit", "trace", "-o", trace, *dims)
         self.assertTrue(trace.read_text().startswith("trace 1 "))
         chosen = tenon("build", source, "--emit", "tir", *dims).stdout
         self.assertEqual(tenon("build", again, "--emit", "tir", "--schedule", trace).stdout, chosen)
@@ -218,7 +218,7 @@ int main(void) {
                       refused(source, "-o", base, "--dim", "M=x", status=2))
         self.assertIn("where to? -o BASE", refused(source, status=2))
         self.assertIn("--emit obj is binary: say where with -o FILE", refused(source, "--emit", "obj", status=2))
-        self.assertIn('tenon build: --emit takes te, schedule, tir, llvm, asm or obj, not "soup"',
+        self.assertIn('tenon build: --emit takes te, schedule, trace, tir, llvm, asm or obj, not "soup"',
                       refused(source, "--emit", "soup", status=2))
         for twice in (("--dim", "M=2", "--dim", "M=3"), ("--dim", "M=2,M=3")):
             self.assertIn("tenon build: --dim M is given twice: 2 and 3;", refused(source, "-o", base, *twice, status=2))
@@ -275,7 +275,7 @@ int main(void) {
         # A schedule of one's own may pack, too: any layout, also of the left operand.
         source = self.write(GEMM)
         trace = self.folder / "packing.trace"
-        first = tenon("build", source, "--emit", "schedule", *dims, "--dim", "M=7").stdout.split("\n")[0]
+        first = tenon("build", source, "--emit", "trace", *dims, "--dim", "M=7").stdout.split("\n")[0]
         trace.write_text(f'{first}\ndeclare_constant "A"\ntransform_layout "A" 1 1 0 0 1 0\n'
                          'declare_constant "B"\ntransform_layout "B" 1 16 0 0 1 0 1 1 16\nend\n')
         built = self.library(GEMM, "--schedule", trace, *dims, "--dim", "M=7")

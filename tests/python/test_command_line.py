@@ -31,6 +31,10 @@ WRONG_VALUES = {
     "--texts": ["bogus", "graph,", "none,loops"],
     "--print-after": ["bogus"],
     "--input": ["x="],
+    "--vector-bytes": ["15", "65", "x", "-1", "1e1"],
+    "--cache-bytes": ["4095", "1073741825", "4k", "-1"],
+    "--registers": ["3", "65", "x"],
+    "--search-space": ["0", "1000001", "all"],
 }
 # Options whose values are names or paths: only files tell whether they are right.
 ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--kernel", "--schedule", "--constant",

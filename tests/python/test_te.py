@@ -80,6 +80,61 @@ kernel f(X: f64[N], by: f64, I: i64[M], flip: bool) -> scaled: f64[N], picked: f
             with self.assertRaisesRegex(tenon.Error, r"k\.te:1:49: error: index 0 of X goes up to N, and the tensor has N"):
                 tenon.build_te(path)
 
+    def test_schedules(self):
+        rng = np.random.default_rng(1)
+        a, b = rng.normal(size=(9, 11)).astype(np.float32), rng.normal(size=(11, 33)).astype(np.float32)
+        own = "schedule for gemm {\n  split C.i by 3 as io, ii\n  unroll ii\n}\n"
+        kernel = tenon.build_te(GEMM, schedule=own, target="x86-64-v3")
+        self.assertEqual(kernel.schedule, "schedule for gemm on x86-64-v3 {\n  split C.i by 3\n  unroll C.i.1\n}\n")
+        self.assertRegex(kernel.trace, r'^trace 1 [0-9a-f]{16}\nsplit "C.i" 0 3\nunroll "C.i.1"\nend\n$')
+        np.testing.assert_allclose(kernel(a, b), a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
+        for again in (tenon.build_te(GEMM, schedule=kernel.schedule, target="x86-64-v3"),
+                      tenon.build_te(GEMM, trace=kernel.trace, target="x86-64-v3")):
+            self.assertEqual((again.schedule, again.trace), (kernel.schedule, kernel.trace))
+        self.assertEqual(kernel.explain()["rule"], "written schedule")
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "own.schedule"
+            path.write_text(own.replace("C.i", "C.q"), encoding="utf-8")
+            with self.assertRaisesRegex(tenon.Error, r"own\.schedule:2:9: error: there is no loop C\.q"):
+                tenon.build_te(GEMM, schedule=path)
+        inside = tenon.build_te(GEMM + own, target="x86-64-v3")
+        self.assertEqual(inside.schedule, kernel.schedule)
+        chosen = tenon.build_te(GEMM + own, no_schedule=True)
+        self.assertEqual(chosen.explain()["rule"], "contraction")
+        self.assertGreater(chosen.explain()["cycles"], 0)
+        self.assertIn("vectorize", chosen.schedule)
+        self.assertEqual(tenon.build_te(GEMM, plain=True).explain()["rule"], "plain nest")
+        self.assertLess(tenon.build_te(GEMM, search_space=7).explain()["weighed"], 100)
+        self.assertGreater(chosen.explain()["weighed"], 100)
+        narrow = tenon.build_te(GEMM, vector_bytes=16, dims={"M": 64, "N": 64, "K": 64})
+        self.assertIn("lanes 4", narrow.explain()["decisions"])
+        with self.assertRaisesRegex(tenon.Error, "schedule option vector_bytes is 24; it must be a power of two"):
+            tenon.build_te(GEMM, vector_bytes=24)
+        with self.assertRaisesRegex(TypeError, "two answers to one question"):
+            tenon.build_te(GEMM, schedule=own, trace=kernel.trace)
+        with self.assertRaisesRegex(TypeError, "a trace begins with the word trace"):
+            tenon.build_te(GEMM, trace=own)
+
+    def test_results_in_the_callers_arrays(self):
+        kernel = tenon.build_te("kernel f(X: f32[N]) -> Y: f32[N], Z: f64[N] { Y[i] = X[i] + 1  Z[i] = f64(X[i]) * 2 }")
+        x, y, z = np.arange(5, dtype=np.float32), np.empty(5, np.float32), np.empty(5)
+        results = kernel(x, out=(y, z))
+        self.assertIs(results[0], y)
+        self.assertIs(results[1], z)
+        np.testing.assert_array_equal(y, x + 1)
+        np.testing.assert_array_equal(z, x * 2)
+        fresh, same = kernel(x + 1, out=(None, z))
+        self.assertIs(same, z)
+        np.testing.assert_array_equal(fresh, x + 2)
+        np.testing.assert_array_equal(z, x * 2 + 2)
+        with self.assertRaisesRegex(TypeError, r"out has 1 arrays, and the model 2 outputs"):
+            kernel(x, out=y)
+        with self.assertRaisesRegex(TypeError, r"out: 'Y' cannot go into a list"):
+            kernel(x, out=([], z))
+        for wrong in (np.empty(4, np.float32), np.empty(5), np.empty((5, 1), np.float32)):
+            with self.assertRaises((tenon.Error, TypeError, ValueError)):
+                kernel(x, out=(wrong, z))
+
     def test_refusals(self):
         with self.assertRaisesRegex(tenon.Error, r"^te:1:8: error: expected"):
             tenon.build_te("kernel (")

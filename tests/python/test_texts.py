@@ -84,7 +84,7 @@ class TextsTest(unittest.TestCase):
                 for kernel in loops:
                     (self.folder / "trace").write_text(traces[kernel] + "\n", encoding="utf-8")
                     self.assertEqual(self.stage(kernel, "te"), declarations[kernel])
-                    self.assertEqual(self.stage(kernel, "schedule"), traces[kernel])
+                    self.assertEqual(self.stage(kernel, "trace"), traces[kernel])
                     self.assertEqual(self.stage(kernel, "tir"), loops[kernel])
 
     def test_kernels_of_the_cache_have_the_same_texts(self):

@@ -40,6 +40,7 @@ static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
     case TN__OPTION_BYTES: *(uint64_t *)(void *)field = 12345678; return true;
     case TN__OPTION_TEXT:
     case TN__OPTION_PATH:
+    case TN__OPTION_FILE:
     case TN__OPTION_WORDS: *(const char **)(void *)field = text_for(row); return true;
     case TN__OPTION_DIMS:
     case TN__OPTION_SIZES: list = sizes[which % 3]; break;

@@ -36,7 +36,7 @@ import numpy as np
 from . import _tenon
 from ._tenon import Error
 
-__all__ = ["Error", "Model", "Value", "__version__", "build_te", "compile", "load"]
+__all__ = ["Error", "Kernel", "Model", "Value", "__version__", "build_te", "compile", "load"]
 __version__: str = _tenon.version
 
 ALIGNMENT = 64  # of results: what does not fit the caches is written fastest there, and lists want it
@@ -138,7 +138,9 @@ class Model:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the model on inputs by position, by keyword, or from one dictionary. Returns the output's array, or a
-        tuple of arrays if the model has several outputs."""
+        tuple of arrays if the model has several outputs. `out`, an array or a tuple of one for each output, is where the
+        results go, and is returned; None in the tuple stands for a new array."""
+        out = kwargs.pop("out", None) if "out" not in self._input_names else None
         if len(args) == 1 and isinstance(args[0], Mapping):
             kwargs = {**args[0], **kwargs}
             args = ()
@@ -148,7 +150,7 @@ class Model:
         twice = given.keys() & kwargs.keys()
         if twice:
             raise TypeError(f"input {min(twice)!r} is given by position and by name")
-        results = self._run({**given, **kwargs})
+        results = self._run({**given, **kwargs}, self._places(out))
         return results[0] if len(results) == 1 else tuple(results)
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -223,7 +225,17 @@ class Model:
         "loops". None when it was left out."""
         return self._core.text(name)
 
-    def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
+    def _places(self, out: Any) -> list[Any]:
+        """By output, the array that the caller gave, or None."""
+        places = [None] * len(self.outputs) if out is None else list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(places) != len(self.outputs):
+            raise TypeError(f"out has {len(places)} arrays, and the model {len(self.outputs)} outputs: {self._output_names}")
+        for name, place in zip(self._output_names, places):
+            if place is not None and not (self._plain and not self._strings and hasattr(place, "__dlpack__")):
+                raise TypeError(f"out: {name!r} cannot go into a {type(place).__name__}")
+        return places
+
+    def _run(self, inputs: Mapping[str, Any], places: Sequence[Any] = ()) -> list[Any]:
         try:
             given = [inputs[name] for name in self._input_names]
         except KeyError:
@@ -248,6 +260,9 @@ class Model:
         # The buffer protocol cannot name bfloat16.
         outputs = [(None, 0) if array is None else (array.view(np.uint16) if code == _BFLOAT16 else array, code)
                    for array, code in zip(results, self._output_codes)]
+        for index, place in enumerate(places):
+            if place is not None:
+                results[index], outputs[index] = place, _as_argument(place, self._output_codes[index])[0]
         with self._lock:
             self._core.invoke(arguments, outputs)
             return [self._copy_output(index) if array is None else array for index, array in enumerate(results)]
@@ -437,6 +452,12 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
             fields[field] = value if isinstance(value, str) else ",".join(value)
         elif kind == "path":
             fields[field] = os.fspath(value)
+        elif kind == "file":
+            fields[field] = value
+            if not isinstance(value, str):
+                fields[field + "_name"] = os.fspath(value)
+                with open(value, encoding="utf-8") as file:
+                    fields[field] = file.read()
         else:
             fields[field] = not value if row["reversed"] else value
     return fields
@@ -490,6 +511,23 @@ def compile(
     return Model(_tenon.compile(path, data, fields))
 
 
+class Kernel(Model):
+    """A kernel from declarations, as build_te() makes it: a model, with the schedule that it was compiled to."""
+
+    def __init__(self, declared: tuple[str, str, str | None, dict[str, Any]]) -> None:
+        self._declared = declared
+        core, self.schedule, self.trace = _tenon.build_te(*declared)
+        super().__init__(core)
+
+    schedule: str  # as people read and write it (docs/schedules.md): build_te(..., schedule=kernel.schedule) gives the same
+    trace: str  # the steps, for this declaration alone: build_te(..., trace=kernel.trace)
+
+    def explain(self) -> dict[str, Any]:
+        """How the schedule came about and what is expected of it: "rule", "decisions", "seconds" of one call, "cycles" and
+        what they are made of. Nothing is run."""
+        return _tenon.explain_te(*self._declared)
+
+
 def build_te(
     declarations: str | os.PathLike[str],
     kernel: str | None = None,
@@ -500,13 +538,24 @@ def build_te(
     *,
     machine: str | os.PathLike[str] | None = None,
     measure: bool = True,
+    schedule: str | os.PathLike[str] | None = None,
+    no_schedule: bool = False,
+    plain: bool = False,
+    vector_bytes: int | None = None,
+    cache_bytes: int | None = None,
+    registers: int | None = None,
+    search_space: int | None = None,
     # The table's end.
-) -> Model:
+    trace: str | os.PathLike[str] | None = None,
+) -> Kernel:
     """Builds a kernel from declarations: a text, or the path (a pathlib.Path) of a .te file. The result is called with arrays
     for the kernel's inputs, in order or by name, and gives its outputs.
 
     `kernel` names one of several (None: the last), `dims` fixes dimensions, and the code is made for them; the others
     follow from the shapes of the inputs. `target`, `threads`, `machine` and `measure` as for compile().
+    `schedule` is a schedule that people write, a text or the path of its file (docs/schedules.md); without it the file's own
+    counts, unless `no_schedule` says otherwise, or one is chosen. `trace` is a recorded one. `plain` leaves the declaration's
+    own loops. `vector_bytes`, `cache_bytes` and `registers` bound what a choice may use, `search_space` how much is weighed.
     """
     fields = _fields(locals())
     name, text = "te", declarations
@@ -519,7 +568,13 @@ def build_te(
     for dim, size in (dims or {}).items():
         if _is_several(size):
             raise TypeError(f"the dimension {dim!r} has one size, not {size!r}")
-    return Model(_tenon.build_te(name, text, kernel, fields))
+    if trace is not None:
+        if schedule is not None:
+            raise TypeError("schedule and trace are two answers to one question")
+        fields.update(_fields({"schedule": trace}))
+        if not fields["schedule"].startswith("trace "):
+            raise TypeError("a trace begins with the word trace; other texts are schedules")
+    return Kernel((name, text, kernel, fields))
 
 
 def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None, *, verify_constants: bool = False) -> Model:

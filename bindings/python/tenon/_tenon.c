@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -225,6 +226,7 @@ static tn_status *open_session(model_object *model, int threads) {
 /* Options as a dictionary has them, by the names of their fields. What is allocated for them is `kept`. */
 typedef struct given_options {
   tn_compile_options options;
+  tn_schedule_options declared; /* those of declarations alone */
   void *kept[32];
   int kept_count;
 } given_options;
@@ -302,7 +304,8 @@ static bool read_list(const tn__option_row *row, PyObject *list, given_options *
 }
 
 static bool read_option(const tn__option_row *row, PyObject *value, given_options *out) {
-  void *field = (char *)&out->options + row->at;
+  bool declared = row->bytes > 0 && row->at == 0 && row->declared_at > 0; /* of declarations alone */
+  void *field = declared ? (char *)&out->declared + row->declared_at : (char *)&out->options + row->at;
   int truth;
   long number;
   switch (row->kind) {
@@ -316,6 +319,7 @@ static bool read_option(const tn__option_row *row, PyObject *value, given_option
       *(int *)field = number < INT_MIN ? INT_MIN : number > INT_MAX ? INT_MAX : (int)number;
       return true;
     case TN__OPTION_BYTES: *(uint64_t *)field = PyLong_AsUnsignedLongLong(value); return PyErr_Occurred() == NULL;
+    case TN__OPTION_FILE:
     case TN__OPTION_TEXT:
     case TN__OPTION_PATH:
     case TN__OPTION_WORDS:
@@ -334,7 +338,7 @@ static void free_options(given_options *given) {
 static bool read_options(PyObject *fields, given_options *out) {
   PyObject *key, *value;
   Py_ssize_t position = 0;
-  *out = (given_options){.options.size = sizeof(out->options)};
+  *out = (given_options){.options.size = sizeof(out->options), .declared.size = sizeof(out->declared)};
   while (PyDict_Next(fields, &position, &key, &value)) {
     const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
     const tn__option_row *row = name != NULL ? tn__options_find(name) : NULL;
@@ -349,12 +353,18 @@ static bool read_options(PyObject *fields, given_options *out) {
 /* The table of options, a dictionary for each row. */
 static PyObject *options(PyObject *self, PyObject *args) {
   PyObject *rows = PyList_New(0);
-  for (const tn__option_row *row = tn__option_rows; rows != NULL && row->name != NULL; row++) {
+  const tn__option_row *row = tn__option_rows;
+  for (bool alone = false; rows != NULL; row++) {
+    if (row->name == NULL && alone) break;
+    if (row->name == NULL) {
+      alone = true;
+      row = tn__option_declared_rows;
+    }
     const tn__cli_option *other = row->declaration.name != NULL ? &row->declaration : &row->cli;
     PyObject *fields = Py_BuildValue(
-        "{s:s,s:s,s:O,s:O,s:O,s:z,s:i,s:s,s:s,s:z,s:z,s:z,s:L,s:L}", "name", row->name, "kind",
-        tn__option_kind_name(row->kind), "code", row->flags & TN__OPTION_CODE ? Py_True : Py_False, "declared",
-        row->flags & TN__OPTION_DECLARED ? Py_True : Py_False, "reversed",
+        "{s:O,s:s,s:s,s:O,s:O,s:O,s:z,s:i,s:s,s:s,s:z,s:z,s:z,s:L,s:L}", "alone", alone ? Py_True : Py_False, "name",
+        row->name, "kind", tn__option_kind_name(row->kind), "code", row->flags & TN__OPTION_CODE ? Py_True : Py_False,
+        "declared", row->flags & TN__OPTION_DECLARED ? Py_True : Py_False, "reversed",
         row->flags & TN__OPTION_REVERSED ? Py_True : Py_False, "python", row->python, "position", row->position,
         "usual", row->usual, "help", row->help, "cli", row->cli.name, "value", row->cli.value, "declaration_value",
         other->value, "low", (long long)row->low, "high", (long long)row->high);
@@ -384,33 +394,51 @@ typedef struct te_arguments {
   const char *name, *text, *kernel;
   Py_ssize_t size;
   given_options given;
+  char *schedule, *trace; /* out; freed with free() */
 } te_arguments;
 
-static tn_status *build_and_open(model_object *model, const te_arguments *a) {
+/* What both tables of options say of a declaration's schedule. */
+static tn_schedule_options schedule_options_of(const given_options *given) {
+  tn_schedule_options options = given->declared;
+  for (const tn__option_row *row = tn__option_rows; row->name != NULL; row++)
+    if (row->declared_at > 0)
+      memcpy((char *)&options + row->declared_at, (const char *)&given->options + row->at, row->bytes);
+  return options;
+}
+
+static tn_status *parse_te(const te_arguments *a, tn_te **te) {
+  const tn_compile_options *o = &a->given.options;
+  return tn_te_parse(a->name, a->text, (size_t)a->size, a->kernel, o->dims, o->dim_count, NULL, te);
+}
+
+static tn_status *build_and_open(model_object *model, te_arguments *a) {
   tn_te *te = NULL;
   tn_schedule *schedule = NULL;
   const tn_compile_options *o = &a->given.options;
-  tn_schedule_options schedule_options = {.size = sizeof(schedule_options)};
+  tn_schedule_options options = schedule_options_of(&a->given);
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
-  for (const tn__option_row *row = tn__option_rows; row->name != NULL; row++)
-    if (row->declared_at > 0)
-      memcpy((char *)&schedule_options + row->declared_at, (const char *)o + row->at, row->bytes);
-  tn_status *status = tn_te_parse(a->name, a->text, (size_t)a->size, a->kernel, o->dims, o->dim_count, NULL, &te);
-  if (status == NULL) status = tn_schedule_create(te, o->target, &schedule_options, &schedule);
+  tn_status *status = parse_te(a, &te);
+  if (status == NULL) status = tn_schedule_create(te, o->target, &options, &schedule);
   if (status == NULL) status = tn_te_module(&schedule, 1, NULL, &model->module);
+  if (status == NULL) status = tn_schedule_text(schedule, &a->schedule);
+  if (status == NULL) status = tn_schedule_trace(schedule, &a->trace);
   tn_schedule_release(schedule);
   tn_te_release(te);
   if (status == NULL) status = tn_module_load(model->module, &load, &model->executable);
   return status != NULL ? status : open_session(model, o->run_threads);
 }
 
+static bool read_te(PyObject *args, te_arguments *a) {
+  PyObject *fields;
+  return PyArg_ParseTuple(args, "ss#zO!", &a->name, &a->text, &a->size, &a->kernel, &PyDict_Type, &fields) &&
+         read_options(fields, &a->given);
+}
+
+/* The kernel, its schedule as text, and its trace. */
 static PyObject *build_te(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   te_arguments a = {0};
-  PyObject *fields;
-  if (!PyArg_ParseTuple(args, "ss#zO!:build_te", &a.name, &a.text, &a.size, &a.kernel, &PyDict_Type, &fields))
-    return NULL;
-  if (!read_options(fields, &a.given)) return NULL;
+  if (!read_te(args, &a)) return NULL;
   model_object *model = new_model(state);
   tn_status *status = NULL;
   if (model != NULL) {
@@ -418,7 +446,41 @@ static PyObject *build_te(PyObject *self, PyObject *args) {
     Py_END_ALLOW_THREADS
   }
   free_options(&a.given);
-  return opened(state, model, status);
+  PyObject *kernel = opened(state, model, status), *result = NULL;
+  if (kernel != NULL) result = Py_BuildValue("(Nss)", kernel, a.schedule, a.trace);
+  free(a.schedule);
+  free(a.trace);
+  return result;
+}
+
+static tn_status *explain_one(const te_arguments *a, tn_explanation **out) {
+  tn_te *te = NULL;
+  tn_schedule_options options = schedule_options_of(&a->given);
+  tn_status *status = parse_te(a, &te);
+  if (status == NULL) status = tn_te_explain(&te, 1, a->given.options.target, &options, out);
+  tn_te_release(te);
+  return status;
+}
+
+/* A dictionary of what is expected of the kernel's schedule. */
+static PyObject *explain_te(PyObject *self, PyObject *args) {
+  te_arguments a = {0};
+  tn_explanation *explanation = NULL;
+  tn_status *status;
+  if (!read_te(args, &a)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = explain_one(&a, &explanation);
+  Py_END_ALLOW_THREADS free_options(&a.given);
+  if (status != NULL) return raise_status(PyModule_GetState(self), status);
+  const tn_kernel_plan *const *plans;
+  tn_explanation_kernels(explanation, &plans);
+  const tn_kernel_plan *p = plans[0];
+  PyObject *result = Py_BuildValue(
+      "{s:s,s:s,s:s,s:L,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:s,s:d,s:i}", "kernel", p->kernel, "rule", p->rule, "decisions",
+      p->decisions, "weighed", (long long)p->weighed, "seconds", p->seconds, "cycles", p->cycles, "work_cycles",
+      p->work_cycles, "l2_cycles", p->l2_cycles, "l3_cycles", p->l3_cycles, "memory_cycles", p->memory_cycles,
+      "overhead_cycles", p->overhead_cycles, "bound_by", p->bound, "tail", p->tail, "registers", p->registers);
+  tn_explanation_release(explanation);
+  return result;
 }
 
 static PyObject *load(PyObject *self, PyObject *args) {
@@ -1098,9 +1160,13 @@ static PyObject *address(PyObject *self, PyObject *object) {
 }
 
 static PyMethodDef module_methods[] = {
-    {"address", address, METH_O, NULL},       {"build_te", build_te, METH_VARARGS, NULL},
-    {"compile", compile, METH_VARARGS, NULL}, {"options", options, METH_NOARGS, NULL},
-    {"load", load, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL},
+    {"address", address, METH_O, NULL},
+    {"build_te", build_te, METH_VARARGS, NULL},
+    {"explain_te", explain_te, METH_VARARGS, NULL},
+    {"compile", compile, METH_VARARGS, NULL},
+    {"options", options, METH_NOARGS, NULL},
+    {"load", load, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static int module_exec(PyObject *module) {

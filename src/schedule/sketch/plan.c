@@ -200,7 +200,7 @@ tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser)
     refused = c;
     if (plan->schedule == NULL) continue;
     plan->sketch = c->sketch;
-    plan->rule = c->sketch != NULL ? tn__sketch_name(c->sketch) : "recorded trace";
+    plan->rule = c->rule != NULL ? c->rule : c->sketch != NULL ? tn__sketch_name(c->sketch) : "recorded trace";
     plan->weighed = c->weighed;
     memcpy(plan->values, c->values, sizeof plan->values);
     if (c->sketch != NULL) tn__sketch_cost(c->sketch, c->values, &plan->cost);

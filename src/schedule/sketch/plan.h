@@ -44,6 +44,7 @@ typedef struct tn__candidate {
   int64_t values[TN__MAX_DECISIONS]; /* one of the choices of each of its decisions */
   const char *trace;                 /* as tn__sched_trace_print writes it; NULL: none */
   int64_t weighed;                   /* how many others it was preferred to */
+  const char *rule;                  /* what it is called; NULL: the sketch's name, or "recorded trace" */
   bool required;                     /* when it is refused, that is the call's error, and nothing else is tried */
 } tn__candidate;
 
@@ -83,7 +84,7 @@ tn__chooser tn__chooser_recorded(const tn__recorded *recorded);
 
 typedef struct tn__plan {
   tn__schedule *schedule;   /* its trace, its loops */
-  const char *rule;         /* "contraction"; "recorded trace", "plain nest" */
+  const char *rule;         /* "contraction"; "recorded trace", "written schedule", "plain nest" */
   const tn__sketch *sketch; /* that it is a point of; NULL for a trace and the plain nest */
   int64_t values[TN__MAX_DECISIONS];
   tn__cost cost;   /* predicted, where there is a sketch */
