@@ -52,6 +52,32 @@ static void random_schedules_read_back(void **state) {
     if (t.accepted[i] == 0) print_message("not drawn: %s\n", primitives[i].name);
 }
 
+/* The same with the rest chosen computes what the declaration says. */
+static tn_status *check_rest(const tn__schedule *s, const pair *p, void *user) {
+  const tn__te *te = tn__schedule_te(s);
+  tn__arena *arena = tn__ir_arena(tn__te_ir(te));
+  const char *text = "";
+  TN_RETURN_IF_ERROR(written_text(s, NULL, &text));
+  text = tn__arena_printf(arena, "%.*s  choose the rest\n}\n", (int)(strrchr(text, '}') - text), text);
+  const tn__written *written;
+  TN_RETURN_IF_ERROR(tn__written_parse(arena, "t", text, strlen(text), 1, &written));
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, s->target, &(tn__schedule_options){.threads = 2});
+  unit.te = te; /* as it was drawn */
+  const tn__written_use use = {.block = tn__written_need(arena->escape, written, tn__te_name(te), s->target)};
+  const tn__chooser chooser = tn__written_chooser(&use);
+  tn_status *status = check_pair(tn__plan_kernel(&unit, &chooser)->schedule, p, user);
+  return status == NULL ? NULL : tn_status_prefix(status, "%s", text);
+}
+
+static void the_rest_of_random_schedules_is_right(void **state) {
+  tally t = {{0}};
+  for (int i = 0; i < 600; i++) {
+    dice d = {.state = UINT64_C(123) + (uint64_t)i * 104729};
+    tn_status *status = oracle_pair(&d, roll(&d, 12), &no_wish, &t, check_rest, NULL);
+    if (status != NULL) fail_msg("pair %d: %s", i, tn_status_message(status));
+  }
+}
+
 static void read_chosen(tn__arena *arena, void *user) {
   static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
   tn__file_map map;
@@ -136,6 +162,22 @@ static void statements_are_primitives(void **state) {
       128,
       "tile \"P.i\" \"P.j\" 8 16\nfuse \"P.i.0\" \"P.j.0\"\nsplit \"P.i.0+P.j.0\" 128 4\nsplit \"C.j\" 0 4\n"
       "set_scope \"P\" 0 2\ncache_read \"P\" 1 2\nend\n");
+}
+
+/* "Fix the tile, choose the rest": what is not said is what makes a tile fast. */
+static void the_rest_is_chosen(void **state) {
+  check_steps(
+      "for gemm {\n"
+      "  split P.i by 8 as io, ii; split P.j by 2 * vector as jo, ji\n"
+      "  reorder io, jo, k, ii, ji\n"
+      "  compute C at end of jo\n"
+      "  choose the rest\n"
+      "}\n",
+      128,
+      "split \"P.i\" 0 8\nsplit \"P.j\" 0 32\nreorder \"P.i.0\" \"P.j.0\" \"P.k\" \"P.i.1\" \"P.j.1\"\n"
+      "reverse_compute_at \"C\" \"P.j.0\"\nset_scope \"P\" 0 2\nsplit \"P.j.1\" 0 16\nunroll \"P.j.1.0\"\n"
+      "vectorize \"P.j.1.1\"\nunroll \"P.i.1\"\ndecompose_reduction \"P\" \"P.k\"\nsplit \"C.j.1\" 0 16\n"
+      "unroll \"C.j.1.0\"\nvectorize \"C.j.1.1\"\nunroll \"C.i.1\"\nend\n");
 }
 
 static void blocks_stand_with_their_kernels(void **state) {
@@ -232,6 +274,8 @@ static void errors_have_places(void **state) {
        NULL},
       {"for gemm { store P over input 99 }", "s:1:12: store_over of \"P\": there is no tensor 99, it reads 3", LOOPS},
       {"for gemm { split P.i by 5000000000 }", "s:1:25: the number 5000000000 is out of range: 0 to 2147483647", NULL},
+      {"for gemm { parallel P.i; scope P stack; choose the rest }",
+       "s:1:5: P cannot be kept private: dimension 1 has no constant bound where it is used", LOOPS},
       {"for gemm { wibble P }",
        "s:1:12: expected a statement, not 'wibble'; statements begin with split, tile, fuse, reorder, parallel, "
        "vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, rfactor, privatize, initialize, "
@@ -255,9 +299,13 @@ static void errors_have_places(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chosen_schedules_read_back), cmocka_unit_test(random_schedules_read_back),
-      cmocka_unit_test(statements_are_primitives),  cmocka_unit_test(blocks_stand_with_their_kernels),
+      cmocka_unit_test(chosen_schedules_read_back),
+      cmocka_unit_test(random_schedules_read_back),
+      cmocka_unit_test(statements_are_primitives),
+      cmocka_unit_test(blocks_stand_with_their_kernels),
       cmocka_unit_test(errors_have_places),
+      cmocka_unit_test(the_rest_is_chosen),
+      cmocka_unit_test(the_rest_of_random_schedules_is_right),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

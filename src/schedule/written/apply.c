@@ -595,7 +595,7 @@ tn__written_result tn__written_apply(const tn__written_use *use, const tn__plan_
   applier a = begin(use, unit);
   a.s = tn__schedule_of(unit->te, unit->target);
   run_stmts(&a, &use->block->stmts);
-  if (a.choose == NULL) run_line(&a, &use->block->kernel, NULL);
+  if (a.s->steps.count > 0) run_line(&a, &use->block->kernel, NULL);
   return (tn__written_result){a.s, a.choose != NULL, a.choose};
 }
 

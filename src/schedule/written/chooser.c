@@ -85,13 +85,16 @@ static void note_touched(const completing *c, const char *line) {
 
 typedef struct taking {
   tn__schedule *s;
-  const char *line;
+  const char *line; /* NULL: the whole is checked */
 } taking;
 
 static void take(tn__escape *escape, void *arg) {
   const taking *t = arg;
   t->s->arena->escape = escape;
-  tn__sched_trace_step(t->s, t->line);
+  if (t->line != NULL)
+    tn__sched_trace_step(t->s, t->line);
+  else
+    tn__schedule_func(t->s);
 }
 
 /* False when the step is refused, which changes nothing. */
@@ -106,6 +109,17 @@ static bool attempt(const completing *c, const char *line) {
   return status == NULL;
 }
 
+/* Takes all of the steps, after which the whole is right, or none. */
+static bool attempt_all(const completing *c, const char *const *lines, int count) {
+  completing trial = {c->unit, tn__schedule_of(c->s->te, c->s->target), NULL};
+  for (int i = 0; i < c->s->steps.count; i++) tn__sched_trace_step(trial.s, c->s->steps.data[i]);
+  for (int i = 0; i < count; i++)
+    if (!attempt(&trial, lines[i])) return false;
+  if (!attempt(&trial, NULL)) return false;
+  for (int i = 0; i < count; i++) tn__sched_trace_step(c->s, lines[i]);
+  return true;
+}
+
 /* Stages that nothing was said about get the schedule that they would get as a declaration of their own. */
 static void complete_part(const completing *c, int first, int count) {
   tn__arena *arena = c->s->arena;
@@ -115,10 +129,10 @@ static void complete_part(const completing *c, int first, int count) {
   tn__plan_unit unit = tn__plan_unit_with(c->unit->rules, te, c->unit->target, &options);
   unit.part = true;
   const tn__schedule *own = tn__plan_kernel(&unit, &tn__chooser_static)->schedule;
-  for (int i = 0; i < own->steps.count; i++) { /* what is an output of its part only is read soon */
-    const char *line = own->steps.data[i];
-    if (strncmp(line, "stream ", strlen("stream ")) != 0 && !attempt(c, line)) return;
-  }
+  TN__VEC(const char *) lines = {0};
+  for (int i = 0; i < own->steps.count; i++) /* what is an output of its part only is read soon */
+    if (strncmp(own->steps.data[i], "stream ", strlen("stream ")) != 0) tn__vec_push(arena, &lines, own->steps.data[i]);
+  attempt_all(c, lines.data, lines.count);
 }
 
 static int64_t turns(const tn__snode *loop) {
@@ -146,12 +160,39 @@ static void complete_inner(const completing *c, const tn__snode *block, tn__snod
   attempt(c, tn__arena_printf(arena, "vectorize \"%s\"", name));
   for (int i = count - 2; i >= 0; i--) {
     int64_t m = turns(path[i]);
-    if (path[i]->kind != TN__LOOP_SERIAL || m < 0 || m > SMALL_TURNS || written * m > MOST_TURNS ||
-        !tn__sched_drives(path[i], block, TN__AXIS_SPATIAL))
+    if (path[i]->kind != TN__LOOP_SERIAL || path[i]->children.count > 1 || m < 0 || m > SMALL_TURNS ||
+        written * m > MOST_TURNS || !tn__sched_drives(path[i], block, TN__AXIS_SPATIAL))
       break;
     if (!attempt(c, tn__arena_printf(arena, "unroll \"%s\"", path[i]->name))) break;
     written *= m;
   }
+}
+
+/* A tile of results inside of a sum's loops is kept at hand while the sum runs, as far as it fits the registers. */
+static void keep_results(const completing *c, const tn__snode *block) {
+  tn__snode *path[TN__MAX_LOOPS];
+  tn__arena *arena = c->s->arena;
+  int stage = stage_of(c->s->te, block->name, strlen(block->name));
+  int count = tn__sched_path(c->s, c->s->root, block, path), reduces = 0;
+  if (stage < 0 || !c->touched[stage] || block->block.write_count != 1 || block->block.init == NULL) return;
+  const tn__buffer *results = block->block.writes[0].buffer;
+  if (results->scope != TN__SCOPE_PARAM && results->scope != TN__SCOPE_WORKSPACE) return;
+  while (reduces < count && !tn__sched_drives(path[reduces], block, TN__AXIS_REDUCE)) reduces++;
+  int64_t room = c->unit->options.registers * (c->unit->options.vector_bytes / (int64_t)tn_dtype_size(results->dtype));
+  int64_t inside = 1;
+  for (int i = reduces; i < count; i++) {
+    if (!tn__sched_drives(path[i], block, TN__AXIS_SPATIAL)) continue;
+    int64_t n = turns(path[i]);
+    if (n < 1 || n > room / inside) return;
+    inside *= n;
+  }
+  if (reduces == 0 || reduces == count || inside == 1) return;
+  const char *cache = tn__arena_printf(arena, "cache_write \"%s\" 0 %d", block->name, TN__SCOPE_STACK);
+  const char *copy = tn__sched_fresh_name(c->s, true, tn__arena_printf(arena, "%s.write", block->name));
+  const char *end = tn__arena_printf(arena, "reverse_compute_at \"%s\" \"%s\"", copy, path[reduces - 1]->name);
+  const char *scope = tn__arena_printf(arena, "set_scope \"%s\" 0 %d", block->name, TN__SCOPE_STACK);
+  if (!attempt_all(c, (const char *[]){cache, end}, 2) && results->scope == TN__SCOPE_WORKSPACE)
+    attempt_all(c, &scope, 1);
 }
 
 /* In what was touched: what has no kind yet, and where sums start. */
@@ -183,6 +224,9 @@ static void complete(const tn__plan_unit *unit, tn__schedule *s) {
   completing c = {unit, s, TN__NEW_ARRAY(s->arena, count, bool)};
   for (int i = 0; i < s->steps.count; i++) note_touched(&c, s->steps.data[i]);
   tn__snodes blocks = {0};
+  tn__sched_blocks(s, s->root, &blocks);
+  for (int i = 0; i < blocks.count; i++) keep_results(&c, blocks.data[i]);
+  blocks.count = 0; /* with the copies */
   tn__sched_blocks(s, s->root, &blocks);
   for (int i = 0; i < blocks.count; i++) complete_block(blocks.data[i], &c);
   for (int i = 0; i < count;) {
