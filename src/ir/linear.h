@@ -50,4 +50,8 @@ bool tn__linear_nonnegative(tn__ir *ir, const tn__linear *l);
 /* a <= b? */
 bool tn__ir_proves_le(tn__ir *ir, const tn__expr *a, const tn__expr *b);
 
+/* An index as it is away from the ends: loops are cut where clamps hold it and where it wraps around, which happens
+ * once or twice. */
+const tn__expr *tn__ir_interior(tn__ir *ir, const tn__expr *index);
+
 #endif

@@ -1,4 +1,5 @@
 /* Primitives that move whole blocks under loops of others: compute_at and reverse_compute_at. */
+#include "ir/linear.h"
 #include "schedule/internal.h"
 
 /* ---- compute_at -------------------------------------------------------------------------------------------------- */
@@ -46,6 +47,29 @@ static void check_producers_done(move *m) {
   }
 }
 
+static bool is_at_most(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
+  if (a->kind == TN__EXPR_MAX) return is_at_most(ir, a->args[0], b) && is_at_most(ir, a->args[1], b);
+  if (b->kind == TN__EXPR_MIN) return is_at_most(ir, a, b->args[0]) && is_at_most(ir, a, b->args[1]);
+  if (a->kind == TN__EXPR_MIN && (is_at_most(ir, a->args[0], b) || is_at_most(ir, a->args[1], b))) return true;
+  if (b->kind == TN__EXPR_MAX && (is_at_most(ir, a, b->args[0]) || is_at_most(ir, a, b->args[1]))) return true;
+  return tn__ir_proves_le(ir, a, b);
+}
+
+/* What clamped or mirrored positions need has no number of elements at the borders. Without them it has, and covers the
+ * rest: what lies outside of the tensor is guarded. */
+static void without_borders(tn__ir *ir, const tn__expr **min, const tn__expr **extent) {
+  enum { LARGEST = 64 };
+  int64_t n;
+  if (*extent == NULL || tn__ir_as_int(*extent, &n)) return;
+  const tn__expr *low = *min, *high = tn__ir_add_i(ir, tn__ir_add(ir, low, *extent), -1);
+  if (tn__expr_size(low) > LARGEST || tn__expr_size(high) > LARGEST) return;
+  const tn__expr *first = tn__ir_interior(ir, low), *last = tn__ir_interior(ir, high);
+  const tn__expr *count = tn__ir_add_i(ir, tn__ir_sub(ir, last, first), 1);
+  if (!tn__ir_as_int(count, &n) || !is_at_most(ir, first, low) || !is_at_most(ir, high, last)) return;
+  *min = first;
+  *extent = count;
+}
+
 /* Adds what one consumer needs; the first consumer also says where the block goes. */
 static void add_consumer(move *m, tn__snode *reader, bool first) {
   tn__schedule *s = m->s;
@@ -57,6 +81,8 @@ static void add_consumer(move *m, tn__snode *reader, bool first) {
     if (!tn__sched_writes(m->block, region->buffer)) continue;
     bool start = first && m->extent[0] == NULL && m->min[0] == NULL;
     tn__sched_hull(s, reader, region, inner, count, start ? m->min : min, start ? m->extent : extent);
+    for (int d = 0; d < region->buffer->rank; d++)
+      without_borders(s->ir, start ? &m->min[d] : &min[d], start ? &m->extent[d] : &extent[d]);
     if (!start) tn__sched_hull_union(s->ir, region->buffer->rank, m->min, m->extent, min, extent);
   }
   int at = tn__sched_index(child_around(m->loop, reader));

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/dtype.h"
+#include "ir/linear.h"
 #include "schedule/rules/pipeline.h"
 
 /* ---- what a body costs ------------------------------------------------------------------------------------------- */
@@ -19,12 +20,12 @@ static void add_load(body_cost *c, const tn__expr *e) {
   double slope = 0;
   if (c->along == NULL || !tn__expr_uses_var(e, c->along)) return; /* one element for all: before the loop */
   for (int d = 0; d < e->arg_count; d++) {
-    double own = tn__rule_slope(tn__nest_interior(c->ir, e->args[d]), c->along);
+    double own = tn__rule_slope(tn__ir_interior(c->ir, e->args[d]), c->along);
     slope = d < e->arg_count - 1 && own != 0 ? NAN : own;
     if (isnan(slope)) break;
   }
   /* Where it is clamped, loops are cut at the borders: twice as many of them, and more in a larger body. */
-  for (int d = 0; d < e->arg_count; d++) c->others += tn__nest_interior(c->ir, e->args[d]) != e->args[d];
+  for (int d = 0; d < e->arg_count; d++) c->others += tn__ir_interior(c->ir, e->args[d]) != e->args[d];
   if (slope == 1) {
     c->loads++;
   } else if (fabs(slope) <= 4 && fabs(slope) >= 0.25) { /* whole vectors, and shuffles */

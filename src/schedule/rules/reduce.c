@@ -4,6 +4,7 @@
  *  - across: neighbouring results are contiguous (pooling over channels-last images, sums over outer axes, depthwise
  * convolution). Vectors run across the results, with accumulators in registers. */
 #include "schedule/rules/reduce.h"
+#include "ir/linear.h"
 
 #include <math.h>
 #include <string.h>
@@ -82,7 +83,7 @@ typedef struct strides {
 /* Elements between neighbours along the variable, away from where clamps hold an index; INT64_MAX: no number. */
 static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *var) {
   const tn__expr *indices[TN__MAX_RANK];
-  for (int d = 0; d < e->arg_count; d++) indices[d] = tn__nest_interior(c->s->ir, e->args[d]);
+  for (int d = 0; d < e->arg_count; d++) indices[d] = tn__ir_interior(c->s->ir, e->args[d]);
   const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, indices, e->arg_count);
   int64_t stride, size, row = 1;
   double all = 0;

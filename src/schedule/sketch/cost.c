@@ -1,4 +1,5 @@
 #include "schedule/sketch/cost.h"
+#include "ir/linear.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -154,7 +155,7 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   tn__ir *ir = r->s->ir;
   const tn__expr *inner[TN__MAX_RANK];
   if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
-  for (int d = 0; d < buffer->rank; d++) inner[d] = tn__nest_interior(ir, indices[d]);
+  for (int d = 0; d < buffer->rank; d++) inner[d] = tn__ir_interior(ir, indices[d]);
   const tn__expr *flat = with_extents(r, tn__ir_flatten(ir, buffer->shape, inner, buffer->rank));
   int index = nest->access_count++;
   tn__nest_access *a = &nest->access[index];

@@ -91,9 +91,6 @@ typedef struct tn__cost {
   tn__bound bound; /* TN__BOUND_L2: what comes from the second level bounds it, and so on */
 } tn__cost;
 
-/* An index as it is away from the ends: loops are cut where clamps hold it and where it wraps around, which happens
- * once or twice. */
-const tn__expr *tn__nest_interior(tn__ir *ir, const tn__expr *index);
 /* The accesses of a block, over the axes of the block in their order. */
 void tn__nest_of_block(tn__schedule *s, const char *block, tn__nest *out);
 /* Orders each access' axes; call it after the strides were filled in by hand. */

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "ir/linear.h"
-#include "schedule/sketch/cost.h"
 
 /* Is it the same at all positions? Dimensions have no extent. */
 static bool is_fixed(const tn__expr *e) {
@@ -47,6 +46,6 @@ static const tn__expr *without_borders(tn__ir *ir, const tn__expr *e, void *user
   return e->kind == TN__EXPR_MOD && wraps_once(ir, e->args[0], e->args[1]) ? e->args[0] : NULL;
 }
 
-const tn__expr *tn__nest_interior(tn__ir *ir, const tn__expr *index) {
+const tn__expr *tn__ir_interior(tn__ir *ir, const tn__expr *index) {
   return tn__expr_rewrite(ir, index, without_borders, NULL);
 }
