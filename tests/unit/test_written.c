@@ -165,6 +165,18 @@ static void statements_are_primitives(void **state) {
 }
 
 /* "Fix the tile, choose the rest": what is not said is what makes a tile fast. */
+static void names_do_not_explode(void **state) {
+  char *steps, text[4096] = "for gemm { split P.i by 1 as a0, b0; fuse a0, b0 as f0\n";
+  for (int i = 1; i < 40; i++) {
+    size_t n = strlen(text);
+    snprintf(text + n, sizeof text - n, "split f%d by 1 as a%d, b%d; fuse a%d, b%d as f%d\n", i - 1, i, i, i, i, i);
+  }
+  strcat(text, "}");
+  check_fails(steps_of(GEMM, text, 128, false, &steps), TN_INVALID_ARGUMENT,
+              "s:6:26: error: the name of a new loop would have 507 characters; at most 255 are allowed\n"
+              "    6 | split f4 by 1 as a5, b5; fuse a5, b5 as f5\n      |                          ^");
+}
+
 static void the_rest_is_chosen(void **state) {
   check_steps(
       "for gemm {\n"
@@ -299,13 +311,10 @@ static void errors_have_places(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chosen_schedules_read_back),
-      cmocka_unit_test(random_schedules_read_back),
-      cmocka_unit_test(statements_are_primitives),
-      cmocka_unit_test(blocks_stand_with_their_kernels),
-      cmocka_unit_test(errors_have_places),
-      cmocka_unit_test(the_rest_is_chosen),
-      cmocka_unit_test(the_rest_of_random_schedules_is_right),
+      cmocka_unit_test(chosen_schedules_read_back), cmocka_unit_test(random_schedules_read_back),
+      cmocka_unit_test(statements_are_primitives),  cmocka_unit_test(blocks_stand_with_their_kernels),
+      cmocka_unit_test(errors_have_places),         cmocka_unit_test(the_rest_is_chosen),
+      cmocka_unit_test(names_do_not_explode),       cmocka_unit_test(the_rest_of_random_schedules_is_right),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -549,6 +549,17 @@ static void name_loops(applier *a, const tn__written_stmt *stmt, const step *don
   }
 }
 
+/* Names grow with each split and fusion, the fused ones twofold: what comes of it can still be written. */
+static void check_lengths(applier *a, const tn__written_stmt *stmt, const step *s) {
+  size_t length = stmt->row->makes == TN__WRITTEN_FUSED ? strlen(s->names[0]) + strlen(s->names[1]) + 1 : 0;
+  bool parts = stmt->row->makes == TN__WRITTEN_PARTS || stmt->row->makes == TN__WRITTEN_TILES;
+  for (int i = 0; parts && i < s->name_count; i++)
+    if (strlen(s->names[i]) + 2 > length) length = strlen(s->names[i]) + 2;
+  if (length > TN__WRITTEN_NAME)
+    fail(a, &stmt->at, NULL, "the name of a new loop would have %zu characters; at most %d are allowed", length,
+         TN__WRITTEN_NAME);
+}
+
 static void run_step(applier *a, const tn__written_stmt *stmt) {
   a->dtype = TN_DTYPE_INVALID;
   if (stmt->row->makes == TN__WRITTEN_BLOCK) {
@@ -565,6 +576,7 @@ static void run_step(applier *a, const tn__written_stmt *stmt) {
   set_numbers(a, stmt, &done);
   if (stmt->row->makes == TN__WRITTEN_PARTS && done.number_count > TN__MAX_FACTORS)
     fail(a, &stmt->at, NULL, "a loop is split into %d at the most", TN__MAX_FACTORS);
+  check_lengths(a, stmt, &done);
   run_line(a, &stmt->at, line_of(a, stmt->row->step, &done));
   name_loops(a, stmt, &done);
 }
