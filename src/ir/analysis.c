@@ -129,7 +129,8 @@ static tn__interval interval_of_binary(ranging *r, const tn__expr *e) {
       return unbounded;
     case TN__EXPR_SHR:
       if (a.min >= 0 && b.min >= 0) return (tn__interval){0, b.min < 63 ? a.max >> b.min : 0};
-      return unbounded;
+      if (b.min != b.max || b.min < 0 || b.min > 62 || a.min == INT64_MIN || a.max == INT64_MAX) return unbounded;
+      return (tn__interval){a.min >> b.min, a.max >> b.min};
     default: return unbounded;
   }
 }
@@ -139,6 +140,7 @@ static tn__interval interval_of_call(ranging *r, const tn__expr *e) {
     case TN__CALL_LIKELY: return interval(r, e->args[0]);
     case TN__CALL_POPCOUNT:
     case TN__CALL_CLZ: return (tn__interval){0, tn__dtype_bits(e->dtype)};
+    case TN__CALL_NEG: return negate(interval(r, e->args[0]));
     case TN__CALL_DOT4: return (tn__interval){4 * 255 * -128, 4 * 255 * 127};
     case TN__CALL_ABS: {
       tn__interval a = interval(r, e->args[0]);

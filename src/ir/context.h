@@ -64,8 +64,6 @@ int64_t tn__ir_floormod_i64(int64_t a, int64_t b);
 static inline int64_t tn__ir_wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
 static inline int64_t tn__ir_wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-tn__interval tn__ir_dtype_interval(tn_dtype dtype);
-
 /* Statements, those in unrolled loops counted as often as they will be expanded; saturates. */
 int64_t tn__stmt_weight(const tn__stmt *s);
 

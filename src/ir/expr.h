@@ -242,6 +242,8 @@ typedef struct tn__interval {
 /* Saturating arithmetic on bounds and sizes; INT64_MIN and INT64_MAX mean "unbounded". */
 int64_t tn__ir_bound_add(int64_t a, int64_t b);
 int64_t tn__ir_bound_mul(int64_t a, int64_t b);
+/* What a type holds; floats and 64 bits: unbounded. */
+tn__interval tn__ir_dtype_interval(tn_dtype dtype);
 /* Range of an integer or bool expression from the ranges of its variables (recursively through their bounds). */
 tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
 /* An estimate: the value of an index halfway along all loops; open dimensions count as TN__OPEN_EXTENT. NAN: not

@@ -169,6 +169,9 @@ bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e);
  * than two vectors of `vector_bytes`, becomes the place of an accumulation. `te` itself where there is nothing of the
  * kind; otherwise a copy in the same context. Elements are equal, but for the sign of a zero. */
 const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes);
+/* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
+ * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
+const tn__te *tn__te_narrow(const tn__te *te);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
 /* A copy of `count` stages from number `first` on as a declaration: what they read of other stages is an input, and
