@@ -7,6 +7,7 @@
  * narrowest type that holds all that it looks at. Intermediate tensors whose elements fit a narrower type are of that
  * type. Clamped sums and differences, means and absolute differences take forms that need no wider type at all; code
  * generators know instructions for them. All is exact. */
+#include "base/invariant.h"
 #include "te/internal.h"
 
 enum { MOST_NODES = 1024 }; /* of an expression that is looked at: walks have no memo */
@@ -119,9 +120,11 @@ static const tn__expr *pair_op(narrowing *n, tn__expr_kind kind, const tn__expr 
 
 /* min(a + b, most) is a + min(b, most - a), where `most` is the greatest number of the type. */
 static const tn__expr *saturated_sum(narrowing *n, const tn__expr *e) {
+  if (e->kind != TN__EXPR_MIN) return NULL;
   const tn__expr *sum = e->args[0], *most = e->args[1];
   tn_dtype type;
-  if (e->kind != TN__EXPR_MIN || !tn__ir_is_int(most)) return NULL;
+  TN__INVARIANT(sum != NULL && most != NULL);
+  if (!tn__ir_is_int(most)) return NULL;
   if (sum->kind == TN__EXPR_MAX && tn__ir_is_int(sum->args[1]) &&
       range_of(n, sum->args[0]).min >= sum->args[1]->value.i)
     sum = sum->args[0];
@@ -136,9 +139,11 @@ static const tn__expr *saturated_sum(narrowing *n, const tn__expr *e) {
 
 /* max(a - b, 0) is max(a, b) - b. */
 static const tn__expr *saturated_difference(narrowing *n, const tn__expr *e) {
-  const tn__expr *difference = e->args[0];
+  if (e->kind != TN__EXPR_MAX) return NULL;
+  const tn__expr *difference = e->args[0], *zero = e->args[1];
   tn_dtype type;
-  if (e->kind != TN__EXPR_MAX || !tn__ir_is_int_value(e->args[1], 0) || difference->kind != TN__EXPR_SUB) return NULL;
+  TN__INVARIANT(difference != NULL && zero != NULL);
+  if (!tn__ir_is_int_value(zero, 0) || difference->kind != TN__EXPR_SUB) return NULL;
   if (!tn__dtype_is_signed(e->dtype)) return NULL; /* the difference would have wrapped around */
   if (!type_of_pair(n, difference->args[0], difference->args[1], range_of(n, difference), true, &type)) return NULL;
   const tn__expr *a = in_type(n, difference->args[0], type);
@@ -229,7 +234,7 @@ static const tn__expr *exact(narrowing *n, const tn__expr *e, tn_dtype type) {
 
 /* `e`, an integer, in a type that is no wider than its own: equal modulo the type's numbers. */
 static const tn__expr *in_type(narrowing *n, const tn__expr *e, tn_dtype type) {
-  const tn__expr *args[2];
+  const tn__expr *args[2] = {NULL};
   if (e->kind == TN__EXPR_INT) return tn__ir_int(n->ir, type, e->value.i);
   if (e->kind == TN__EXPR_CAST) {
     const tn__expr *from = e->args[0];

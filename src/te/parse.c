@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "te/syntax.h"
 
 enum { MAX_TEXT = 4 << 20, MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 4096 };
@@ -494,6 +495,7 @@ const char *tn__te_schedules(const tn__te_source *source, int kernel, int *line)
   for (int i = 0; i < source->schedules.count; i++) {
     const tn__syn_schedule *s = &source->schedules.data[i];
     if (!tn__te_token_same(&s->kernel, &source->kernels.data[kernel].name)) continue;
+    TN__INVARIANT(s->at.text != NULL);
     memcpy(text + (s->at.text - start), s->at.text, (size_t)(s->end - s->at.text));
   }
   return text;

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "ir/text.h"
 #include "schedule/written/syntax.h"
 
@@ -551,6 +552,7 @@ static void name_loops(applier *a, const tn__written_stmt *stmt, const step *don
 
 /* Names grow with each split and fusion, the fused ones twofold: what comes of it can still be written. */
 static void check_lengths(applier *a, const tn__written_stmt *stmt, const step *s) {
+  TN__INVARIANT(stmt->row->makes != TN__WRITTEN_FUSED || (s->names[0] != NULL && s->names[1] != NULL));
   size_t length = stmt->row->makes == TN__WRITTEN_FUSED ? strlen(s->names[0]) + strlen(s->names[1]) + 1 : 0;
   bool parts = stmt->row->makes == TN__WRITTEN_PARTS || stmt->row->makes == TN__WRITTEN_TILES;
   for (int i = 0; parts && i < s->name_count; i++)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "ir/text.h"
 #include "schedule/written/syntax.h"
 
@@ -47,6 +48,7 @@ static bool is_taken(const char *name) {
 }
 
 static void print_name(tn__strbuf *out, const char *name) {
+  TN__INVARIANT(name != NULL);
   bool plain = isalpha((unsigned char)name[0]) || name[0] == '_';
   for (const char *p = name; *p != 0; p++) plain &= tn__ir_text_is_name_char(*p);
   tn__strbuf_printf(out, plain && !is_taken(name) ? "%s" : "\"%s\"", name);
