@@ -301,11 +301,11 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   int64_t extent = tn__rule_loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
   while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (lanes < 2) return false; /* one row of results, or none */
   /* A vector of elements that are apart is gathered where it has a mask. */
   while (lanes > 4 && extent % lanes != 0 && strides_of(s, block).strided) lanes /= 2;
   while (vectors > 1 && !tn__rule_fills(extent, vectors * lanes)) vectors /= 2;
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
-  if (lanes < 2) return false;
   int writer_count = keep_results(s, name, epilogue, writers);
   tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
   tn__sched_path(s, s->root, block, all); /* other nests may have taken the names that the parts would have */
