@@ -162,13 +162,16 @@ static void change_constant(tn__arena *arena, Onnx__GraphProto *graph, const cha
   if (width == 0) width = 1;
   for (size_t i = 0; i < tensor->n_dims; i++) elements *= (size_t)tensor->dims[i];
   if (elements > MAX_ELEMENTS) return;
+  tn_dtype dtype;
+  int bits = tn__onnx_narrow(tensor->data_type, &dtype);
+  size_t bytes = bits > 0 ? (elements * (size_t)bits + 7) / 8 : elements * width;
   tensor->n_float_data = tensor->n_int32_data = tensor->n_int64_data = tensor->n_double_data = tensor->n_uint64_data =
       0;
   tensor->has_raw_data = 1;
-  tensor->raw_data.len = elements * width;
-  tensor->raw_data.data = tn__arena_alloc(arena, elements * width + 1);
-  memset(tensor->raw_data.data, 0, elements * width);
-  for (size_t i = 0; i < elements; i++) tensor->raw_data.data[i * width] = (uint8_t)(i % 3);
+  tensor->raw_data.len = bytes;
+  tensor->raw_data.data = tn__arena_alloc(arena, bytes + 1);
+  memset(tensor->raw_data.data, 0, bytes);
+  for (size_t i = 0; i * width < bytes; i++) tensor->raw_data.data[i * width] = (uint8_t)(i % 3);
 }
 
 static void apply(tn__arena *arena, Onnx__GraphProto *graph, const change *c) {
