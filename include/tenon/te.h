@@ -147,6 +147,11 @@ typedef struct tn_build_options {
   bool parallel;     /* the functions take a kernel environment (<tenon/kernel_abi.h>) first, and run its threads */
   const char *guard; /* of the header, NULL: from the kernels' names */
   const tn_allocator *allocator; /* NULL: malloc, realloc and free */
+  bool workspace; /* the functions allocate nothing: `void *workspace, int64_t workspace_size` come last, and
+                     int64_t KERNEL_workspace_size(open dimensions) says how many bytes are wanted, at any address; 0:
+                     none, and the workspace may be NULL; -6: a dimension is refused. What is in them does not matter
+                     before and after a call; calls at the same time need one each. A function that gets fewer bytes
+                     returns 5 and touches nothing. Since 0.2 */
 } tn_build_options;
 /* An object file and a C header with one function per kernel: open dimensions as int64_t, then inputs, then outputs.
  * A schedule whose inputs are packed beforehand (options.constants, or steps declare_constant and transform_layout) has

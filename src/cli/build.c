@@ -12,6 +12,7 @@ static const cli_option options[] = {
     {"--kernel", "NAME", "build this kernel only, not all of the file"},
     {"--constant", "NAME", "an input that never changes: packed once, by KERNEL_pack_NAME; for one kernel", true},
     {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
+    {"--workspace", NULL, "functions take working memory last; KERNEL_workspace_size() tells how much"},
     CLI_DECLARED_OPTIONS,
     {0}};
 
@@ -146,6 +147,7 @@ static int run(const cli_args *args) {
   if (path != NULL && path[strlen(path) - 1] == '/')
     return cli_misused("build", "--output %s is a folder: name the files in it, as in %sNAME", path, path);
   tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || options_now.threads > 1};
+  build.workspace = cli_flag(args, "--workspace");
   if (options_now.threads == 0 && !build.parallel) options_now.threads = 1;
   tn__file_map text;
   tn_status *status = check_places(stage, path);

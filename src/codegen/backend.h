@@ -27,12 +27,15 @@ typedef struct tn__kernel_info {
 } tn__kernel_info;
 
 /* A plain C function around a kernel, which becomes internal: `int32_t name([const tn_kernel_env *env,] int64_t
- * scalar..., inputs..., outputs...)`. Inputs of rank 0 are values, everything else pointers of any alignment that their
- * type allows. It checks the dimensions, takes working memory (small: the stack; else malloc), and without an
- * environment runs on the calling thread. */
+ * scalar..., inputs..., outputs...[, void *workspace, int64_t workspace_size])`. Inputs of rank 0 are values,
+ * everything else pointers of any alignment that their type allows. It checks the dimensions, takes working memory (the
+ * caller's, or else small: the stack, large: malloc), and without an environment runs on the calling thread. Where the
+ * caller gives the memory, `int64_t name_workspace_size(int64_t scalar...)` says how much is wanted, at any address. */
+#define TN__C_ENTRY_SIZE_FORMAT "%s_workspace_size"
 typedef struct tn__c_entry {
   const char *name;
-  bool takes_env;                /* NULL at run time: the calling thread */
+  bool takes_env; /* NULL at run time: the calling thread */
+  bool takes_workspace;
   const tn__expr *const *checks; /* bool over the scalars: what fails is TN_KERNEL_BAD_DIMENSION */
   int check_count;
 } tn__c_entry;

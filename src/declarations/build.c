@@ -301,7 +301,8 @@ static modules lower_all(const building *b) {
     const tn__te_item *item = &m.items[i];
     m.irs[i] = item->ir;
     m.funcs[i] = item->func;
-    m.entries[i] = (tn__c_entry){.name = tn__te_name(item->te), .takes_env = b->options.parallel};
+    m.entries[i] = (tn__c_entry){
+        .name = tn__te_name(item->te), .takes_env = b->options.parallel, .takes_workspace = b->options.workspace};
     m.entries[i].check_count = tn__te_conditions(item->te, &m.entries[i].checks);
   }
   return m;
@@ -385,8 +386,14 @@ static void keep_results(void *user) {
       tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
                  name);
     infos[i] = backend->measure(m.irs[i], m.funcs[i]);
+    const char *size = tn__arena_printf(b->arena, TN__C_ENTRY_SIZE_FORMAT, name);
+    for (int k = 0; k < m.count && b->options.workspace; k++)
+      if (strcmp(tn__te_name(m.items[k].te), size) == 0)
+        tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT,
+                   "kernel %s: that is the name of the function that tells the workspace of kernel %s; use another",
+                   size, name);
   }
-  tn__decl_header(m.items, infos, m.count, b->options.parallel, b->options.guard, &header);
+  tn__decl_header(m.items, infos, m.count, &b->options, &header);
   build->header = tn__arena_take(&build->arena, &header);
   build->object.data = tn__arena_copy(&build->arena, build->object.data, build->object.size);
 }

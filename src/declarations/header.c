@@ -5,7 +5,7 @@
 
 typedef struct header {
   tn__strbuf *out;
-  bool parallel;
+  bool parallel, workspace;
   const tn__te_item *items;
   int count;
 } header;
@@ -41,10 +41,11 @@ bool tn__decl_is_taken_in_c(const char *name) {
   return is_keyword(name);
 }
 
-/* What C calls a parameter: dots become underscores, keywords get one. */
+/* What C calls a parameter: dots become underscores, keywords and the names of memory that comes last get one. */
 static void append_name(tn__strbuf *out, const char *name) {
   for (const char *p = name; *p != 0; p++) tn__strbuf_char(out, *p == '.' ? '_' : *p);
-  if (is_keyword(name)) tn__strbuf_char(out, '_');
+  if (is_keyword(name) || strcmp(name, "workspace") == 0 || strcmp(name, "workspace_size") == 0)
+    tn__strbuf_char(out, '_');
 }
 
 static const char *c_type(tn_dtype dtype) {
@@ -88,7 +89,10 @@ static void print_tensor(header *h, const tn__buffer *buffer, const tn__te_item 
 }
 
 static void print_memory(header *h, const tn__kernel_info *info) {
-  if (info->workspace_expr != NULL) {
+  if (h->workspace) {
+    bool any = info->workspace_expr != NULL || info->workspace_bytes > 0;
+    tn__strbuf_append(h->out, any ? " * Works in the workspace. */\n" : " * Needs no workspace. */\n");
+  } else if (info->workspace_expr != NULL) {
     tn__strbuf_append(h->out, " * Needs working memory, ");
     tn__expr_print(info->workspace_expr, h->out);
     tn__strbuf_append(h->out, " bytes, from malloc until it returns. */\n");
@@ -113,11 +117,23 @@ static const tn__te_item *packing_of(const header *h, int kernel, int input) {
   return NULL;
 }
 
+static void print_size_function(header *h, const tn__te *te) {
+  tn__strbuf_append(h->out, "int64_t ");
+  tn__strbuf_printf(h->out, TN__C_ENTRY_SIZE_FORMAT, tn__te_name(te));
+  tn__strbuf_char(h->out, '(');
+  for (int i = 0; i < tn__te_dim_count(te); i++) {
+    separate(h, i == 0, tn__te_dim_count(te));
+    tn__strbuf_append(h->out, "int64_t ");
+    append_name(h->out, tn__te_dim_at(te, i)->name);
+  }
+  tn__strbuf_append(h->out, tn__te_dim_count(te) == 0 ? "void);\n" : ");\n");
+}
+
 static void print_function(header *h, int index, const tn__kernel_info *info) {
   const tn__te_item *item = &h->items[index];
   const tn__te *te = item->te;
   const tn__func *func = item->func;
-  int params = tn__te_dim_count(te) + func->input_count + func->output_count + h->parallel;
+  int params = tn__te_dim_count(te) + func->input_count + func->output_count + h->parallel + 2 * h->workspace;
   tn__strbuf_append(h->out, "\n/* Reads\n");
   for (int i = 0; i < func->input_count; i++)
     print_tensor(h, func->params[i], item->schedule != NULL ? packing_of(h, index, i) : NULL);
@@ -148,7 +164,14 @@ static void print_function(header *h, int index, const tn__kernel_info *info) {
       tn__strbuf_printf(h->out, "%s%s *TENON_RESTRICT ", output ? "" : "const ", c_type(b->dtype));
     append_name(h->out, b->name);
   }
+  if (h->workspace) {
+    separate(h, first, params);
+    tn__strbuf_append(h->out, "void *workspace");
+    separate(h, false, params);
+    tn__strbuf_append(h->out, "int64_t workspace_size");
+  }
   tn__strbuf_append(h->out, ");\n");
+  if (h->workspace) print_size_function(h, te);
 }
 
 static void print_guard(header *h, const char *guard) {
@@ -165,9 +188,10 @@ static void print_guard(header *h, const char *guard) {
   tn__strbuf_append(h->out, "_H");
 }
 
-void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel,
-                     const char *guard, tn__strbuf *out) {
-  header h = {.out = out, .parallel = parallel, .items = items, .count = count};
+void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int count, const tn_build_options *options,
+                     tn__strbuf *out) {
+  bool parallel = options->parallel;
+  header h = {.out = out, .parallel = parallel, .workspace = options->workspace, .items = items, .count = count};
   tn__strbuf_printf(out, "/* Made by tenon %s.\n *\n", tn_version());
   tn__strbuf_append(
       out,
@@ -179,16 +203,21 @@ void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int
       " *   2: a whole number was divided by zero\n"
       " *   3: a value is outside of what the kernel allows\n"
       " *   4: the environment was told to stop\n"
-      " *   5: no working memory\n"
+      " *   5: no working memory, or a workspace of fewer bytes than it takes\n"
       " *   6: a dimension is outside of what the kernel allows; nothing was read or written\n");
   if (parallel)
-    tn__strbuf_append(out, " * `env` runs parallel loops (<tenon/kernel_abi.h>); NULL: on the calling thread. */\n");
-  else
-    tn__strbuf_append(out, " */\n");
+    tn__strbuf_append(out, " * `env` runs parallel loops (<tenon/kernel_abi.h>); NULL: on the calling thread.\n");
+  if (options->workspace)
+    tn__strbuf_append(out,
+                      " * They allocate nothing: `workspace` is memory at any address, of at least as many bytes as "
+                      "..._workspace_size() says.\n"
+                      " * 0: none, and it may be NULL; -6: a dimension is refused. Calls at the same time need one "
+                      "each; what is in it does not\n * matter before and after a call.\n");
+  tn__strbuf_append(out, " */\n");
   tn__strbuf_append(out, "#ifndef ");
-  print_guard(&h, guard);
+  print_guard(&h, options->guard);
   tn__strbuf_append(out, "\n#define ");
-  print_guard(&h, guard);
+  print_guard(&h, options->guard);
   tn__strbuf_append(out,
                     "\n\n#include <stdbool.h>\n#include <stdint.h>\n\n#ifndef TENON_RESTRICT\n#if defined(__GNUC__) || "
                     "defined(__clang__)\n#define TENON_RESTRICT __restrict__\n#else\n#define TENON_RESTRICT\n#endif\n"

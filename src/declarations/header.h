@@ -6,8 +6,8 @@
 #include "declarations/c_names.h"
 #include "declarations/handle.h"
 
-/* `guard` NULL: made from the kernels' names. */
-void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int count, bool parallel,
-                     const char *guard, tn__strbuf *out);
+/* What the functions take and the guard are in `options`. */
+void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int count, const tn_build_options *options,
+                     tn__strbuf *out);
 
 #endif

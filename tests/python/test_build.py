@@ -129,10 +129,63 @@ kernel turned(int: f32[N]) -> new: f32[N] { new[i] = int[N - 1 - i] }
         self.assertEqual(built.turned(i64(19), pointer(x), pointer(y)), 0)
         np.testing.assert_array_equal(y, x[::-1])
 
+    def test_memory_that_the_caller_gives(self):
+        built = self.library("""
+kernel smooth(X: f32[M, N]) -> Y: f32[M, N] {
+  S[i] = sum(j: N) X[i, j]
+  T[j] = sum(i: M) X[i, j] * S[i]
+  Y[i, j] = X[i, j] / (abs(T[j]) + 1) + S[i]
+}
+kernel fixed(X: f32[300, 200]) -> Y: f32[300, 200] {
+  S[i] = sum(j: 200) X[i, j]
+  T[j] = sum(i: 300) X[i, j] * S[i]
+  Y[i, j] = X[i, j] / (abs(T[j]) + 1) + S[i]
+}
+kernel twice(workspace: f32[N], workspace_size: f32) -> Y: f32[N] { Y[i] = workspace[i] * workspace_size }
+""", "--workspace")
+        undefined = run("nm", "-u", self.folder / "built.o").stdout
+        self.assertNotIn("malloc", undefined)
+        self.assertNotIn("free", undefined)
+        i64 = ctypes.c_int64
+        x = np.random.default_rng(3).normal(size=(300, 200)).astype(np.float32)
+        sums = x.astype(np.float64).sum(1)
+        expected = x / (np.abs((x * sums[:, None]).sum(0)) + 1) + sums[:, None]
+        for function, dims in ((built.smooth, (i64(300), i64(200))), (built.fixed, ())):
+            ask = getattr(built, f"{function.__name__}_workspace_size")
+            ask.restype = ctypes.c_int64
+            size = ask(*dims)
+            self.assertGreater(size, (300 + 200) * 4)
+            y = np.empty_like(x)
+            for misaligned in (0, 1, 63):
+                room = np.full(size + 192, 0x5A, np.uint8)
+                start = -room.ctypes.data % 64 + 64 + misaligned
+                y[:] = np.nan
+                at = ctypes.c_void_p(room.ctypes.data + start)
+                self.assertEqual(function(*dims, pointer(x), pointer(y), at, i64(size)), 0)
+                np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+                self.assertTrue((room[:start] == 0x5A).all() and (room[start + size:] == 0x5A).all())
+            y[:] = 7
+            for block, given in ((at, size - 1), (at, 0), (at, -1), (None, size)):
+                self.assertEqual(function(*dims, pointer(x), pointer(y), block, i64(given)), 5)
+            self.assertTrue((y == 7).all())
+        self.assertEqual(built.smooth_workspace_size(i64(0), i64(200)), -6)
+        self.assertEqual(built.twice_workspace_size(i64(5)), 0)
+        y = np.empty(200, np.float32)
+        self.assertEqual(built.twice(i64(200), pointer(x), ctypes.c_float(2), pointer(y), None, i64(0)), 0)
+        np.testing.assert_array_equal(y, 2 * x[0])
+
+    def test_workspace_functions_have_names_of_their_own(self):
+        text = "kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n"
+        text += text.replace("kernel f(", "kernel f_workspace_size(")
+        tenon("build", self.write(text), "-o", self.folder / "k")
+        refused = tenon("build", self.write(text), "-o", self.folder / "k", "--workspace", status=1)
+        self.assertIn("kernel f_workspace_size: that is the name of the function that tells the workspace of kernel f; "
+                      "use another", refused.stderr)
+
     def test_header_suits_c_and_cpp(self):
         text = GEMM + "kernel scale(auto: f16[N], by: u8, all: bool[N]) -> class: f16[N] {\n" \
                       "  class[i] = select(all[i], auto[i] * f16(by), 0)\n}\n"
-        for extra in ((), ("--parallel",)):
+        for extra in ((), ("--workspace",), ("--parallel", "--workspace"), ("--parallel",)):
             tenon("build", self.write(text), "-o", self.folder / "k", *extra)
             use = self.write('#include "k.h"\n#include "k.h"\nint main(void) { return gemm_bias_relu == 0; }\n', "use.c")
             for words in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++17"]):
