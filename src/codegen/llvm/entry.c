@@ -110,9 +110,9 @@ static LLVMValueRef call_kernel(tn__cg *cg, LLVMValueRef kernel, const tn__c_ent
   return LLVMBuildCall2(cg->builder, LLVMFunctionType(cg->i32, params, 3, 0), kernel, args, 3, "");
 }
 
-/* The scalars, the function's arguments from `first` on, are known by name. Returns `bad` for one below its least value,
- * which the expressions take for granted, or above a greatest one, so that sums and products of few of them cannot
- * overflow. */
+/* The scalars, the function's arguments from `first` on, are known by name. Returns `bad` for one below its least
+ * value, which the expressions take for granted, or above a greatest one, so that sums and products of few of them
+ * cannot overflow. */
 static void take_scalars(tn__cg *cg, const tn__func *func, const tn__c_entry *entry, unsigned first, LLVMValueRef bad) {
   for (int i = 0; i < func->scalar_count; i++) {
     LLVMValueRef v = LLVMGetParam(cg->frame->function, first + (unsigned)i);
