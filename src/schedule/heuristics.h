@@ -85,6 +85,8 @@
 /* Operations in one turn of a map's loop: longer code is only longer, as there are enough that don't wait for each
  * other. */
 #define TN__RULE_MOST_UNROLLED 80
+/* Operations in all phases of a map together, each of which is written out. */
+#define TN__RULE_MOST_IN_PHASES 1024
 /* Of operations on a vector: up to which four vectors, or two, make a turn long enough. */
 #define TN__RULE_UNROLL_FOUR 8
 #define TN__RULE_UNROLL_TWO 16

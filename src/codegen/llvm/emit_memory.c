@@ -253,6 +253,25 @@ static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef
   return result;
 }
 
+/* Bytes of groups of three or four (pixels): all of each group at once, and a shuffle that takes one of it. LLVM knows
+ * how to take such vectors apart, and all members of the groups share the load. Only where the buffer consists of whole
+ * groups, so that nothing outside of it is read; NULL otherwise. */
+static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef type) {
+  const tn__buffer *buffer = a->storage->buffer;
+  int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
+  int64_t last, member = 0;
+  if (a->stride < 3 || tn_dtype_size(buffer->dtype) != 1 || lanes < 16 || (lanes & (lanes - 1)) != 0) return NULL;
+  if (buffer->rank == 0 || !tn__ir_as_int(buffer->shape[buffer->rank - 1], &last) || last % a->stride != 0) return NULL;
+  const tn__expr *group = a->first;
+  while (member < a->stride && known_divisor(group) % a->stride != 0)
+    group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++member));
+  if (member == a->stride) return NULL;
+  LLVMTypeRef whole = tn__cg_lanes_type(tn__cg_element(type), lanes * (int)a->stride);
+  LLVMValueRef groups = plain_load(cg, a, whole, address(cg, a->storage, group), 1);
+  for (int i = 0; i < lanes; i++) indices[i] = (int)(member + i * a->stride);
+  return tn__cg_shuffle(cg, groups, tn__cg_undef(whole), indices, lanes);
+}
+
 static LLVMValueRef reversed(tn__cg *cg, LLVMValueRef v) {
   int lanes = tn__cg_lanes(LLVMTypeOf(v)), indices[MAX_SHUFFLED];
   for (int i = 0; i < lanes; i++) indices[i] = lanes - 1 - i;
@@ -355,6 +374,8 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   if (a->shape == STRIDED) {
     int64_t stride = llabs(a->stride);
     bool shuffles = stride >= 2 && stride <= 4 && frame->lanes >= 4 && frame->lanes <= MAX_SHUFFLED;
+    LLVMValueRef member = shuffles && frame->mask == NULL ? member_of_groups(cg, a, type) : NULL;
+    if (member != NULL) return member;
     return shuffles ? strided_by_shuffles(cg, a, type) : gather(cg, a, type, strided_pointers(cg, a));
   }
   LLVMValueRef pointer = address(cg, a->storage, a->first);
@@ -380,13 +401,16 @@ tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e) {
   return (tn__cg_value){.v = tn__cg_from_memory(cg, buffer->dtype, v), .lanes = cg->frame->lanes, .loads = true};
 }
 
-/* A store of a vector side by side, whose value and place are known. */
+/* A store of a vector whose value and place are known: side by side, or with lanes a stride apart. */
 typedef struct one_store {
   const tn__cg_storage *storage;
   LLVMValueRef value, pointer;
   unsigned align;
   unsigned align_in_buffer; /* what it would be in a buffer that lies on a multiple of TN_KERNEL_ALIGNMENT */
   bool streams;
+  int64_t stride;        /* 0: side by side */
+  const tn__expr *first; /* with a stride: the element number of lane 0 */
+  LLVMValueRef mask;     /* with a stride: NULL where all lanes are stored */
 } one_store;
 
 enum { MOST_HELD = 8 };
@@ -457,9 +481,104 @@ static void store_now(tn__cg *cg, const one_store *s) {
     plain_store(cg, s, s->align);
 }
 
+static void scatter(tn__cg *cg, const tn__cg_storage *storage, LLVMValueRef value, LLVMValueRef pointers,
+                    LLVMValueRef mask) {
+  LLVMTypeRef types[] = {LLVMTypeOf(value), LLVMTypeOf(pointers)};
+  LLVMValueRef args[] = {value, pointers, const_align(cg, (unsigned)tn_dtype_size(storage->buffer->dtype)), mask};
+  annotate(cg, storage, tn__cg_intrinsic(cg, "llvm.masked.scatter", types, 2, args, 4));
+}
+
+static void masked_store(tn__cg *cg, const tn__cg_storage *storage, LLVMValueRef value, LLVMValueRef pointer,
+                         unsigned align, LLVMValueRef mask) {
+  LLVMTypeRef types[] = {LLVMTypeOf(value), cg->ptr};
+  LLVMValueRef args[] = {value, pointer, const_align(cg, align), mask};
+  annotate(cg, storage, tn__cg_intrinsic(cg, "llvm.masked.store", types, 2, args, 4));
+}
+
+/* ---- stores that fill each other's gaps -------------------------------------------------------------------------- */
+
+enum { MOST_WOVEN = 8 };
+
+/* Those from number `i` on, as many as their stride, whose lanes lie between each other's: into `order` by place. */
+static int find_woven(tn__cg *cg, const tn__cg_held *held, int i, const one_store **order) {
+  const one_store *stores = held->stores + i;
+  int64_t stride = stores[0].stride, offsets[MOST_WOVEN], low = 0;
+  if (stride < 2 || stride > MOST_WOVEN || i + stride > held->count) return 0;
+  for (int64_t p = 0; p < stride; p++) {
+    const one_store *s = &stores[p];
+    if (s->storage != stores[0].storage || s->stride != stride || (s->mask == NULL) != (stores[0].mask == NULL))
+      return 0;
+    if (LLVMTypeOf(s->value) != LLVMTypeOf(stores[0].value)) return 0;
+    if (!tn__ir_as_int(tn__ir_sub(cg->ir, s->first, stores[0].first), &offsets[p])) return 0;
+    if (offsets[p] < low) low = offsets[p];
+    order[p] = NULL;
+  }
+  for (int64_t p = 0; p < stride; p++) {
+    if (offsets[p] - low >= stride || order[offsets[p] - low] != NULL) return 0;
+    order[offsets[p] - low] = &stores[p];
+  }
+  return (int)stride;
+}
+
+/* Vector number `part` of those that `count` vectors make whose lanes take turns. */
+static LLVMValueRef woven(tn__cg *cg, const LLVMValueRef *values, int count, int part) {
+  int lanes = tn__cg_lanes(LLVMTypeOf(values[0])), indices[MAX_SHUFFLED];
+  LLVMValueRef result = LLVMGetPoison(LLVMTypeOf(values[0]));
+  for (int p = 0; p < count; p++) {
+    for (int i = 0; i < lanes; i++) {
+      int element = part * lanes + i;
+      indices[i] = element % count == p ? lanes + element / count : i;
+    }
+    result = tn__cg_shuffle(cg, result, values[p], indices, lanes);
+  }
+  return result;
+}
+
+/* Whole vectors side by side of `count` stores in order of their place. */
+static void store_woven(tn__cg *cg, const one_store *const *order, int count) {
+  LLVMValueRef values[MOST_WOVEN], masks[MOST_WOVEN];
+  const tn__cg_storage *storage = order[0]->storage;
+  int lanes = tn__cg_lanes(LLVMTypeOf(order[0]->value));
+  LLVMTypeRef element = tn__cg_memory_type(cg, storage->buffer->dtype);
+  for (int p = 0; p < count; p++) values[p] = order[p]->value, masks[p] = order[p]->mask;
+  for (int part = 0; part < count; part++) {
+    const tn__expr *first = tn__ir_add(cg->ir, order[0]->first, tn__ir_index(cg->ir, (int64_t)part * lanes));
+    LLVMValueRef pointer = order[0]->pointer, value = woven(cg, values, count, part);
+    if (part > 0) pointer = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, (int64_t)part * lanes));
+    one_store store = {.storage = storage,
+                       .value = value,
+                       .pointer = pointer,
+                       .align = alignment_of(storage, first),
+                       .align_in_buffer = alignment_within(storage, first, TN_KERNEL_ALIGNMENT),
+                       .streams = order[0]->streams};
+    if (order[0]->mask == NULL)
+      store_now(cg, &store);
+    else
+      masked_store(cg, storage, value, pointer, store.align, woven(cg, masks, count, part));
+  }
+}
+
 static void store_held(tn__cg *cg) {
   tn__cg_held *held = cg->frame->held;
-  for (int i = 0; held != NULL && i < held->count; i++) store_now(cg, &held->stores[i]);
+  const one_store *order[MOST_WOVEN];
+  for (int i = 0, n; held != NULL && i < held->count; i += n) {
+    const one_store *s = &held->stores[i];
+    n = find_woven(cg, held, i, order);
+    if (n > 0) {
+      store_woven(cg, order, n);
+      continue;
+    }
+    n = 1;
+    if (s->stride == 0) {
+      store_now(cg, s);
+      continue;
+    }
+    int lanes = tn__cg_lanes(LLVMTypeOf(s->value));
+    LLVMTypeRef element = tn__cg_memory_type(cg, s->storage->buffer->dtype);
+    LLVMValueRef pointers = offset_pointer(cg, element, s->pointer, tn__cg_iota(cg->i64, lanes, s->stride));
+    LLVMValueRef mask = s->mask != NULL ? s->mask : tn__cg_int(tn__cg_lanes_type(cg->i1, lanes), 1);
+    scatter(cg, s->storage, s->value, pointers, mask);
+  }
   if (held != NULL) held->count = 0;
 }
 
@@ -482,6 +601,16 @@ static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool st
       store_now(cg, &store);
     return;
   }
+  if (a->shape == STRIDED && a->stride > 1 && frame->held != NULL && frame->lanes <= MAX_SHUFFLED) {
+    frame->held->stores[frame->held->count++] = (one_store){.storage = a->storage,
+                                                            .value = value,
+                                                            .pointer = address(cg, a->storage, a->first),
+                                                            .streams = streams,
+                                                            .stride = a->stride,
+                                                            .first = a->first,
+                                                            .mask = frame->mask};
+    return;
+  }
   store_held(cg); /* may be to the same place */
   unsigned least = (unsigned)tn_dtype_size(a->storage->buffer->dtype);
   if (is_backwards(cg, a) && frame->mask == NULL) {
@@ -494,16 +623,12 @@ static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool st
     bool turned = a->shape != CONTIGUOUS;
     LLVMValueRef pointer = turned ? last_place(cg, a) : address(cg, a->storage, a->first);
     LLVMValueRef mask = turned ? reversed(cg, frame->mask) : frame->mask, stored = turned ? reversed(cg, value) : value;
-    LLVMTypeRef types[] = {LLVMTypeOf(value), cg->ptr};
-    LLVMValueRef args[] = {stored, pointer, const_align(cg, turned ? least : alignment_of(a->storage, a->first)), mask};
-    annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.store", types, 2, args, 4));
+    masked_store(cg, a->storage, stored, pointer, turned ? least : alignment_of(a->storage, a->first), mask);
     return;
   }
   LLVMValueRef pointers = a->shape == STRIDED ? strided_pointers(cg, a) : address(cg, a->storage, a->first);
   if (a->shape == UNIFORM) pointers = tn__cg_broadcast(cg, pointers, frame->lanes);
-  LLVMTypeRef types[] = {LLVMTypeOf(value), LLVMTypeOf(pointers)};
-  LLVMValueRef args[] = {value, pointers, const_align(cg, least), all_lanes(cg)};
-  annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.scatter", types, 2, args, 4));
+  scatter(cg, a->storage, value, pointers, all_lanes(cg));
 }
 
 void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
@@ -533,16 +658,21 @@ void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
 
 /* ---- stores side by side ----------------------------------------------------------------------------------------- */
 
-/* The store that a vectorised loop consists of; NULL for anything else. */
+/* The store that a vectorised loop consists of, perhaps under a condition on its lanes; NULL for anything else. */
 static const tn__stmt *lone_store(const tn__cg *cg, const tn__stmt *s) {
   int lanes;
-  if (s->kind != TN__STMT_FOR || s->as.loop.body->kind != TN__STMT_STORE) return NULL;
-  if (!tn__cg_vectorizes(s, cg->frame->lane, &lanes) || lanes < 2) return NULL;
-  return s->as.loop.body;
+  if (s->kind != TN__STMT_FOR || !tn__cg_vectorizes(s, cg->frame->lane, &lanes) || lanes < 2) return NULL;
+  const tn__stmt *body = s->as.loop.body;
+  if (body->kind == TN__STMT_IF && body->as.branch.else_body == NULL &&
+      tn__expr_uses_var(body->as.branch.condition, s->as.loop.var))
+    body = body->as.branch.then_body;
+  return body->kind == TN__STMT_STORE ? body : NULL;
 }
 
-static bool reads(const tn__stmt *store, const tn__buffer *buffer) {
+static bool reads(const tn__stmt *loop, const tn__stmt *store, const tn__buffer *buffer) {
+  const tn__stmt *body = loop->as.loop.body;
   bool found = tn__expr_uses_buffer(store->as.store.value, buffer);
+  if (body != store) found |= tn__expr_uses_buffer(body->as.branch.condition, buffer);
   for (int d = 0; d < store->as.store.buffer->rank; d++)
     found |= tn__expr_uses_buffer(store->as.store.indices[d], buffer);
   return found;
@@ -556,7 +686,7 @@ int tn__cg_like_stores(tn__cg *cg, const tn__stmt *const *items, int count) {
     const tn__stmt *store = lone_store(cg, items[n]);
     if (store == NULL || (n > 0 && store->as.store.buffer != buffer)) break;
     buffer = store->as.store.buffer;
-    if (tn__cg_storage_of(cg, buffer)->slots != NULL || reads(store, buffer)) break;
+    if (tn__cg_storage_of(cg, buffer)->slots != NULL || reads(items[n], store, buffer)) break;
   }
   return n > 0 ? n : 1;
 }
@@ -567,7 +697,7 @@ void tn__cg_stores(tn__cg *cg, const tn__stmt *const *items, int count) {
     tn__cg_stmt(cg, items[0]);
     return;
   }
-  tn__cg_storage *storage = tn__cg_storage_of(cg, items[0]->as.loop.body->as.store.buffer);
+  tn__cg_storage *storage = tn__cg_storage_of(cg, lone_store(cg, items[0])->as.store.buffer);
   tn__cg_held held = {.count = 0};
   frame->held = &held;
   for (int i = 0; i < count; i++) tn__cg_stmt(cg, items[i]);

@@ -110,7 +110,9 @@ static void emit_scoped(tn__cg *cg, const tn__stmt *s) {
 static void emit_if(tn__cg *cg, const tn__stmt *s) {
   const tn__stmt *bodies[2] = {s->as.branch.then_body, s->as.branch.else_body};
   tn__cg_value condition = tn__cg_expr(cg, s->as.branch.condition);
-  if (condition.lanes > 1) {
+  /* Stores that wait need their values behind the branch, so there is none. */
+  if (condition.lanes > 1 || (cg->frame->held != NULL && cg->frame->lanes > 1)) {
+    condition = (tn__cg_value){.v = tn__cg_widen(cg, condition, cg->frame->lanes), .lanes = cg->frame->lanes};
     for (int i = 0; i < 2; i++) {
       if (bodies[i] == NULL) continue;
       LLVMValueRef before = tn__cg_mask_push(cg, i == 0 ? condition.v : LLVMBuildNot(cg->builder, condition.v, ""));

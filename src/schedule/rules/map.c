@@ -100,6 +100,99 @@ static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes
   }
 }
 
+/* ---- phases ------------------------------------------------------------------------------------------------------ */
+
+/* After how many steps of a loop the remainders of all quotients start again. */
+typedef struct periods {
+  const tn__schedule *s;
+  const tn__block *block;
+  const tn__var *loop;
+  int64_t common; /* a multiple of all; 0: too many steps */
+  int64_t cost;   /* of one position */
+  bool aligned;   /* they start again at multiples of it */
+} periods;
+
+enum { MOST_PHASES = 8, LONGEST_PERIOD = 1 << 16 };
+
+static int64_t common_divisor(int64_t a, int64_t b) {
+  while (b != 0) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+static void see_period(const tn__expr *e, void *user) {
+  periods *p = user;
+  tn__ir *ir = p->s->ir;
+  int64_t divisor, stride, start;
+  if ((e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD) || e->dtype != TN_I64) return;
+  if (!tn__ir_as_int(e->args[1], &divisor) || divisor < 2) return;
+  const tn__expr *dividend = tn__sched_substitute_axes(ir, p->block, e->args[0]);
+  if (!tn__expr_uses_var(dividend, p->loop)) return;
+  if (!tn__ir_stride_in(ir, dividend, p->loop, &stride)) {
+    p->common = 0;
+    return;
+  }
+  int64_t period = divisor / common_divisor(divisor, stride < 0 ? -stride : stride);
+  if (p->common == 0 || period > LONGEST_PERIOD) {
+    p->common = 0;
+    return;
+  }
+  if (p->common > 1 && p->common != period) p->aligned = false;
+  p->common = p->common / common_divisor(p->common, period) * period;
+  if (p->common > LONGEST_PERIOD) p->common = 0;
+  const tn__expr *zero = tn__ir_index(ir, 0);
+  const tn__expr *rest = tn__ir_substitute(ir, dividend, &p->loop, &zero, 1);
+  p->aligned &= stride == 1 && tn__ir_as_int(rest, &start) && start % divisor == 0;
+}
+
+/* Of the loop, in all that the block reads. */
+static periods periods_of(const tn__schedule *s, const tn__snode *block, const tn__snode *loop) {
+  periods p = {.s = s, .block = &block->block, .loop = loop->var, .common = 1, .aligned = true};
+  if (block->block.body->kind != TN__STMT_STORE) return p;
+  const tn__expr *value = block->block.body->as.store.value;
+  tn__te_visit(s->ir, value, see_period, &p);
+  p.cost = tn__rule_cost(s->ir, value);
+  return p;
+}
+
+static bool has_phases(const periods *p) {
+  return p->common >= 2 && p->common <= MOST_PHASES && p->cost * p->common <= TN__RULE_MOST_IN_PHASES;
+}
+
+/* Vectors of positions that lie a period apart: what depends on the remainder is the same for all lanes, so conditions
+ * fold and neighbours stay neighbours, and what the phases make is woven on its way to memory. */
+static bool split_phases(tn__schedule *s, const char *loop, int64_t lanes, const periods *p) {
+  int64_t extent = tn__rule_loop_extent(s, loop);
+  if (!has_phases(p)) return false;
+  while (extent >= 0 && lanes * p->common > extent) lanes /= 2;
+  if (lanes < 2) return false;
+  tn__sched_split(s, loop, (const int64_t[]){0, lanes, p->common}, 3);
+  const char *vector = loop_named(s, loop, 1), *phase = loop_named(s, loop, 2);
+  tn__sched_reorder(s, (const char *const[]){phase, vector}, 2);
+  tn__sched_unroll(s, phase);
+  tn__sched_vectorize(s, vector);
+  return true;
+}
+
+bool tn__rule_vectorize_phases(tn__schedule *s, const char *block_name, int64_t lanes) {
+  tn__snode *block = tn__sched_find(s, block_name, true), *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path);
+  if (count == 0) return false;
+  const periods p = periods_of(s, block, path[count - 1]);
+  return split_phases(s, path[count - 1]->name, lanes, &p);
+}
+
+/* Where quotients stay the same for a vector and more, a loop of its own for each of these stretches. */
+static const char *split_stretches(tn__schedule *s, const char *loop, int64_t lanes, const periods *p) {
+  int64_t extent = tn__rule_loop_extent(s, loop);
+  if (p->common <= MOST_PHASES || !p->aligned || 2 * p->common < lanes || 2 * p->common > extent) return loop;
+  tn__sched_split(s, loop, (const int64_t[]){0, p->common}, 2);
+  return loop_named(s, loop, 1);
+}
+
 /* A divisor of `extent` near `wanted` pieces; 0 when there is none worth having. */
 static int64_t pieces_of(int64_t extent, int64_t wanted) {
   for (int64_t p = wanted; p <= 8 * wanted && p < extent; p++)
@@ -120,15 +213,16 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   bool parallel = tn__rule_shares(s, options);
   int64_t lanes = options->vector_bytes / a.widest, extent = tn__rule_loop_extent(s, path[count - 1]->name);
   const char *inner = path[count - 1]->name;
+  const periods p = periods_of(s, block, path[count - 1]);
   if (parallel && count == 1 && extent > 0) { /* one long loop: pieces for the threads, vectors inside */
     int64_t pieces = extent % lanes == 0 ? pieces_of(extent / lanes, 4 * options->threads) : 0;
-    if (pieces > 0) {
+    if (pieces > 0 && !has_phases(&p)) {
       tn__sched_split(s, inner, (const int64_t[]){pieces, 0}, 2);
       tn__sched_parallel(s, loop_named(s, inner, 0));
       vectorize_innermost(s, loop_named(s, inner, 1), lanes, a.cost, unroll);
       return;
     }
-    vectorize_innermost(s, inner, lanes, a.cost, unroll);
+    if (!split_phases(s, inner, lanes, &p)) vectorize_innermost(s, inner, lanes, a.cost, unroll);
     path[0] = NULL;
     tn__sched_path(s, s->root, block, path);
     if (path[0]->kind == TN__LOOP_SERIAL) tn__sched_parallel(s, path[0]->name);
@@ -140,7 +234,11 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
     tn__sched_fuse(s, path[0]->name, path[1]->name);
     count = tn__sched_path(s, s->root, block, path);
   }
-  vectorize_innermost(s, path[count - 1]->name, lanes, a.cost, unroll);
+  inner = path[count - 1]->name;
+  if (!split_phases(s, inner, lanes, &p)) {
+    inner = split_stretches(s, inner, lanes, &p);
+    vectorize_innermost(s, inner, lanes, a.cost, unroll);
+  }
   tn__sched_path(s, s->root, block, path);
   if (parallel && path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
     tn__sched_parallel(s, path[0]->name);

@@ -229,7 +229,7 @@ void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const t
 void tn__reduce_vectorize_last(tn__schedule *s, const char *name, int rows, int64_t lanes) {
   const char *loops[TN__MAX_LOOPS];
   int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS);
-  if (count <= rows) return;
+  if (count <= rows || tn__rule_vectorize_phases(s, name, lanes)) return;
   const char *loop = loops[count - 1];
   int64_t extent = tn__rule_loop_extent(s, loop);
   while (extent >= 0 && lanes > extent) lanes /= 2;

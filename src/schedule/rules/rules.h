@@ -18,6 +18,11 @@ void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_option
 /* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
  * left, outermost first, and their number (map.c). */
 int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
+
+/* Where the map's quotients and remainders start again after a few steps of its innermost loop: vectors of positions
+ * that far apart. False where they don't, and the loop stays as it is (map.c). */
+bool tn__rule_vectorize_phases(tn__schedule *s, const char *block, int64_t lanes);
+
 /* Schedules the plain nest around a block that copies a tensor with other dimensions innermost: in tiles that are
  * transposed in registers. Loop number `contiguous` runs along what the source has contiguous (transpose.c). */
 void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options);
