@@ -7,7 +7,7 @@
 #include "ir/parse.h"
 #include "te/internal.h"
 
-enum { MAX_STAGES = 4096, MAX_STACK = 32 };
+enum { MAX_STAGES = 1 << 14, MAX_STACK = 32 };
 static const double max_bytes = 4611686018427387904.0; /* 2^62: sums of sizes stay inside of an i64 */
 
 /* ---- messages and names ------------------------------------------------------------------------------------------ */

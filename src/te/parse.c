@@ -5,7 +5,7 @@
 #include "base/invariant.h"
 #include "te/syntax.h"
 
-enum { MAX_TEXT = 4 << 20, MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 4096 };
+enum { MAX_TEXT = 4 << 20, MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 1 << 14 };
 
 /* ---- combiners, constants, functions ----------------------------------------------------------------------------- */
 

@@ -174,6 +174,23 @@ kernel twice(workspace: f32[N], workspace_size: f32) -> Y: f32[N] { Y[i] = works
         self.assertEqual(built.twice(i64(200), pointer(x), ctypes.c_float(2), pointer(y), None, i64(0)), 0)
         np.testing.assert_array_equal(y, 2 * x[0])
 
+    def test_many_products_are_each_scheduled_as_one_alone(self):
+        count, rng = 80, np.random.default_rng(5)
+        text, last = f"kernel layers(X: f32[3, 24], W: f32[{count}, 24, 24]) -> Y: f32[3, 24] {{\n", "X"
+        for i in range(count):
+            head = "Y[i, j]" if i == count - 1 else f"R{i}[i: 3, j: 24]"
+            text += f"  P{i}[i: 3, j: 24] = sum(k: 24) {last}[i, k] * W[{i}, k, j]\n  {head} = max(P{i}[i, j], -0.5)\n"
+            last = f"R{i}"
+        built = self.library(text + "}\n")
+        x, w = rng.normal(size=(3, 24)), rng.normal(size=(count, 24, 24)) / 5
+        given, weights, y = x.astype(np.float32), w.astype(np.float32), np.empty((3, 24), np.float32)
+        self.assertEqual(built.layers(pointer(given), pointer(weights), pointer(y)), 0)
+        for layer in weights.astype(np.float64):
+            given = np.maximum(given @ layer, -0.5)
+        np.testing.assert_allclose(y, given, rtol=1e-3, atol=1e-3)
+        told = tenon("explain", self.write(text + "}\n"), "--kernel", "layers").stdout
+        self.assertRegex(told, r"sequence: parts 80\b")
+
     def test_workspace_functions_have_names_of_their_own(self):
         text = "kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n"
         text += text.replace("kernel f(", "kernel f_workspace_size(")

@@ -785,7 +785,7 @@ static void bounds_work(void **state) {
   at += sprintf(at, "kernel k0(A: f32) -> B: f32 { B = A + 1 }\n");
   for (int i = 1; i < 20; i++)
     at += sprintf(at, "kernel k%d(A: f32) -> B: f32 { C = k%d(A) B = k%d(C) }\n", i, i - 1, i - 1);
-  check_one_error(te_text_run(&j), "14:43: more than 4096 stages once calls are expanded");
+  check_one_error(te_text_run(&j), "16:43: more than 16384 stages once calls are expanded");
 }
 
 static void fix_dims(tn__te *te, void *user) { te_text_keep(te, user); }

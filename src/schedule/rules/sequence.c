@@ -7,8 +7,6 @@
 #include "schedule/rules/contraction.h"
 #include "schedule/sketch/plan.h"
 
-enum { MOST_PARTS = 64 };
-
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
 typedef struct part {
@@ -21,8 +19,7 @@ typedef struct partition {
   int *reader; /* by stage: the last one that reads it */
   int *wanted; /* by stage: how many read it, counted once each; an output is read once more, behind all */
   int stage;   /* that is being looked at */
-  part parts[MOST_PARTS];
-  int count;
+  TN__VEC(part) parts;
 } partition;
 
 /* The order of terms may change, and each is a product of two different things; or what a term reads is used again for
@@ -77,21 +74,14 @@ static bool is_epilogue(const partition *p, int stage) {
   return a.same;
 }
 
-static bool add_part(partition *p, int first, bool sums) {
-  if (p->count == MOST_PARTS) return false;
-  p->parts[p->count++] = (part){.first = first, .count = 1, .sums_products = sums};
-  return true;
-}
-
-/* False when there are too many parts. */
-static bool add_stage(partition *p, int stage) {
-  part *last = p->count > 0 ? &p->parts[p->count - 1] : NULL;
+static void add_stage(partition *p, int stage) {
+  part *last = p->parts.count > 0 ? &p->parts.data[p->parts.count - 1] : NULL;
   bool sums = sums_products(p->te, tn__te_stage_at(p->te, stage));
   bool is_map = tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE;
   bool follows = last != NULL && (!last->sums_products || (is_map && is_epilogue(p, stage)));
   if (!sums && follows) {
     last->count++;
-    return true;
+    return;
   }
   int before = 0; /* maps that make an operand */
   while (sums && last != NULL && !last->sums_products && before < last->count &&
@@ -100,12 +90,11 @@ static bool add_stage(partition *p, int stage) {
   if (before > 0 && before == last->count) {
     last->count++;
     last->sums_products = true;
-    return true;
+    return;
   }
   if (before > 0) last->count -= before;
-  if (!add_part(p, stage - before, sums)) return false;
-  p->parts[p->count - 1].count += before;
-  return true;
+  part fresh = {.first = stage - before, .count = 1 + before, .sums_products = sums};
+  tn__vec_push(tn__ir_arena(tn__te_ir(p->te)), &p->parts, fresh);
 }
 
 /* NULL when the declaration is no sequence of several parts, some of which sum products. */
@@ -113,7 +102,7 @@ static partition *split_up(const tn__te *te) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   int count = tn__te_stage_count(te), products = 0;
   for (int i = 0; i < count; i++) products += sums_products(te, tn__te_stage_at(te, i));
-  if (products == 0 || products > MOST_PARTS || count < 2) return NULL;
+  if (products == 0 || count < 2) return NULL;
   partition *p = TN__NEW(arena, partition);
   p->te = te;
   p->reader = TN__NEW_ARRAY(arena, count, int);
@@ -121,9 +110,8 @@ static partition *split_up(const tn__te *te) {
   for (int i = 0; i < count; i++) p->reader[i] = -1;
   for (p->stage = 0; p->stage < count; p->stage++) tn__te_reads(te, tn__te_stage_at(te, p->stage), note_reader, p);
   for (int i = 0; i < tn__te_output_count(te); i++) note_reader(tn__te_output_at(te, i), p);
-  for (int i = 0; i < count; i++)
-    if (!add_stage(p, i)) return NULL;
-  return p->count > 1 ? p : NULL;
+  for (int i = 0; i < count; i++) add_stage(p, i);
+  return p->parts.count > 1 ? p : NULL;
 }
 
 static bool matches_sequence(const tn__te *te) { return split_up(te) != NULL; }
@@ -163,9 +151,9 @@ static void open_sequence(tn__sketch *k, tn__schedule *scratch) {
   sequence *q = TN__NEW(scratch->arena, sequence);
   TN__INVARIANT(p != NULL); /* matches_sequence() said so */
   k->data = q;
-  for (int i = 0; i < p->count; i++) schedule_part(k, q, &p->parts[i]);
+  for (int i = 0; i < p->parts.count; i++) schedule_part(k, q, &p->parts.data[i]);
   apply_steps(scratch, q);
-  const int64_t parts = p->count;
+  const int64_t parts = p->parts.count;
   tn__sketch_open(k, "parts", &parts, 1);
 }
 
