@@ -28,8 +28,11 @@ const char *tn__te_name(const tn__te *te) { return te->name; }
 static const char *unique_name(tn__te *te, const char *name) {
   if (tn__ir_text_is_reserved(name, strlen(name))) name = tn__arena_printf(te->arena, "%s_", name);
   const char *result = tn__arena_strdup(te->arena, name);
-  for (int i = 1; tn__map_has(&te->names, result); i++) result = tn__arena_printf(te->arena, "%s_%d", name, i);
-  tn__map_set(&te->names, result, te);
+  int *next = tn__map_get(&te->names, result); /* the least number that may be free */
+  while (tn__map_has(&te->names, result)) result = tn__arena_printf(te->arena, "%s_%d", name, (*next)++);
+  next = TN__NEW(te->arena, int);
+  *next = 1;
+  tn__map_set(&te->names, result, next);
   return result;
 }
 
