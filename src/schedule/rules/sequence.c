@@ -104,9 +104,7 @@ static partition *split_up(const tn__te *te) {
   for (int i = 0; i < count; i++) products += sums_products(te, tn__te_stage_at(te, i));
   if (products == 0 || count < 2) return NULL;
   partition *p = TN__NEW(arena, partition);
-  p->te = te;
-  p->reader = TN__NEW_ARRAY(arena, count, int);
-  p->wanted = TN__NEW_ARRAY(arena, count, int);
+  *p = (partition){.te = te, .reader = TN__NEW_ARRAY(arena, count, int), .wanted = TN__NEW_ARRAY(arena, count, int)};
   for (int i = 0; i < count; i++) p->reader[i] = -1;
   for (p->stage = 0; p->stage < count; p->stage++) tn__te_reads(te, tn__te_stage_at(te, p->stage), note_reader, p);
   for (int i = 0; i < tn__te_output_count(te); i++) note_reader(tn__te_output_at(te, i), p);
