@@ -75,17 +75,16 @@ static bool is_epilogue(const partition *p, int stage) {
 }
 
 static void add_stage(partition *p, int stage) {
-  part *last = p->parts.count > 0 ? &p->parts.data[p->parts.count - 1] : NULL;
+  part none = {0}, *last = p->parts.count > 0 ? &p->parts.data[p->parts.count - 1] : &none;
   bool sums = sums_products(p->te, tn__te_stage_at(p->te, stage));
   bool is_map = tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE;
-  bool follows = last != NULL && (!last->sums_products || (is_map && is_epilogue(p, stage)));
+  bool follows = last->count > 0 && (!last->sums_products || (is_map && is_epilogue(p, stage)));
   if (!sums && follows) {
     last->count++;
     return;
   }
   int before = 0; /* maps that make an operand */
-  while (sums && last != NULL && !last->sums_products && before < last->count &&
-         serves(p, stage - before - 1, stage - before))
+  while (sums && !last->sums_products && before < last->count && serves(p, stage - before - 1, stage - before))
     before++;
   if (before > 0 && before == last->count) {
     last->count++;
