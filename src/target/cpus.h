@@ -32,7 +32,7 @@
 /* Arrays, not pointers: those would have to be relocated when the runtime's library is loaded. */
 typedef struct tn__cpu {
   char name[16];     /* LLVM's */
-  char features[72]; /* a target's text of a baseline: "x86-64-v4+avx512vnni" */
+  char features[96]; /* a target's text of a baseline: "x86-64-v4+avx512vnni" */
   int vector_bytes;  /* of that target, for which the rates are */
   tn__machine machine;
 } tn__cpu;

@@ -145,8 +145,13 @@ LLVMValueRef tn__cg_arith(tn__cg *cg, const tn__expr *e, LLVMValueRef a, LLVMVal
 LLVMValueRef tn__cg_compare(tn__cg *cg, tn__expr_kind kind, tn_dtype dtype, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef tn__cg_int_divmod(tn__cg *cg, const tn__expr *e, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef tn__cg_min_max(tn__cg *cg, bool is_max, tn_dtype dtype, LLVMValueRef a, LLVMValueRef b);
-LLVMValueRef tn__cg_cast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v);
+/* `in_range`: a float that is NaN or within what the integer holds, where that has 16 bits at most. */
+LLVMValueRef tn__cg_cast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v, bool in_range);
 LLVMValueRef tn__cg_bitcast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v);
+/* What `e` counts the bits of, by adding up fields of them; NULL where it does anything else (emit_idiom.c). */
+const tn__expr *tn__cg_counted(const tn__expr *e);
+/* Is the float, as clamps in it tell, NaN or within what an integer of 16 bits at most holds (emit_idiom.c)? */
+bool tn__cg_holds(tn_dtype to, const tn__expr *e);
 /* float -> float rounded to `dtype` when that is f16 or bf16; other types unchanged. */
 LLVMValueRef tn__cg_round_to(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_from_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);

@@ -172,15 +172,18 @@ static LLVMValueRef clamp(tn__cg *cg, LLVMValueRef v, LLVMRealPredicate inside, 
 
 /* LLVM's saturating conversions take vectors apart. Here the value is brought into the range first: to the greatest
  * float below the limit where the greatest integer is none, and what lay beyond is told by a comparison. */
-static LLVMValueRef float_vector_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v) {
+static LLVMValueRef float_vector_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v, bool in_range) {
   LLVMBuilderRef at = cg->builder;
   int bits = tn__dtype_bits(to), precision = tn__cg_element(LLVMTypeOf(v)) == cg->f64 ? DBL_MANT_DIG : FLT_MANT_DIG;
   bool is_signed = tn__dtype_is_signed(to);
   int magnitude = is_signed ? bits - 1 : bits, spare = magnitude > precision ? magnitude - precision : 0;
   double beyond = ldexp(1, magnitude), greatest = beyond - ldexp(1, spare);
   LLVMTypeRef type = type_as(v, tn__cg_value_type(cg, to)), wide = bits < 32 ? type_as(v, cg->i32) : type;
-  LLVMValueRef inside = clamp(cg, v, LLVMRealOGT, is_signed ? -beyond : 0); /* NaN is not greater either */
-  inside = clamp(cg, inside, LLVMRealOLT, greatest);
+  LLVMValueRef inside = v;
+  if (!in_range) {
+    inside = clamp(cg, v, LLVMRealOGT, is_signed ? -beyond : 0); /* NaN is not greater either */
+    inside = clamp(cg, inside, LLVMRealOLT, greatest);
+  }
   bool plain = is_signed || bits < 32;
   LLVMValueRef i = plain ? LLVMBuildFPToSI(at, inside, wide, "") : LLVMBuildFPToUI(at, inside, wide, "");
   if (spare > 0) {
@@ -192,8 +195,8 @@ static LLVMValueRef float_vector_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v)
   return wide == type ? i : LLVMBuildTrunc(at, i, type, "");
 }
 
-static LLVMValueRef float_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v) {
-  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) return float_vector_to_int(cg, to, v);
+static LLVMValueRef float_to_int(tn__cg *cg, tn_dtype to, LLVMValueRef v, bool in_range) {
+  if (LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind) return float_vector_to_int(cg, to, v, in_range);
   LLVMTypeRef types[] = {type_as(v, tn__cg_value_type(cg, to)), LLVMTypeOf(v)};
   return tn__cg_intrinsic(cg, tn__dtype_is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat", types, 2, &v, 1);
 }
@@ -230,14 +233,14 @@ static LLVMValueRef int_to_int(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValue
   return tn__dtype_is_signed(from) ? LLVMBuildSExt(cg->builder, v, type, "") : LLVMBuildZExt(cg->builder, v, type, "");
 }
 
-LLVMValueRef tn__cg_cast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v) {
+LLVMValueRef tn__cg_cast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef v, bool in_range) {
   if (from == to) return v;
   LLVMTypeRef type = LLVMTypeOf(v);
   if (to == TN_BOOL && tn__dtype_is_float(from))
     return LLVMBuildFCmp(cg->builder, LLVMRealUNE, v, tn__cg_float(type, 0), "");
   if (to == TN_BOOL) return LLVMBuildICmp(cg->builder, LLVMIntNE, v, tn__cg_int(type, 0), "");
   if (tn__dtype_is_float(from))
-    return tn__dtype_is_float(to) ? float_to_float(cg, from, to, v) : float_to_int(cg, to, v);
+    return tn__dtype_is_float(to) ? float_to_float(cg, from, to, v) : float_to_int(cg, to, v, in_range);
   if (from == TN_BOOL && tn__dtype_is_float(to))
     return LLVMBuildUIToFP(cg->builder, v, type_as(v, to == TN_F64 ? cg->f64 : cg->f32), "");
   return tn__dtype_is_float(to) ? int_to_float(cg, from, to, v) : int_to_int(cg, from, to, v);

@@ -235,6 +235,15 @@ static bool emit_dot4_sum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   return true;
 }
 
+/* Bits are counted by one instruction, where there is one. */
+static bool emit_bit_count(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+  const tn__expr *counted = tn__cg_counted(e);
+  if (counted == NULL) return false;
+  *out = tn__cg_expr(cg, counted);
+  out->v = tn__cg_intrinsic1(cg, "llvm.ctpop", out->v);
+  return true;
+}
+
 /* a * b + c in one rounding: decided by the shape of the expression alone, so that every lane, tail and copy of a loop
  * rounds alike. Not when both sides are products: x*x - m*m must stay antisymmetric. */
 static bool emit_contracted(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
@@ -315,7 +324,9 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
   switch (e->kind) {
     case TN__EXPR_SELECT: return emit_select(cg, e);
     case TN__EXPR_AND:
-    case TN__EXPR_OR: return e->dtype == TN_BOOL ? emit_logical(cg, e) : emit_binary(cg, e);
+    case TN__EXPR_OR:
+      if (e->dtype == TN_BOOL) return emit_logical(cg, e);
+      return emit_bit_count(cg, e, &out) ? out : emit_binary(cg, e);
     case TN__EXPR_NOT: {
       tn__cg_value a = tn__cg_expr(cg, e->args[0]);
       a.v = LLVMBuildNot(cg->builder, a.v, "");
@@ -324,14 +335,16 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
     case TN__EXPR_CAST:
     case TN__EXPR_BITCAST: {
       tn__cg_value a = tn__cg_expr(cg, e->args[0]);
-      a.v = e->kind == TN__EXPR_CAST ? tn__cg_cast(cg, e->args[0]->dtype, e->dtype, a.v)
-                                     : tn__cg_bitcast(cg, e->args[0]->dtype, e->dtype, a.v);
+      a.v = e->kind == TN__EXPR_CAST
+                ? tn__cg_cast(cg, e->args[0]->dtype, e->dtype, a.v, tn__cg_holds(e->dtype, e->args[0]))
+                : tn__cg_bitcast(cg, e->args[0]->dtype, e->dtype, a.v);
       return a;
     }
     case TN__EXPR_LOAD: return tn__cg_load(cg, e);
     case TN__EXPR_CALL: return emit_call(cg, e);
     default:
       if (emit_lane_compare(cg, e, &out) || emit_contracted(cg, e, &out) || emit_dot4_sum(cg, e, &out)) return out;
+      if (emit_bit_count(cg, e, &out)) return out;
       return emit_binary(cg, e);
   }
 }

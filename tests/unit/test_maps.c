@@ -1,6 +1,7 @@
-/* Maps whose positions are quotients and remainders of an axis, and groups of interleaved elements: for every type and
- * odd sizes, chosen schedules must compute what the declaration says, interpreted and compiled. Compiled kernels run
- * on tensors that begin or end at pages without access, so they start at any multiple of their elements' size. */
+/* Maps whose positions are quotients and remainders of an axis, groups of interleaved elements, counts of bits and
+ * casts of what was clamped: for every type and odd sizes, chosen schedules must compute what the declaration says,
+ * interpreted and compiled. Compiled kernels run on tensors that begin or end at pages without access, so they start at
+ * any multiple of their elements' size. */
 #include "guarded.h"
 #include "schedule/rules/choose.h"
 #include "te/text.h"
@@ -8,6 +9,11 @@
 #include "unit/schedule_check.h"
 
 enum { WORKSPACE_BYTES = 1 << 20 };
+
+/* Adds up pairs, fours and bytes of bits, and then the bytes. */
+#define BITS(type, pairs, fours, bytes, ones, shift)                                                           \
+  "(X: " type "[W]) -> Y: " type "[W] { a[i: W] = X[i] - ((X[i] >> 1) & " pairs ")\n b[i: W] = (a[i] & " fours \
+  ") + (" fours " & (a[i] >> 2))\n Y[i] = (((b[i] >> 4) + b[i] & " bytes ") * " ones ") >> " shift " }"
 
 /* `T` stands for a type, `H` and `W` for two sizes, and `HW` for their product. */
 static const char *const declared[] = {
@@ -33,6 +39,18 @@ static const char *const declared[] = {
     "(X: T[W], Z: T[37]) -> Y: T[W] { Y[i] = X[i] + Z[(i + 5) % 37] }",
     "(X: T[H, W]) -> Y: T[HW] { Y[i] = X[i / W, i % W] }",
     "(X: T[W], Z: T[9]) -> Y: T[3 * W] { Y[i] = X[i / 3] + Z[(i * i) % 9] }",
+    /* Bits, and what only looks like counting them. */
+    "(X: u8[W]) -> Y: u8[W] { a[i: W] = X[i] - ((X[i] >> 1) & 85)\n b[i: W] = (a[i] & 51) + ((a[i] >> 2) & 51)\n"
+    " Y[i] = (b[i] + (b[i] >> 4)) & 15 }",
+    BITS("u16", "21845u16", "13107u16", "3855u16", "257u16", "8u16"),
+    BITS("u32", "1431655765u32", "858993459u32", "252645135u32", "16843009u32", "24u32"),
+    BITS("u32", "1431655765u32", "858993459u32", "252645135u32", "16843009u32", "23u32"),
+    BITS("u32", "1431655765u32", "858993459u32", "252645134u32", "16843009u32", "24u32"),
+    /* Numbers inside and outside of what the integer holds, infinite ones and none. */
+    "(X: f32[W], Z: f32[W]) -> Y: i8[W] { Y[i] = i8(clamp(round_even(X[i] * 99 / Z[i]), -128, 127)) }",
+    "(X: f32[W], Z: f32[W]) -> Y: u8[W] { Y[i] = u8(round_even(clamp(X[i] * 99 / Z[i], 0, 255))) }",
+    "(X: f64[W], Z: f64[W]) -> Y: i16[W] { Y[i] = i16(max(min(X[i] * 9999 / Z[i], 32767), -32768)) }",
+    "(X: f32[W], Z: f32[W]) -> Y: i8[W] { Y[i] = i8(clamp(X[i] * 99 / Z[i], -129, 127)) }",
 };
 enum { DECLARED = sizeof(declared) / sizeof(declared[0]) };
 
