@@ -40,8 +40,8 @@ static const char *const declared[] = {
     "(X: T[H, W]) -> Y: T[HW] { Y[i] = X[i / W, i % W] }",
     "(X: T[W], Z: T[9]) -> Y: T[3 * W] { Y[i] = X[i / 3] + Z[(i * i) % 9] }",
     /* Bits, and what only looks like counting them. */
-    "(X: u8[W]) -> Y: u8[W] { a[i: W] = X[i] - ((X[i] >> 1) & 85)\n b[i: W] = (a[i] & 51) + ((a[i] >> 2) & 51)\n"
-    " Y[i] = (b[i] + (b[i] >> 4)) & 15 }",
+    ("(X: u8[W]) -> Y: u8[W] { a[i: W] = X[i] - ((X[i] >> 1) & 85)\n b[i: W] = (a[i] & 51) + ((a[i] >> 2) & 51)\n"
+     " Y[i] = (b[i] + (b[i] >> 4)) & 15 }"),
     BITS("u16", "21845u16", "13107u16", "3855u16", "257u16", "8u16"),
     BITS("u32", "1431655765u32", "858993459u32", "252645135u32", "16843009u32", "24u32"),
     BITS("u32", "1431655765u32", "858993459u32", "252645135u32", "16843009u32", "23u32"),
@@ -116,7 +116,7 @@ static void interpreted_maps(void **state) {
 
 /* On blocks that begin at a page without access, or end at one. */
 static void run_guarded(kernel_test *t, const drawn *d, tn_kernel kernel, const tn__func *func, const uint8_t *want) {
-  void *inputs[MOST_BUFFERS], *buffers[MOST_BUFFERS];
+  void *inputs[MOST_BUFFERS] = {0}, *buffers[MOST_BUFFERS];
   const tn__te *te = declare(t->ir, d);
   int count = func->input_count + func->output_count;
   make_inputs(te, 3, inputs);

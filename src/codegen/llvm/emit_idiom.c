@@ -2,6 +2,7 @@
  * be done to them. */
 #include <math.h>
 
+#include "base/invariant.h"
 #include "codegen/llvm/emit.h"
 
 /* ---- counting bits ----------------------------------------------------------------------------------------------- */
@@ -16,6 +17,7 @@ static bool is_mask(const tn__expr *e, uint64_t byte) {
 /* x of `x & mask`; NULL for anything else. */
 static const tn__expr *masked(const tn__expr *e, uint64_t byte) {
   if (e->kind != TN__EXPR_AND) return NULL;
+  TN__INVARIANT(e->args[0] != NULL && e->args[1] != NULL);
   for (int i = 0; i < 2; i++)
     if (is_mask(e->args[i], byte)) return e->args[1 - i];
   return NULL;
@@ -24,6 +26,7 @@ static const tn__expr *masked(const tn__expr *e, uint64_t byte) {
 /* x of `x >> bits`. */
 static const tn__expr *shifted(const tn__expr *e, int64_t bits) {
   int64_t by;
+  TN__INVARIANT(e != NULL);
   return e->kind == TN__EXPR_SHR && tn__ir_as_int(e->args[1], &by) && by == bits ? e->args[0] : NULL;
 }
 
