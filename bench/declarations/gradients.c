@@ -48,6 +48,21 @@ void convolution_input(const float *restrict dY, const float *restrict W, float 
                 dX[((n * 16 + c) * 66 + y + r) * 66 + x + q] +=
                     dY[((n * 24 + o) * 64 + y) * 64 + x] * W[((o * 16 + c) * 3 + r) * 3 + q];
 }
+void strided_input(const float *restrict dY, const float *restrict W, float *restrict dX) {
+  memset(dX, 0, sizeof(float[4][16][66][66]));
+  FOR (n, 4)
+    FOR (c, 16)
+      FOR (o, 24)
+        FOR (i, 33)
+          FOR (r, 3)
+            FOR (q, 3)
+              FOR (j, 33) {
+                long y = 2 * i + r - 1, x = 2 * j + q - 1;
+                if (0 <= y && 0 <= x && y < 66 && x < 66)
+                  dX[((n * 16 + c) * 66 + y) * 66 + x] +=
+                      dY[((n * 24 + o) * 33 + i) * 33 + j] * W[((o * 16 + c) * 3 + r) * 3 + q];
+              }
+}
 void relu_gradient(const float *restrict X, const float *restrict dY, float *restrict dX) {
   FOR (i, 1021 * 1031) dX[i] = X[i] > 0 ? dY[i] : 0;
 }

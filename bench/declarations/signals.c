@@ -15,6 +15,13 @@ void fir_i16(const int16_t *restrict X, const int16_t *restrict h, int32_t *rest
     Y[i] = s;
   }
 }
+void upsample(const float *restrict X, const float *restrict h, float *restrict Y) {
+  FOR (i, 300009) {
+    float s = 0;
+    for (long k = i % 3; k < 48 && k <= i; k += 3) s += X[(i - k) / 3] * h[k];
+    Y[i] = s;
+  }
+}
 void decimate(const float *restrict X, const float *restrict h, float *restrict Y) {
   FOR (i, 100000) {
     float s = 0;

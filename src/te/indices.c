@@ -69,6 +69,7 @@ typedef struct securing {
   const tn__expr *scan_position;
   context *root, *doubt; /* under no condition; under too many of them */
   bool moved;            /* an index was */
+  bool strict;           /* what dimensions decide is not shown: nobody will check it */
   table inside;          /* expressions all of whose accesses are shown to be inside, without any condition */
   int contexts, steps;
 } securing;
@@ -232,7 +233,7 @@ static void judge_simple(const securing *c, const context *k, const tn__buffer *
   *low = is_above(ir, here);
   *high = is_below(ir, here, size);
   if (*low && *high) return;
-  if (!k->guarded && !tn__expr_has_load(index) && !uses_ragged(c, index) &&
+  if (!k->guarded && !c->strict && !tn__expr_has_load(index) && !uses_ragged(c, index) &&
       tn__ir_bounds_over(ir, here, c->axes.data, c->axes.count, &min, &max)) {
     *low = *high = true; /* dimensions decide, and are checked for each call */
     return;
@@ -405,8 +406,8 @@ int tn__te_into_inside(const tn__te *te, const tn__te_stage *stage, int dim) {
 }
 
 /* True when an index was moved. */
-static bool secure(tn__te *te, tn__te_refuse *refuse, void *user) {
-  securing c = {.te = te, .ir = te->ir, .refuse = refuse, .user = user};
+static bool secure(tn__te *te, bool strict, tn__te_refuse *refuse, void *user) {
+  securing c = {.te = te, .ir = te->ir, .refuse = refuse, .user = user, .strict = strict};
   for (int s = 0; s < te->stages.count; s++) {
     tn__te_stage *stage = te->stages.data[s];
     c.index = s;
@@ -432,10 +433,11 @@ static bool secure(tn__te *te, tn__te_refuse *refuse, void *user) {
   return c.moved;
 }
 
-void tn__te_secure(tn__te *te, tn__te_refuse *refuse, void *user) { secure(te, refuse, user); }
+void tn__te_secure(tn__te *te, tn__te_refuse *refuse, void *user) { secure(te, false, refuse, user); }
 
 typedef struct trial {
   const tn__te *te;
+  int stage;       /* of which; -1: of all */
   tn__arena arena; /* of the copy */
   bool moved;
 } trial;
@@ -443,16 +445,24 @@ typedef struct trial {
 static void try_securing(tn__escape *escape, void *user) {
   trial *t = user;
   t->arena.escape = escape;
-  t->moved = secure(tn__te_copy(t->te, tn__ir_create(&t->arena)), NULL, NULL);
+  tn__ir *ir = tn__ir_create(&t->arena);
+  tn__te *copy = t->stage < 0 ? tn__te_copy(t->te, ir) : tn__te_part(t->te, t->stage, 1, ir);
+  t->moved = secure(copy, t->stage >= 0, NULL, NULL);
 }
 
-void tn__te_trust(tn__te *te) {
-  trial t = {.te = te};
+/* Would an index be moved, or refused? */
+static bool would_move(const tn__te *te, int stage) {
+  trial t = {.te = te, .stage = stage};
   tn__escape escape;
   tn__arena_init(&t.arena, te->arena->allocator, &escape);
   tn_status *refused = tn__protect(&escape, try_securing, &t);
   tn__arena_release(&t.arena);
-  te->unchecked = t.moved || refused != NULL;
   if (tn_status_code_of(refused) == TN_OUT_OF_MEMORY) tn__throw(te->arena->escape, refused);
+  t.moved |= refused != NULL;
   tn_status_free(refused);
+  return t.moved;
 }
+
+void tn__te_trust(tn__te *te) { te->unchecked = would_move(te, -1); }
+
+bool tn__te_shows_inside(const tn__te *te, int stage) { return !would_move(te, stage); }

@@ -169,6 +169,11 @@ bool tn__te_is_too_large(tn__ir *ir, const tn__expr *e);
  * than two vectors of `vector_bytes`, becomes the place of an accumulation. `te` itself where there is nothing of the
  * kind; otherwise a copy in the same context. Elements are equal, but for the sign of a zero. */
 const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes);
+/* The declaration in which reductions whose terms are there at some remainders only, as a transposed convolution's are,
+ * become ones of the terms that are there (phases.c): a stage of all positions with the same number of them, and the
+ * stage that was there deals them out. `te` itself where there is nothing of the kind; otherwise a copy in the same
+ * context. In sums of floats a factor that meets a zero which stands for no term is not multiplied. */
+const tn__te *tn__te_phases(const tn__te *te);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);
