@@ -333,6 +333,14 @@ void tn__sched_rfactor_at(tn__schedule *s, const char *name, const char *place_n
 
 /* ---- privatize --------------------------------------------------------------------------------------------------- */
 
+/* Do both have an element at the same indices? A tensor in another layout has not. */
+static bool is_alike(const tn__region *a, const tn__region *b) {
+  if (a->buffer->rank != b->buffer->rank) return false;
+  for (int d = 0; d < a->buffer->rank; d++)
+    if (a->buffer->shape[d] != b->buffer->shape[d] || a->min[d] != b->min[d]) return false;
+  return true;
+}
+
 static void check_privatized(factoring *f, const char *name) {
   tn__schedule *s = f->s;
   tn__snodes blocks = {0};
@@ -348,6 +356,9 @@ static void check_privatized(factoring *f, const char *name) {
     tn__sched_refuse(s, "privatize of \"%s\": the combiner of \"%s\" must be applied in order", name, block);
   if (!f->block->exact || f->block->block.writes[0].buffer->rank == TN__MAX_RANK)
     tn__sched_refuse(s, "privatize of \"%s\": \"%s\" was moved, or has too many dimensions", name, block);
+  for (int w = 1; w < f->block->block.write_count; w++)
+    if (!is_alike(&f->block->block.writes[0], &f->block->block.writes[w]))
+      tn__sched_refuse(s, "privatize of \"%s\": the tensors of \"%s\" have different layouts", name, block);
   f->path_count = tn__sched_path(s, s->root, f->block, f->path);
   tn__sched_check_free(s, "privatize", f->loop, false);
   tn__sched_check_not_frozen(s, "privatize", f->block);

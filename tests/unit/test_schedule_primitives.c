@@ -735,6 +735,11 @@ static void factor_blocked(tn__schedule *s) { /* one of the two tensors lies oth
   tn__sched_rfactor(s, "top.k0");
 }
 static void private_elements(tn__schedule *s) { tn__sched_privatize(s, "G.g1"); }
+static void private_blocked(tn__schedule *s) {
+  tn__sched_decompose_reduction(s, "top", "top.i0");
+  tn__sched_transform_layout(s, "top", &(tn__layout){.rank = 2, .parts = {{0, 5, 0}, {0, 1, 5}}});
+  tn__sched_privatize(s, "top.k0");
+}
 static void private_reduction(tn__schedule *s) { tn__sched_privatize(s, "C.k0"); }
 static void private_together(tn__schedule *s) {
   tn__sched_decompose_reduction(s, "C", "C.k0");
@@ -930,6 +935,7 @@ static const refusal refusals[] = {
     {product, layout_aligned, "transform_layout of \"C\": its storage is aligned; do that afterwards"},
     {argmax, factor_blocked, "rfactor of \"top.k0\": \"top\" does not write its tensor axis by axis"},
     {selected_rows, private_elements, "privatize of \"G.g1\": block \"G\" does not reduce over the loop"},
+    {argmax, private_blocked, "privatize of \"top.k0\": the tensors of \"top\" have different layouts"},
     {product, private_reduction, "privatize of \"C.k0\": \"C\" has its initialisation still; use rfactor"},
     {product, private_together, "privatize of \"C.k0\": the nest holds more than one block"},
     {product, factor_at_outside, "rfactor_at of \"C.k0\": \"C.i0\" is not inside of it"},
