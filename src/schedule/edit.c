@@ -113,6 +113,8 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
     if (s->aligns.data[i].buffer == from) s->aligns.data[i].buffer = to;
   for (int i = 0; i < s->folds.count; i++)
     if (s->folds.data[i].buffer == from) s->folds.data[i].buffer = to;
+  for (int i = 0; i < s->slides.count; i++)
+    if (s->slides.data[i].buffer == from) s->slides.data[i].buffer = to;
   for (int i = 0; i < s->rings.count; i++)
     if (s->rings.data[i].buffer == from) s->rings.data[i].buffer = to;
   for (int i = 0; i < s->overs.count; i++) {

@@ -99,7 +99,7 @@ static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, c
   return outside;
 }
 
-/* What fold_scan leaves of the buffer. */
+/* What fold_scan or slide leaves of the buffer. */
 static void fold_ring(tn__schedule *s, const tn__buffer *buffer, placement *p, const tn__expr **extent) {
   bool backwards = false;
   p->rows = tn__sched_rows_of(s, buffer, &p->ring_dim, &backwards);
@@ -109,10 +109,12 @@ static void fold_ring(tn__schedule *s, const tn__buffer *buffer, placement *p, c
   if (p->min != NULL) p->min[p->ring_dim] = tn__ir_index(s->ir, 0);
 }
 
-/* Around all that uses the buffer. */
-static tn__snode *innermost_place(const tn__buffer *buffer, const tn__snodes *users) {
+/* Around all that uses the buffer, and outside of the loop that it slides in. */
+static tn__snode *innermost_place(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users) {
   tn__snode *at = users->data[0]->parent;
+  tn__sched_window window;
   for (int i = 1; i < users->count; i++) at = tn__sched_common_ancestor(at, users->data[i]);
+  if (tn__sched_slides(s, buffer, &window)) at = tn__sched_common_ancestor(at, window.loop->parent);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
   return outside_of_carriers(at, buffer, users);
 }
@@ -161,7 +163,7 @@ static void check_shared(tn__schedule *s, const tn__buffer *buffer, const tn__sn
 
 /* Inside of the loops over blocks, which share nothing, and outside of those over threads. */
 static void place_in_block(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, placements *out) {
-  tn__snode *at = innermost_place(buffer, users);
+  tn__snode *at = innermost_place(s, buffer, users);
   bool in_block = false;
   for (int i = 0; i < users->count; i++)
     for (const tn__snode *n = users->data[i]->parent; n != at; n = n->parent)
@@ -281,6 +283,11 @@ static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   tn__ir *ir = b->s->ir;
   tn__block block = node->block;
   bool changed = false;
+  for (int w = 0; w < block.write_count; w++) {
+    tn__sched_window window;
+    if (tn__sched_slides(b->s, block.writes[w].buffer, &window))
+      block.predicate = tn__ir_and(ir, block.predicate, window.is_new);
+  }
   int *used = TN__NEW_ARRAY(b->s->arena, block.read_count + block.write_count, int);
   int count = places_of(b, node, used);
   for (int i = 0; i < count; i++) {
@@ -421,7 +428,7 @@ static void place_all(builder *b) {
     } else if (buffer->scope == TN__SCOPE_SHARED) {
       place_in_block(s, buffer, &users, &b->places);
     } else {
-      place_at(s, buffer, &users, innermost_place(buffer, &users), &b->places);
+      place_at(s, buffer, &users, innermost_place(s, buffer, &users), &b->places);
     }
     tn__vec_push(s->arena, &from, buffer);
   }

@@ -17,8 +17,9 @@
 #define TN__MAX_LOOPS 64 /* around one block */
 /* Of a tile that is transposed in registers. */
 enum { TN__MOST_TILE_SIDE = 64, TN__MOST_TILE_BYTES = 4096 };
-enum { TN__MOST_RING = 64 }; /* positions that fold_scan keeps */
-#define TN__MAX_FACTORS 8    /* of one split, loops of one tile */
+enum { TN__MOST_RING = 64 };        /* positions that fold_scan keeps */
+enum { TN__MOST_WINDOW = 1 << 16 }; /* rows of a window that slides */
+#define TN__MAX_FACTORS 8           /* of one split, loops of one tile */
 
 typedef struct tn__snode tn__snode;
 
@@ -69,6 +70,15 @@ typedef struct tn__sched_ring {
   int64_t rows;
 } tn__sched_ring;
 
+/* The buffer's elements that one iteration of a loop shares with the one before are kept: the condition under which a
+ * point is computed, and the room for `rows` positions along dimension `dim`. */
+typedef struct tn__sched_window {
+  const tn__snode *loop;
+  const tn__expr *is_new;
+  int dim;
+  int64_t rows;
+} tn__sched_window;
+
 /* What a map writes takes the place of what it reads. */
 typedef struct tn__sched_over {
   const tn__buffer *buffer, *over;
@@ -97,6 +107,7 @@ struct tn__schedule {
   TN__VEC(const char *) steps;
   TN__VEC(tn__sched_align) aligns;
   TN__VEC(tn__sched_fold) folds;
+  TN__VEC(tn__sched_fold) slides; /* each in the loop along which its window moves */
   TN__VEC(tn__sched_ring) rings;
   TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
@@ -236,7 +247,8 @@ const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, con
  * does that. */
 bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape);
 
-/* The loop that the buffer is folded in; NULL when there is none, or not all that uses the buffer is in it any more. */
+/* The loop that the buffer is folded in, with fold_storage or because it slides in the next one; NULL when there is
+ * none, or not all that uses the buffer is in it any more. */
 const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer);
 
 /* Why the only writer of `buffer` cannot write it over `over`, which it reads; NULL when it can. */
@@ -257,9 +269,12 @@ bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t 
 int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards);
 const tn__te_stage *tn__sched_scan_stage(const tn__schedule *s, const tn__snode *block); /* NULL: it is no scan */
 
-/* ---- hoist.c ----------------------------------------------------------------------------------------------------- */
-/* The part of what the block computes that tn__sched_hoist takes by this number; NULL when there are fewer. */
-const tn__expr *tn__sched_hoistable(const tn__snode *block, int index);
+/* ---- slide.c ----------------------------------------------------------------------------------------------------- */
+/* Why the buffer's window cannot slide in the loop; NULL when it can, and `out` says how. */
+const char *tn__sched_cannot_slide(tn__schedule *s, const tn__buffer *buffer, const tn__snode *loop,
+                                   tn__sched_window *out);
+/* Does the buffer slide? False, too, when later steps took from it what it needs. */
+bool tn__sched_slides(tn__schedule *s, const tn__buffer *buffer, tn__sched_window *out);
 
 /* ---- hoist.c ----------------------------------------------------------------------------------------------------- */
 /* The part of what the block computes that tn__sched_hoist takes by this number; NULL when there are fewer. */

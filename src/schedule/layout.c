@@ -99,6 +99,8 @@ static const char *cannot_fold(tn__schedule *s, const tn__buffer *buffer, const 
 
 const tn__snode *tn__sched_folded_in(tn__schedule *s, const tn__buffer *buffer) {
   const tn__snode *by;
+  tn__sched_window window;
+  if (tn__sched_slides(s, buffer, &window)) return window.loop->parent->var == NULL ? NULL : window.loop->parent;
   for (int i = 0; i < s->folds.count; i++)
     if (s->folds.data[i].buffer == buffer && cannot_fold(s, buffer, s->folds.data[i].loop, &by) == NULL)
       return s->folds.data[i].loop;

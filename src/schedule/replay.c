@@ -86,6 +86,7 @@ static void apply_fold_storage(tn__schedule *s, const operands *o) {
 static void apply_fold_scan(tn__schedule *s, const operands *o) {
   tn__sched_fold_scan(s, o->names[0], (int)o->numbers[0], o->numbers[1]);
 }
+static void apply_slide(tn__schedule *s, const operands *o) { tn__sched_slide(s, o->names[0], o->names[1]); }
 static void apply_store_over(tn__schedule *s, const operands *o) {
   tn__sched_store_over(s, o->names[0], (int)o->numbers[0]);
 }
@@ -135,6 +136,7 @@ static const step steps[] = {
     {"storage_align", 1, 1, 4, 4, apply_storage_align},
     {"fold_storage", 2, 2, 1, 1, apply_fold_storage},
     {"fold_scan", 1, 1, 2, 2, apply_fold_scan},
+    {"slide", 2, 2, 0, 0, apply_slide},
     {"store_over", 1, 1, 1, 1, apply_store_over},
     {"declare_constant", 1, 1, 0, 0, apply_declare_constant},
     {"transform_layout", 1, 1, 3, MAX_NUMBERS, apply_transform_layout},

@@ -126,6 +126,12 @@ bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t 
 }
 
 int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards) {
+  tn__sched_window window;
+  *backwards = false;
+  if (tn__sched_slides(s, buffer, &window)) {
+    *dim = window.dim;
+    return window.rows;
+  }
   for (int i = 0; i < s->rings.count; i++)
     if (s->rings.data[i].buffer == buffer && cannot_fold(s, buffer, s->rings.data[i].rows, dim) == NULL) {
       tn__snodes writers = {0};

@@ -112,6 +112,10 @@ void tn__sched_fold_storage(tn__schedule *s, const char *block, int write_index,
 /* The scan's intermediate tensor keeps the last `rows` positions (1 to 64) along the scan's axis: room for these is
  * used again and again. Nobody reads further back; dropped when somebody does in the end. */
 void tn__sched_fold_scan(tn__schedule *s, const char *block, int write_index, int64_t rows);
+/* The block, which stands under `loop` of its readers, computes a window of its tensor in each iteration, which moves
+ * on by less than it is long: what the iteration before has made is kept, in the workspace or on the stack outside of
+ * the loop, and only the rest is computed. Dropped when later steps take from it what it needs. */
+void tn__sched_slide(tn__schedule *s, const char *block, const char *loop);
 /* What a map writes takes the place of the intermediate tensor that it reads as number `read_index`, element by
  * element, and that nobody reads behind it. Dropped when that is so no longer in the end, or the two have other
  * room. */

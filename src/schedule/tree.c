@@ -76,6 +76,10 @@ void tn__sched_check_free(const tn__schedule *s, const char *step, const tn__sno
     if (s->folds.data[i].loop == loop)
       tn__sched_refuse(s, "%s of \"%s\": %s is folded in the loop; do that before", step, loop->name,
                        s->folds.data[i].buffer->name);
+  for (int i = 0; whole && i < s->slides.count; i++)
+    if (s->slides.data[i].loop == loop)
+      tn__sched_refuse(s, "%s of \"%s\": %s slides in the loop; do that before", step, loop->name,
+                       s->slides.data[i].buffer->name);
 }
 
 tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node) {

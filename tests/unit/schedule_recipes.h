@@ -286,6 +286,25 @@ static inline void make_dots(making *m) {
   tn__te_output(m->te, tn__te_compute(m->te, "greatest", &z, last));
 }
 
+/* The same beside windows over windows of a map's rows: what slides, and what becomes instructions or scans. */
+static inline void make_windows(making *m) {
+  tn__ir *ir = m->ir;
+  const recipe *r = m->r;
+  int64_t high = r->dims[0], stride = r->stride;
+  const tn__expr *rows = size_of(m, high * stride + 3), *columns = m->dims[2];
+  make_dots(m);
+  const tn__buffer *in = make_input(m, "in", m->dtype, 2, rows, columns, NULL);
+  tn__te_axes x = make_axes(m, "i", 2, rows, columns, NULL);
+  const tn__buffer *p = tn__te_compute(m->te, "P", &x, tn__ir_mul(ir, tn__ir_load(ir, in, x.index), number_of(m, 3)));
+  tn__te_axes y = make_axes(m, "i", 2, size_of(m, high + 1), columns, NULL),
+              z = make_axes(m, "i", 2, size_of(m, high), columns, NULL);
+  const tn__expr *i = tn__ir_mul_i(ir, y.index[0], stride), *j = y.index[1], *sum = load_at(m, p, i, j, NULL);
+  for (int w = 1; w < 3; w++) sum = tn__ir_add(ir, sum, load_at(m, p, tn__ir_add_i(ir, i, w), j, NULL));
+  const tn__buffer *q = tn__te_compute(m->te, "Q", &y, sum);
+  const tn__expr *next = load_at(m, q, tn__ir_add_i(ir, z.index[0], 1), z.index[1], NULL);
+  tn__te_output(m->te, tn__te_compute(m->te, "R", &z, tn__ir_sub(ir, tn__ir_load(ir, q, z.index), next)));
+}
+
 /* A batched product with the right operand along the reduction, and its transpose. */
 static inline void make_transposed(making *m) {
   tn__ir *ir = m->ir;
@@ -463,7 +482,7 @@ static const recipe_kind recipe_kinds[] = {
     {"gather", make_gather, true},   {"logic", make_logic, true},
     {"turned", make_turned, true},   {"meeting", make_meeting, true},
     {"steps", make_steps, true},     {"accumulation", make_accumulation, true},
-    {"ragged", make_ragged, true},
+    {"ragged", make_ragged, true},   {"windows", make_windows, false},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
 

@@ -517,6 +517,26 @@ static inline bool propose_fold_scan(proposal *p) {
   return false;
 }
 
+/* What can slide in a loop around it; a step towards it where nothing can. */
+static inline bool propose_slide(proposal *p) {
+  tn__sched_window window;
+  for (int first = p->block_count == 0 ? 0 : roll(p->d, p->block_count), i = 0; i < p->block_count; i++) {
+    tn__snode *block = p->blocks[(first + i) % p->block_count];
+    if (!writes_intermediate(p, block) || tn__sched_slides(p->s, block->block.writes[0].buffer, &window)) continue;
+    for (const tn__snode *n = block->parent; n->var != NULL; n = n->parent)
+      if (tn__sched_cannot_slide(p->s, block->block.writes[0].buffer, n, &window) == NULL)
+        return say(p, "slide \"%s\" \"%s\"", block->name, n->name);
+  }
+  const tn__snode *block = choose(p, true, is_producer), *loop = block == NULL ? NULL : loop_around(p, block);
+  if (roll(p->d, 6) == 0) return loop != NULL && say(p, "slide \"%s\" \"%s\"", block->name, loop->name);
+  tn__snodes readers = {0};
+  tn__snode *path[TN__MAX_LOOPS];
+  if (block == NULL) return false;
+  tn__sched_readers(p->s, block->block.writes[0].buffer, &readers);
+  if (readers.count == 0 || tn__sched_path(p->s, p->s->root, readers.data[0], path) == 0) return false;
+  return say(p, "compute_at \"%s\" \"%s\"", block->name, path[0]->name);
+}
+
 static inline bool propose_store_over(proposal *p) {
   const tn__snode *block = choose(p, true, writes_intermediate);
   if (block == NULL || block->block.read_count == 0) return false;
@@ -644,6 +664,7 @@ static const primitive primitives[] = {
     {"storage_align", propose_storage_align},
     {"fold_storage", propose_fold_storage},
     {"fold_scan", propose_fold_scan},
+    {"slide", propose_slide},
     {"store_over", propose_store_over},
     {"declare_constant", propose_declare_constant},
     {"transform_layout", propose_transform_layout},

@@ -291,7 +291,7 @@ static void errors_have_places(void **state) {
       {"for gemm { wibble P }",
        "s:1:12: expected a statement, not 'wibble'; statements begin with split, tile, fuse, reorder, parallel, "
        "vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, rfactor, privatize, initialize, "
-       "prefetch, stream, align, fold, store, constant, layout, tensorize, transpose; let, if, choose",
+       "prefetch, stream, align, fold, slide, store, constant, layout, tensorize, transpose; let, if, choose",
        NULL},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

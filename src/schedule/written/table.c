@@ -31,6 +31,7 @@ const tn__written_row tn__written_rows[] = {
     {"storage_align", "align %o dimension %n1 to %n2 plus %n3", TN__WRITTEN_NOTHING},
     {"fold_scan", "fold %o to %n1 rows", TN__WRITTEN_NOTHING},
     {"fold_storage", "fold %o in %l1", TN__WRITTEN_NOTHING},
+    {"slide", "slide %b0 in %l1", TN__WRITTEN_NOTHING},
     {"store_over", "store %b0 over %i0", TN__WRITTEN_NOTHING},
     {"declare_constant", "constant %t0", TN__WRITTEN_NOTHING},
     {"transform_layout", "layout %t0 as %p", TN__WRITTEN_NOTHING},
@@ -40,6 +41,5 @@ const tn__written_row tn__written_rows[] = {
 
 const char tn__written_words[] =
     "split, tile, fuse, reorder, parallel, vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, "
-    "rfactor, privatize, initialize, prefetch, stream, align, fold, store, constant, layout, tensorize, transpose; "
-    "let, "
-    "if, choose";
+    "rfactor, privatize, initialize, prefetch, stream, align, fold, slide, store, constant, layout, tensorize, "
+    "transpose; let, if, choose";
