@@ -262,11 +262,14 @@ bool tn__expr_uses_var(const tn__expr *e, const tn__var *var) {
   return (node->var_mask & tn__var_bit(var)) != 0 && has_id(node->vars, var->id);
 }
 
-const uint32_t *tn__expr_vars(const tn__expr *e, int *count) {
-  const tn__id_set *vars = tn__node_of(e)->vars;
-  *count = vars == NULL ? 0 : vars->count;
-  return vars == NULL ? NULL : vars->ids;
+static const uint32_t *ids_of(const tn__id_set *set, int *count) {
+  *count = set == NULL ? 0 : set->count;
+  return set == NULL ? NULL : set->ids;
 }
+
+const uint32_t *tn__expr_vars(const tn__expr *e, int *count) { return ids_of(tn__node_of(e)->vars, count); }
+
+const uint32_t *tn__expr_buffers(const tn__expr *e, int *count) { return ids_of(tn__node_of(e)->buffers, count); }
 
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer) {
   return has_id(tn__node_of(e)->buffers, buffer->id);

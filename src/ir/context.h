@@ -27,12 +27,19 @@ typedef struct tn__node {
   bool is_data; /* an i64 that may come from anywhere (loads, casts of floats): arithmetic on it may wrap around */
 } tn__node;
 
+typedef struct tn__spare_set {
+  struct tn__spare_set *next;
+} tn__spare_set;
+
+enum { TN__SET_SIZES = 32 };
+
 struct tn__ir {
   tn__arena *arena;
   const tn__expr **slots; /* open addressing, a power of two of them */
   uint32_t slot_count, node_count;
   uint32_t next_var, next_buffer;
   uint64_t next_epoch;
+  tn__spare_set *spare_sets[TN__SET_SIZES]; /* memory of sets that were cleared; each twice as large as the last */
 };
 
 static inline tn__node *tn__node_of(const tn__expr *e) {

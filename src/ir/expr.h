@@ -207,7 +207,8 @@ bool tn__ir_as_int(const tn__expr *e, int64_t *out);
 int tn__expr_compare(const tn__expr *a, const tn__expr *b);
 /* Does `e` read `var` (also through the indices of loads)? Read any of several? Load from `buffer`? */
 bool tn__expr_uses_var(const tn__expr *e, const tn__var *var);
-const uint32_t *tn__expr_vars(const tn__expr *e, int *count); /* ids of all that it reads, ascending */
+const uint32_t *tn__expr_vars(const tn__expr *e, int *count);    /* ids of all that it reads, ascending */
+const uint32_t *tn__expr_buffers(const tn__expr *e, int *count); /* the same of what it loads from */
 bool tn__expr_uses_buffer(const tn__expr *e, const tn__buffer *buffer);
 bool tn__expr_has_load(const tn__expr *e);
 int tn__expr_depth(const tn__expr *e); /* of the tree; leaves have 0 */
@@ -217,10 +218,13 @@ uint32_t tn__expr_size(const tn__expr *e);
 /* Expressions that were met. They are graphs, and what is shared may be shared at every level: a walk that does not ask
  * here whether it was at a part before takes as many steps as the tree has nodes. */
 typedef struct tn__expr_set {
-  tn__arena *arena;
+  tn__ir *ir;
   const tn__expr **slots; /* open addressing by the structural hash */
-  size_t capacity, count;
+  size_t capacity, count; /* capacity: 0, or a power of two */
 } tn__expr_set;
+/* Empties the set. Its memory serves the next one of the context: a declaration of thousands of stages is walked
+ * thousands of times. */
+void tn__expr_set_clear(tn__expr_set *set);
 bool tn__expr_set_add(tn__expr_set *set, const tn__expr *e); /* false: it was in it */
 bool tn__expr_set_has(const tn__expr_set *set, const tn__expr *e);
 

@@ -1,8 +1,12 @@
 /* Copies of functions with everything made anew, in the order in which the text form names it. */
-#include <string.h>
-
 #include "ir/context.h"
 #include "ir/print.h"
+
+/* The copy of a node, if made since the binding `round`. */
+typedef struct copied {
+  const tn__expr *of, *copy; /* of NULL: a free slot */
+  uint32_t round;
+} copied;
 
 struct tn__importer {
   tn__ir *ir;
@@ -11,10 +15,10 @@ struct tn__importer {
   TN__VEC(const tn__buffer *) old_buffers;
   TN__VEC(const tn__buffer *) new_buffers;
   TN__VEC(const tn__buffer *) params;
-  /* By the number of the old node: its copy, if made since the last binding (`round`). */
-  const tn__expr **copies;
-  uint32_t *rounds;
-  uint32_t copy_capacity, round;
+  copied *copies; /* by the old node: open addressing by its hash. Whoever takes a small part of a large context pays
+                   * for the part. */
+  size_t copy_capacity, copy_count;
+  uint32_t round;
 };
 
 static const tn__var *var_of(tn__importer *m, const tn__var *var) {
@@ -29,18 +33,20 @@ static const tn__buffer *buffer_of(tn__importer *m, const tn__buffer *buffer) {
   tn__ir_defect(m->ir, "buffer %s is not allocated", buffer->name);
 }
 
-static void reserve_copies(tn__importer *m, uint32_t number) {
-  if (number < m->copy_capacity) return;
-  uint32_t capacity = number < 512 ? 1024 : number * 2;
-  const tn__expr **copies = TN__NEW_ARRAY(m->ir->arena, capacity, const tn__expr *);
-  uint32_t *rounds = TN__NEW_ARRAY(m->ir->arena, capacity, uint32_t);
-  if (m->copy_capacity > 0) {
-    memcpy(copies, m->copies, m->copy_capacity * sizeof(*copies));
-    memcpy(rounds, m->rounds, m->copy_capacity * sizeof(*rounds));
-  }
-  m->copies = copies;
-  m->rounds = rounds;
-  m->copy_capacity = capacity;
+static copied *slot_of(const tn__importer *m, const tn__expr *e) {
+  size_t at = e->hash & (m->copy_capacity - 1);
+  while (m->copies[at].of != NULL && m->copies[at].of != e) at = (at + 1) & (m->copy_capacity - 1);
+  return &m->copies[at];
+}
+
+static void reserve_copy(tn__importer *m) {
+  if (m->copy_count * 2 < m->copy_capacity) return;
+  const copied *old = m->copies;
+  const size_t count = m->copy_capacity;
+  m->copy_capacity = count == 0 ? 64 : 2 * count;
+  m->copies = TN__NEW_ARRAY(m->ir->arena, m->copy_capacity, copied);
+  for (size_t i = 0; i < count; i++)
+    if (old[i].of != NULL) *slot_of(m, old[i].of) = old[i];
 }
 
 static const tn__expr *copy_of(tn__importer *m, const tn__expr *e) {
@@ -57,12 +63,14 @@ static const tn__expr *copy_of(tn__importer *m, const tn__expr *e) {
 }
 
 const tn__expr *tn__ir_import_expr(tn__importer *m, const tn__expr *e) {
-  uint32_t number = tn__node_of(e)->number;
-  reserve_copies(m, number);
-  if (m->rounds[number] == m->round) return m->copies[number];
+  reserve_copy(m);
+  const copied *found = slot_of(m, e);
+  if (found->of != NULL && found->round == m->round) return found->copy;
   const tn__expr *copy = copy_of(m, e);
-  m->copies[number] = copy;
-  m->rounds[number] = m->round;
+  reserve_copy(m); /* its arguments took slots */
+  copied *slot = slot_of(m, e);
+  m->copy_count += slot->of == NULL;
+  *slot = (copied){e, copy, m->round};
   return copy;
 }
 

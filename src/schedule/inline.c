@@ -1,6 +1,8 @@
 /* Primitives that dissolve element-wise blocks into others: inline and reverse_inline. */
 #include "schedule/internal.h"
 
+#include <string.h>
+
 static void check_map(const tn__schedule *s, const char *step, const tn__snode *block, int *axis_of_dim) {
   bool plain = block->block.body->kind == TN__STMT_STORE && block->block.init == NULL && block->combiner == NULL;
   for (int i = 0; i < block->block.axis_count; i++) plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL;
@@ -20,8 +22,12 @@ static const tn__expr *replace_load(tn__ir *ir, const tn__expr *e, void *user) {
   const inlining *in = user;
   if (e->kind != TN__EXPR_LOAD || e->value.buffer != in->buffer) return NULL;
   const tn__expr *values[TN__MAX_RANK];
-  for (int i = 0; i < in->count; i++) values[i] = e->args[in->dims[i]];
-  return tn__ir_substitute(ir, in->value, in->vars, values, in->count);
+  bool same = true;
+  for (int i = 0; i < in->count; i++) {
+    values[i] = e->args[in->dims[i]];
+    same &= values[i] == in->vars[i]->self;
+  }
+  return same ? in->value : tn__ir_substitute(ir, in->value, in->vars, values, in->count);
 }
 
 static const tn__expr *replace_loads(tn__ir *ir, const tn__expr *e, void *user) {
@@ -36,14 +42,59 @@ static void add_size(const tn__expr *e, void *user) {
   *size += tn__expr_size(e);
 }
 
+/* The reader's axis that an index is, when it could as well be `var`: of its name and domain. */
+static int axis_like(const tn__snode *reader, const tn__expr *index, const tn__var *var) {
+  for (int i = 0; i < reader->block.axis_count; i++) {
+    const tn__var *axis = reader->block.axes[i].var;
+    if (axis->self == index && axis->min == var->min && axis->extent == var->extent &&
+        strcmp(axis->name, var->name) == 0)
+      return i;
+  }
+  return -1;
+}
+
+/* The reader of a larger value in that value's axes, where it reads element by element: the value then goes into it as
+ * it is. Else each step along a chain of maps would make a copy of all before it. */
+static tn__block with_axes_of(tn__schedule *s, const tn__snode *reader, const inlining *in) {
+  tn__block block = reader->block;
+  const tn__region *region = NULL;
+  for (int r = 0; r < block.read_count; r++) {
+    if (block.reads[r].buffer != in->buffer) continue;
+    if (region != NULL) return block;
+    region = &block.reads[r];
+  }
+  if (region == NULL || block.body->kind != TN__STMT_STORE || block.init != NULL ||
+      tn__expr_size(block.body->as.store.value) >= tn__expr_size(in->value))
+    return block;
+  const tn__var *from[TN__MAX_RANK];
+  const tn__expr *to[TN__MAX_RANK];
+  int which[TN__MAX_RANK];
+  for (int i = 0; i < in->count; i++) {
+    const int d = in->dims[i];
+    which[i] = axis_like(reader, region->min[d], in->vars[i]);
+    if (which[i] < 0 || !tn__ir_is_int_value(region->extent[d], 1)) return block;
+    from[i] = block.axes[which[i]].var;
+    to[i] = in->vars[i]->self;
+  }
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block.axis_count, tn__block_axis);
+  memcpy(axes, block.axes, (size_t)block.axis_count * sizeof *axes);
+  for (int i = 0; i < in->count; i++) axes[which[i]].var = in->vars[i];
+  block.axes = axes;
+  block.body = tn__stmt_substitute(s->ir, block.body, from, to, in->count);
+  return block;
+}
+
 /* A consumer with the producer's value in it. */
 typedef struct inlined {
+  const tn__block_axis *axes;
   const tn__stmt *init, *body;
 } inlined;
 
-/* False when it gets too large by that: one that was so large before is none of ours. */
-static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, inlined *out) {
-  const tn__stmt *const before[2] = {reader->block.init, reader->block.body}, *after[2] = {NULL};
+/* `only`: nobody else reads the value. False when the reader gets too large by that: one that was so large before is
+ * none of ours. */
+static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, bool only, inlined *out) {
+  const tn__block block = only ? with_axes_of(s, reader, in) : reader->block;
+  const tn__stmt *const before[2] = {block.init, block.body}, *after[2] = {NULL};
   uint64_t size = 0, old = 0;
   for (int i = 0; i < 2; i++) {
     if (before[i] == NULL) continue;
@@ -51,7 +102,7 @@ static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, 
     tn__stmt_walk_exprs(before[i], add_size, &old);
     tn__stmt_walk_exprs(after[i], add_size, &size);
   }
-  *out = (inlined){after[0], after[1]};
+  *out = (inlined){block.axes, after[0], after[1]};
   return size <= TN__MOST_INLINED || size <= old;
 }
 
@@ -71,7 +122,7 @@ const tn__stmt *tn__sched_body_with(tn__schedule *s, const tn__snode *block, con
   inlined after;
   check_map(s, "inline", block, axis_of_dim);
   inlining in = inlining_of(block, axis_of_dim);
-  return inline_into(s, reader, &in, &after) ? after.body : NULL;
+  return inline_into(s, reader, &in, false, &after) ? after.body : NULL;
 }
 
 bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
@@ -104,8 +155,11 @@ bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
   inlining in = inlining_of(block, axis_of_dim);
   inlined *after = TN__NEW_ARRAY(s->arena, readers.count, inlined);
   for (int i = 0; i < readers.count; i++)
-    if (!inline_into(s, readers.data[i], &in, &after[i])) return false;
-  for (int i = 0; i < readers.count; i++) tn__sched_set_body(s, readers.data[i], after[i].init, after[i].body);
+    if (!inline_into(s, readers.data[i], &in, readers.count == 1, &after[i])) return false;
+  for (int i = 0; i < readers.count; i++) {
+    readers.data[i]->block.axes = after[i].axes;
+    tn__sched_set_body(s, readers.data[i], after[i].init, after[i].body);
+  }
   tn__sched_remove(block);
   tn__sched_record(s, "inline", &name, 1, NULL, 0);
   return true;

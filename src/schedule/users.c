@@ -25,6 +25,9 @@ static void enter(tn__schedule *s, tn__map *map, tn__snode *block, const tn__buf
     list = TN__NEW(s->arena, tn__snodes);
     tn__map_set(map, buffer->name, list);
   }
+  /* A tensor that is replaced by another of its name has the same blocks. */
+  for (int i = 0; i < list->count && list->count <= MOST_SORTED; i++)
+    if (list->data[i] == block) return;
   tn__vec_push(s->arena, list, block);
 }
 

@@ -15,8 +15,9 @@ static void visit_expr(visit *v, const tn__expr *e) {
 }
 
 void tn__te_visit(tn__ir *ir, const tn__expr *e, void (*fn)(const tn__expr *e, void *user), void *user) {
-  visit v = {.fn = fn, .user = user, .seen = {.arena = tn__ir_arena(ir)}};
+  visit v = {.fn = fn, .user = user, .seen = {.ir = ir}};
   visit_expr(&v, e);
+  tn__expr_set_clear(&v.seen);
 }
 
 static int64_t own_flops(const tn__expr *e) {
@@ -50,8 +51,9 @@ static int64_t count_flops(tn__expr_set *seen, const tn__expr *e) {
   }
   flops += count_flops(seen, e->args[0]);
   tn__expr_set other = *seen;
-  other.slots = tn__arena_copy(seen->arena, seen->slots, seen->capacity * sizeof(*seen->slots));
+  other.slots = tn__arena_copy(tn__ir_arena(seen->ir), seen->slots, seen->capacity * sizeof(*seen->slots));
   int64_t left = count_flops(seen, e->args[1]), right = count_flops(&other, e->args[2]);
+  tn__expr_set_clear(right > left ? seen : &other);
   if (right > left) *seen = other;
   return flops + (left > right ? left : right);
 }
@@ -80,9 +82,11 @@ const tn__expr *tn__te_flops(const tn__te *te) {
     if (stage->kind == TN__TE_EXTERN) continue;
     int64_t flops = 0;
     for (int t = 0; t < stage->tensor_count; t++) {
-      tn__expr_set value = {.arena = tn__ir_arena(ir)}, result = {.arena = tn__ir_arena(ir)};
+      tn__expr_set value = {.ir = ir}, result = {.ir = ir};
       flops += count_flops(&value, stage->values[t]);
       if (stage->combiner != NULL) flops += count_flops(&result, stage->combiner->result[t]);
+      tn__expr_set_clear(&value);
+      tn__expr_set_clear(&result);
     }
     total = tn__ir_add(ir, total, tn__ir_mul_i(ir, volume(ir, stage), flops));
   }

@@ -1,4 +1,6 @@
 /* Some of a declaration's stages as a declaration of their own. */
+#include <string.h>
+
 #include "ir/print.h"
 #include "te/internal.h"
 
@@ -26,12 +28,37 @@ void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const 
   for (int i = 0; i < stage->extern_read_count; i++) fn(stage->extern_reads[i], user);
 }
 
+struct tn__te_uses {
+  const tn__te *te;
+  int *last;    /* by a tensor's id: the last stage that reads it, the number of stages for an output; -1: none does */
+  uint32_t ids; /* how many of these there are */
+  int stage;    /* that is looked at */
+};
+
+static void note_use(const tn__buffer *tensor, void *user) {
+  tn__te_uses *uses = user;
+  if (tensor->id < uses->ids) uses->last[tensor->id] = uses->stage;
+}
+
+const tn__te_uses *tn__te_uses_of(const tn__te *te) {
+  tn__te_uses *uses = TN__NEW(te->arena, tn__te_uses);
+  uses->te = te;
+  for (int s = 0; s < te->stages.count; s++)
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
+      const uint32_t id = te->stages.data[s]->tensors[t]->id;
+      if (id >= uses->ids) uses->ids = id + 1;
+    }
+  uses->last = TN__NEW_ARRAY(te->arena, uses->ids, int);
+  memset(uses->last, -1, uses->ids * sizeof *uses->last);
+  for (; uses->stage < te->stages.count; uses->stage++) tn__te_reads(te, te->stages.data[uses->stage], note_use, uses);
+  for (int i = 0; i < te->outputs.count; i++) note_use(te->outputs.data[i], uses);
+  return uses;
+}
+
 typedef struct part {
   const tn__te *te;
   int first, end;
-  bool inside;                        /* is the stage that reads one of the part? */
   TN__VEC(const tn__buffer *) inputs; /* in order of their use */
-  TN__VEC(const tn__buffer *) wanted; /* of the part, by other stages */
 } part;
 
 static bool defines(const part *p, const tn__buffer *tensor) {
@@ -41,35 +68,21 @@ static bool defines(const part *p, const tn__buffer *tensor) {
   return false;
 }
 
-static void note_read(const tn__buffer *tensor, void *user) {
+static void note_input(const tn__buffer *tensor, void *user) {
   part *p = user;
-  if (p->inside == defines(p, tensor)) return;
-  if (p->inside) {
-    for (int i = 0; i < p->inputs.count; i++)
-      if (p->inputs.data[i] == tensor) return;
-    tn__vec_push(p->te->arena, &p->inputs, tensor);
-  } else {
-    tn__vec_push(p->te->arena, &p->wanted, tensor);
-  }
+  if (defines(p, tensor)) return;
+  for (int i = 0; i < p->inputs.count; i++)
+    if (p->inputs.data[i] == tensor) return;
+  tn__vec_push(p->te->arena, &p->inputs, tensor);
 }
 
-static bool is_wanted(const part *p, const tn__buffer *tensor) {
-  for (int i = 0; i < p->wanted.count; i++)
-    if (p->wanted.data[i] == tensor) return true;
-  for (int i = 0; i < p->te->outputs.count; i++)
-    if (p->te->outputs.data[i] == tensor) return true;
-  return false;
-}
-
-tn__te *tn__te_part(const tn__te *te, int first, int count, tn__ir *ir) {
+tn__te *tn__te_part(const tn__te_uses *uses, int first, int count, tn__ir *ir) {
+  const tn__te *te = uses->te;
   part p = {.te = te, .first = first, .end = first + count};
   tn__te *out = tn__te_create(ir, te->name);
   out->unchecked = te->unchecked;
   tn__importer *m = tn__importer_create(ir);
-  for (int s = 0; s < te->stages.count; s++) {
-    p.inside = s >= p.first && s < p.end;
-    tn__te_reads(te, te->stages.data[s], note_read, &p);
-  }
+  for (int s = p.first; s < p.end; s++) tn__te_reads(te, te->stages.data[s], note_input, &p);
   for (int i = 0; i < te->dims.count; i++) tn__vec_push(out->arena, &out->dims, tn__ir_import_var(m, te->dims.data[i]));
   for (int i = 0; i < p.inputs.count; i++) {
     tn__ir_import_as_param(m, p.inputs.data[i]);
@@ -77,12 +90,13 @@ tn__te *tn__te_part(const tn__te *te, int first, int count, tn__ir *ir) {
   }
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
-      if (is_wanted(&p, te->stages.data[s]->tensors[t])) tn__ir_import_as_param(m, te->stages.data[s]->tensors[t]);
+      if (uses->last[te->stages.data[s]->tensors[t]->id] >= p.end)
+        tn__ir_import_as_param(m, te->stages.data[s]->tensors[t]);
   for (int s = p.first; s < p.end; s++) tn__te_copy_stage(m, out, te->stages.data[s]);
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
       const tn__buffer *tensor = te->stages.data[s]->tensors[t];
-      if (is_wanted(&p, tensor)) tn__vec_push(out->arena, &out->outputs, tn__ir_imported_buffer(m, tensor));
+      if (uses->last[tensor->id] >= p.end) tn__vec_push(out->arena, &out->outputs, tn__ir_imported_buffer(m, tensor));
     }
   return out;
 }

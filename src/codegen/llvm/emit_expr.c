@@ -132,10 +132,12 @@ static void emit_if_needed(tn__cg *cg, const tn__expr_set *needed, tn__expr_set 
 }
 
 static void emit_common_parts(tn__cg *cg, const tn__expr *a, const tn__expr *b) {
-  tn__expr_set needed = {.arena = cg->arena}, seen = {.arena = cg->arena};
+  tn__expr_set needed = {.ir = cg->ir}, seen = {.ir = cg->ir};
   if (tn__expr_size(a) <= LARGE_PART || tn__expr_size(b) <= LARGE_PART) return;
   add_needed(&needed, a);
   emit_if_needed(cg, &needed, &seen, b);
+  tn__expr_set_clear(&needed);
+  tn__expr_set_clear(&seen);
 }
 
 static tn__cg_value emit_select(tn__cg *cg, const tn__expr *e) {

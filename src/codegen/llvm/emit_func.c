@@ -18,12 +18,15 @@ tn__kernel_info tn__cg_kernel_workspace(tn__ir *ir, const tn__func *func) {
 typedef TN__VEC(tn__cg_storage *) storages;
 
 /* The caller may let an output take the place of an input of the same size in bytes, and tensors that are not in use at
- * the same time may share the workspace; everything else is apart. */
+ * the same time may share the workspace; everything else is apart. Nothing is said of tensors that no statement uses
+ * both of: nobody would ask, and in a row of thousands the lists would be as long for each. */
 static bool may_overlap(tn__cg *cg, const tn__cg_layout *layout, const tn__buffer *a, bool a_is_input,
                         const tn__buffer *b, bool b_is_input) {
   if (a == b) return true;
-  if (a->scope == TN__SCOPE_WORKSPACE && b->scope == TN__SCOPE_WORKSPACE)
-    return tn__cg_places_share(tn__cg_place_of(layout, a), tn__cg_place_of(layout, b));
+  if (a->scope == TN__SCOPE_WORKSPACE && b->scope == TN__SCOPE_WORKSPACE) {
+    const tn__cg_place *first = tn__cg_place_of(layout, a), *second = tn__cg_place_of(layout, b);
+    return !tn__cg_places_meet(first, second) || tn__cg_places_share(first, second);
+  }
   if (a->scope != TN__SCOPE_PARAM || b->scope != TN__SCOPE_PARAM || a_is_input == b_is_input)
     return a_is_input && b_is_input && a->scope == b->scope;
   return tn__cg_bytes_of(cg->ir, a) == tn__cg_bytes_of(cg->ir, b);

@@ -1,6 +1,7 @@
 #include "codegen/llvm/workspace.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tenon/kernel_abi.h"
 
@@ -10,10 +11,17 @@ const tn__expr *tn__cg_bytes_of(tn__ir *ir, const tn__buffer *buffer) {
   return bytes;
 }
 
+static tn__cg_place *place_with_id(const tn__cg_layout *layout, uint32_t id) {
+  const int number = id < layout->ids ? layout->of_buffer[id] : -1;
+  return number < 0 ? NULL : &layout->places.data[number];
+}
+
 const tn__cg_place *tn__cg_place_of(const tn__cg_layout *layout, const tn__buffer *buffer) {
-  for (int i = 0; i < layout->places.count; i++)
-    if (layout->places.data[i].buffer == buffer) return &layout->places.data[i];
-  return NULL;
+  return place_with_id(layout, buffer->id);
+}
+
+bool tn__cg_places_meet(const tn__cg_place *a, const tn__cg_place *b) {
+  return a->first <= b->last && b->first <= a->last;
 }
 
 bool tn__cg_places_share(const tn__cg_place *a, const tn__cg_place *b) {
@@ -38,28 +46,35 @@ static bool add_place(const tn__stmt *s, void *user) {
   return true;
 }
 
-static void use(lives *l, const tn__buffer *buffer) {
-  if (buffer->scope != TN__SCOPE_WORKSPACE) return;
-  for (int i = 0; i < l->layout->places.count; i++) {
-    tn__cg_place *p = &l->layout->places.data[i];
-    if (p->buffer != buffer) continue;
-    if (l->at < p->first) p->first = l->at;
-    if (l->at > p->last) p->last = l->at;
-  }
+static void use(lives *l, uint32_t id) {
+  tn__cg_place *p = place_with_id(l->layout, id);
+  if (p == NULL) return;
+  if (l->at < p->first) p->first = l->at;
+  if (l->at > p->last) p->last = l->at;
 }
 
 static void use_expr(const tn__expr *e, void *user) {
-  lives *l = user;
-  for (int i = 0; i < l->layout->places.count; i++)
-    if (tn__expr_uses_buffer(e, l->layout->places.data[i].buffer)) use(l, l->layout->places.data[i].buffer);
+  int count;
+  const uint32_t *ids = tn__expr_buffers(e, &count);
+  for (int i = 0; i < count; i++) use(user, ids[i]);
 }
 
 static bool use_stmt(const tn__stmt *s, void *user) {
-  if (s->kind == TN__STMT_STORE) use(user, s->as.store.buffer);
-  if (s->kind == TN__STMT_PREFETCH) use(user, s->as.prefetch.buffer);
+  if (s->kind == TN__STMT_STORE) use(user, s->as.store.buffer->id);
+  if (s->kind == TN__STMT_PREFETCH) use(user, s->as.prefetch.buffer->id);
   for (int i = 0; s->kind == TN__STMT_TENSOR && i < tn__ir_tensor_operand_count(s->as.tensor.op); i++)
-    use(user, s->as.tensor.operands[i].buffer);
+    use(user, s->as.tensor.operands[i].buffer->id);
   return true;
+}
+
+static void number_places(tn__arena *arena, tn__cg_layout *layout) {
+  for (int i = 0; i < layout->places.count; i++) {
+    const uint32_t id = layout->places.data[i].buffer->id;
+    if (id >= layout->ids) layout->ids = id + 1;
+  }
+  layout->of_buffer = TN__NEW_ARRAY(arena, layout->ids, int);
+  memset(layout->of_buffer, -1, layout->ids * sizeof(int));
+  for (int i = 0; i < layout->places.count; i++) layout->of_buffer[layout->places.data[i].buffer->id] = i;
 }
 
 /* Statements that are done one after the other: the function's body, inside of what stands around all of it. */
@@ -77,22 +92,20 @@ static void find_lives(lives *l, const tn__func *func) {
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-static bool live_together(const tn__cg_place *a, const tn__cg_place *b) {
-  return a->first <= b->last && b->first <= a->last;
+/* The lowest place that is free for as long as `p` is in use. Others come by their starts. */
+static int64_t lowest_place(tn__cg_place *const *others, int count, const tn__cg_place *p) {
+  int64_t start = 0;
+  for (int i = 0; i < count && others[i]->start < start + p->bytes; i++) {
+    const int64_t end = others[i]->start + others[i]->bytes;
+    if (tn__cg_places_meet(others[i], p) && end > start) start = end;
+  }
+  return start;
 }
 
-/* The lowest place that is free for as long as `p` is in use: 0, or the end of one that is. */
-static int64_t lowest_place(tn__cg_place *const *done, int count, const tn__cg_place *p) {
-  int64_t best = INT64_MAX;
-  for (int i = -1; i < count; i++) {
-    tn__cg_place candidate = *p;
-    bool free = true;
-    candidate.start = i < 0 ? 0 : done[i]->start + done[i]->bytes;
-    for (int k = 0; k < count && free; k++)
-      free = !live_together(done[k], p) || !tn__cg_places_share(done[k], &candidate);
-    if (free && candidate.start < best) best = candidate.start;
-  }
-  return best;
+static void insert_by_start(tn__cg_place **others, int count, tn__cg_place *p) {
+  int at = count;
+  for (; at > 0 && others[at - 1]->start > p->start; at--) others[at] = others[at - 1];
+  others[at] = p;
 }
 
 /* Largest first, in the order of allocation among equals. */
@@ -108,8 +121,10 @@ const tn__cg_layout *tn__cg_layout_of(tn__ir *ir, const tn__func *func) {
   lives l = {.ir = ir, .layout = layout};
   int64_t end = 0, bytes;
   tn__stmt_walk(func->body, add_place, &l);
+  number_places(arena, layout);
   find_lives(&l, func);
   tn__cg_place **fixed = TN__NEW_ARRAY(arena, layout->places.count, tn__cg_place *);
+  tn__cg_place **placed = TN__NEW_ARRAY(arena, layout->places.count, tn__cg_place *);
   int count = 0;
   for (int i = 0; i < layout->places.count; i++) {
     tn__cg_place *p = &layout->places.data[i];
@@ -119,7 +134,8 @@ const tn__cg_layout *tn__cg_layout_of(tn__ir *ir, const tn__func *func) {
   }
   qsort(fixed, (size_t)count, sizeof(*fixed), by_size);
   for (int i = 0; i < count; i++) {
-    fixed[i]->start = lowest_place(fixed, i, fixed[i]);
+    fixed[i]->start = lowest_place(placed, i, fixed[i]);
+    insert_by_start(placed, i, fixed[i]);
     fixed[i]->offset = tn__ir_index(ir, fixed[i]->start);
     if (fixed[i]->start + fixed[i]->bytes > end) end = fixed[i]->start + fixed[i]->bytes;
   }

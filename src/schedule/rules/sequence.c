@@ -121,9 +121,9 @@ typedef struct sequence {
   int registers;
 } sequence;
 
-static void schedule_part(tn__sketch *k, sequence *q, const part *p) {
+static void schedule_part(tn__sketch *k, sequence *q, const tn__te_uses *uses, const part *p) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
-  tn__te *te = tn__te_part(k->te, p->first, p->count, tn__ir_create(arena));
+  tn__te *te = tn__te_part(uses, p->first, p->count, tn__ir_create(arena));
   tn__schedule_options options = k->options;
   options.results_read = true;
   tn__plan_unit unit = tn__plan_unit_with(k->rules, te, k->target, &options);
@@ -148,7 +148,8 @@ static void open_sequence(tn__sketch *k, tn__schedule *scratch) {
   sequence *q = TN__NEW(scratch->arena, sequence);
   TN__INVARIANT(p != NULL); /* matches_sequence() said so */
   k->data = q;
-  for (int i = 0; i < p->parts.count; i++) schedule_part(k, q, &p->parts.data[i]);
+  const tn__te_uses *uses = tn__te_uses_of(k->te);
+  for (int i = 0; i < p->parts.count; i++) schedule_part(k, q, uses, &p->parts.data[i]);
   apply_steps(scratch, q);
   const int64_t parts = p->parts.count;
   tn__sketch_open(k, "parts", &parts, 1);
