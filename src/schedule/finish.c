@@ -27,23 +27,25 @@ static bool in_vector(const tn__snode *node) {
   return false;
 }
 
-/* The hull of all accesses to the buffer in one iteration of the loops around `at`. */
+/* The hull of all accesses to the buffer in one iteration of the loops around `at`: what is written, and what is read
+ * as far as it can be compared with that. The rest lies inside, since what a block reads is complete before it: of
+ * A[max(i - 1, 0)] in a tile, say, nobody knows how far it is from the tile's first row. */
 static void access_hull(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__snode *at,
                         const tn__expr **min, const tn__expr **extent) {
   const tn__expr *other_min[TN__MAX_RANK], *other_extent[TN__MAX_RANK];
   bool first = true;
-  for (int i = 0; i < users->count; i++) {
-    tn__snode *block = users->data[i], *inner[TN__MAX_LOOPS];
-    int count = tn__sched_path(s, at, block, inner);
-    for (int r = 0; r < block->block.read_count + block->block.write_count; r++) {
-      bool is_read = r < block->block.read_count;
-      const tn__region *region = is_read ? &block->block.reads[r] : &block->block.writes[r - block->block.read_count];
-      if (region->buffer != buffer) continue;
-      tn__sched_hull(s, block, region, inner, count, first ? min : other_min, first ? extent : other_extent);
-      if (!first) tn__sched_hull_union(s->ir, buffer->rank, min, extent, other_min, other_extent);
-      first = false;
+  for (int reads = 0; reads < 2; reads++)
+    for (int i = 0; i < users->count; i++) {
+      tn__snode *block = users->data[i], *inner[TN__MAX_LOOPS];
+      int count = tn__sched_path(s, at, block, inner);
+      for (int r = 0; r < (reads ? block->block.read_count : block->block.write_count); r++) {
+        const tn__region *region = reads ? &block->block.reads[r] : &block->block.writes[r];
+        if (region->buffer != buffer) continue;
+        tn__sched_hull(s, block, region, inner, count, first ? min : other_min, first ? extent : other_extent);
+        if (!first) tn__sched_hull_union(s->ir, buffer->rank, min, extent, other_min, other_extent, reads);
+        first = false;
+      }
     }
-  }
 }
 
 /* What storage_align asks of the buffer, for the shape that it will have. */

@@ -225,9 +225,10 @@ const tn__stmt *tn__sched_body_with(tn__schedule *s, const tn__snode *block, con
  * min[d], and extent[d] free of loop variables or NULL when no bound is known. `block` supplies the bindings. */
 void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *region, tn__snode *const *inner,
                     int count, const tn__expr **min, const tn__expr **extent);
-/* Widens the first hull so that it covers the second one too. */
+/* Widens the first hull so that it covers the second one too. Where they can't be compared the hull is not known, or,
+ * with `inside`, covers the other one anyway. */
 void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__expr **extent,
-                          const tn__expr *const *other_min, const tn__expr *const *other_extent);
+                          const tn__expr *const *other_min, const tn__expr *const *other_extent, bool inside);
 
 /* Where the block will read the prefetched buffer `distance` iterations of the loop later: first[d] and extent[d]
  * (NULL: not known) of the hull. False when the block does not read it there any more or the start is not known.

@@ -4,11 +4,18 @@
 
 /* ---- compute_at -------------------------------------------------------------------------------------------------- */
 
+/* What one access needs in one iteration, by dimension: from `low` to `high`, NULL where that is not known. */
+typedef struct need {
+  int rank;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK];
+} need;
+
 typedef struct move {
   tn__schedule *s;
   tn__snode *block, *loop;
   int axis_of_dim[TN__MAX_RANK];
-  const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK]; /* of the region needed in one iteration */
+  TN__VEC(need) needs;
+  const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK]; /* of what all of them need */
   int at;                                                   /* place among the loop's children */
 } move;
 
@@ -55,19 +62,35 @@ static bool is_at_most(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
   return tn__ir_proves_le(ir, a, b);
 }
 
-/* What clamped or mirrored positions need has no number of elements at the borders. Without them it has, and covers the
- * rest: what lies outside of the tensor is guarded. */
+/* What clamped or mirrored positions need has no number of elements at the borders. Without them it has; what lies
+ * outside of the tensor is guarded. */
 static void without_borders(tn__ir *ir, const tn__expr **min, const tn__expr **extent) {
   enum { LARGEST = 64 };
   int64_t n;
   if (*extent == NULL || tn__ir_as_int(*extent, &n)) return;
   const tn__expr *low = *min, *high = tn__ir_add_i(ir, tn__ir_add(ir, low, *extent), -1);
   if (tn__expr_size(low) > LARGEST || tn__expr_size(high) > LARGEST) return;
-  const tn__expr *first = tn__ir_interior(ir, low), *last = tn__ir_interior(ir, high);
-  const tn__expr *count = tn__ir_add_i(ir, tn__ir_sub(ir, last, first), 1);
-  if (!tn__ir_as_int(count, &n) || !is_at_most(ir, first, low) || !is_at_most(ir, high, last)) return;
+  const tn__expr *first = tn__ir_interior(ir, low);
+  const tn__expr *count = tn__ir_add_i(ir, tn__ir_sub(ir, tn__ir_interior(ir, high), first), 1);
+  if (!tn__ir_as_int(count, &n)) return;
   *min = first;
   *extent = count;
+}
+
+/* The box is that of all accesses away from the borders: at a border, too, each of them must lie in it. In the last
+ * tile of an open size min(i + 1, N - 1) may be in front of all i + 1, but behind i. */
+static void check_borders(move *m, int rank) {
+  tn__ir *ir = m->s->ir;
+  for (int d = 0; d < rank; d++) {
+    if (m->extent[d] == NULL) continue;
+    const tn__expr *last = tn__ir_add_i(ir, tn__ir_add(ir, m->min[d], m->extent[d]), -1);
+    for (int i = 0; i < m->needs.count && m->extent[d] != NULL; i++) {
+      const need *n = &m->needs.data[i];
+      if (n->rank != rank || n->low[d] == NULL || !is_at_most(ir, m->min[d], n->low[d]) ||
+          !is_at_most(ir, n->high[d], last))
+        m->extent[d] = NULL;
+    }
+  }
 }
 
 /* Adds what one consumer needs; the first consumer also says where the block goes. */
@@ -81,9 +104,15 @@ static void add_consumer(move *m, tn__snode *reader, bool first) {
     if (!tn__sched_writes(m->block, region->buffer)) continue;
     bool start = first && m->extent[0] == NULL && m->min[0] == NULL;
     tn__sched_hull(s, reader, region, inner, count, start ? m->min : min, start ? m->extent : extent);
-    for (int d = 0; d < region->buffer->rank; d++)
-      without_borders(s->ir, start ? &m->min[d] : &min[d], start ? &m->extent[d] : &extent[d]);
-    if (!start) tn__sched_hull_union(s->ir, region->buffer->rank, m->min, m->extent, min, extent);
+    need n = {.rank = region->buffer->rank};
+    for (int d = 0; d < region->buffer->rank; d++) {
+      const tn__expr **low = start ? &m->min[d] : &min[d], **size = start ? &m->extent[d] : &extent[d];
+      if (*size != NULL) n.high[d] = tn__ir_add_i(s->ir, tn__ir_add(s->ir, *low, *size), -1);
+      if (*size != NULL) n.low[d] = *low;
+      without_borders(s->ir, low, size);
+    }
+    tn__vec_push(s->arena, &m->needs, n);
+    if (!start) tn__sched_hull_union(s->ir, region->buffer->rank, m->min, m->extent, min, extent, false);
   }
   int at = tn__sched_index(child_around(m->loop, reader));
   if (first || at < m->at) m->at = at;
@@ -111,6 +140,7 @@ static void find_need(move *m) {
     }
   }
   if (first) tn__sched_refuse(s, "compute_at of \"%s\": nothing under \"%s\" reads it", m->block->name, m->loop->name);
+  check_borders(m, m->needs.data[0].rank);
 }
 
 /* A new loop for one axis and its binding; what may lie outside of the tensor is guarded. */

@@ -68,14 +68,14 @@ void tn__sched_hull(tn__schedule *s, const tn__snode *block, const tn__region *r
 }
 
 void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__expr **extent,
-                          const tn__expr *const *other_min, const tn__expr *const *other_extent) {
+                          const tn__expr *const *other_min, const tn__expr *const *other_extent, bool inside) {
   for (int d = 0; d < rank; d++) {
     if (extent[d] == NULL) continue;
     int64_t offset, a, b;
     if (min[d] == other_min[d] && extent[d] == other_extent[d]) continue;
     if (other_extent[d] == NULL || !tn__ir_as_int(tn__ir_sub(ir, other_min[d], min[d]), &offset) ||
         !tn__ir_as_int(extent[d], &a) || !tn__ir_as_int(other_extent[d], &b)) {
-      extent[d] = NULL;
+      if (!inside) extent[d] = NULL;
       continue;
     }
     int64_t begin = offset < 0 ? offset : 0, end = offset + b > a ? offset + b : a;

@@ -446,7 +446,7 @@ static void try_securing(tn__escape *escape, void *user) {
   trial *t = user;
   t->arena.escape = escape;
   tn__ir *ir = tn__ir_create(&t->arena);
-  tn__te *copy = t->stage < 0 ? tn__te_copy(t->te, ir) : tn__te_part(t->te, t->stage, 1, ir);
+  tn__te *copy = t->stage < 0 ? tn__te_copy(t->te, ir) : tn__te_part(tn__te_uses_of(t->te, &t->arena), t->stage, 1, ir);
   t->moved = secure(copy, t->stage >= 0, NULL, NULL);
 }
 

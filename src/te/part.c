@@ -40,15 +40,15 @@ static void note_use(const tn__buffer *tensor, void *user) {
   if (tensor->id < uses->ids) uses->last[tensor->id] = uses->stage;
 }
 
-const tn__te_uses *tn__te_uses_of(const tn__te *te) {
-  tn__te_uses *uses = TN__NEW(te->arena, tn__te_uses);
+const tn__te_uses *tn__te_uses_of(const tn__te *te, tn__arena *arena) {
+  tn__te_uses *uses = TN__NEW(arena, tn__te_uses);
   uses->te = te;
   for (int s = 0; s < te->stages.count; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
       const uint32_t id = te->stages.data[s]->tensors[t]->id;
       if (id >= uses->ids) uses->ids = id + 1;
     }
-  uses->last = TN__NEW_ARRAY(te->arena, uses->ids, int);
+  uses->last = TN__NEW_ARRAY(arena, uses->ids, int);
   memset(uses->last, -1, uses->ids * sizeof *uses->last);
   for (; uses->stage < te->stages.count; uses->stage++) tn__te_reads(te, te->stages.data[uses->stage], note_use, uses);
   for (int i = 0; i < te->outputs.count; i++) note_use(te->outputs.data[i], uses);

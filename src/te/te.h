@@ -179,9 +179,9 @@ const tn__te *tn__te_phases(const tn__te *te);
 const tn__te *tn__te_narrow(const tn__te *te);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
-/* How far the tensors of a declaration are read: for those who take parts of it. */
+/* How far the tensors of a declaration are read, for those who take parts of it; lies in the arena. */
 typedef struct tn__te_uses tn__te_uses;
-const tn__te_uses *tn__te_uses_of(const tn__te *te);
+const tn__te_uses *tn__te_uses_of(const tn__te *te, tn__arena *arena);
 /* A copy of `count` stages from number `first` on as a declaration: what they read of other stages is an input, and
  * what other stages or the caller need of them is an output. Names are those of `te`. */
 tn__te *tn__te_part(const tn__te_uses *uses, int first, int count, tn__ir *ir);

@@ -13,7 +13,10 @@
 #include "schedule/rules/choose.h"
 #include "te/te.h"
 
-enum { OPEN_DIM = 5, MOST_BUFFERS = 16 }; /* the value that symbolic dimensions get */
+enum { OPEN_DIM = 5, MOST_BUFFERS = 16 };
+
+/* The value that symbolic dimensions get. */
+static int64_t open_dim = OPEN_DIM;
 
 /* The static choice, and what it is like. */
 static inline tn__schedule *choose_schedule(const tn__te *te, const tn__target *target,
@@ -29,9 +32,26 @@ static inline tn__schedule *default_schedule(const tn__te *te, const tn__target 
   return choose_schedule(te, target, options, &plan);
 }
 
+/* A dimension: sums, products and quotients of numbers and symbolic dimensions. */
+static inline int64_t size_of_dim(const tn__expr *e) {
+  if (e->kind == TN__EXPR_INT) return e->value.i;
+  if (e->kind == TN__EXPR_VAR) return open_dim;
+  if (e->arg_count != 2) abort();
+  const int64_t a = size_of_dim(e->args[0]), b = size_of_dim(e->args[1]);
+  switch (e->kind) {
+    case TN__EXPR_ADD: return a + b;
+    case TN__EXPR_SUB: return a - b;
+    case TN__EXPR_MUL: return a * b;
+    case TN__EXPR_DIV: return a / b;
+    case TN__EXPR_MAX: return a > b ? a : b;
+    case TN__EXPR_MIN: return a < b ? a : b;
+    default: abort();
+  }
+}
+
 static inline int64_t element_count(const tn__buffer *buffer) {
-  int64_t count = 1, size;
-  for (int d = 0; d < buffer->rank; d++) count *= tn__ir_as_int(buffer->shape[d], &size) ? size : OPEN_DIM;
+  int64_t count = 1;
+  for (int d = 0; d < buffer->rank; d++) count *= size_of_dim(buffer->shape[d]);
   return count;
 }
 
@@ -86,6 +106,7 @@ static inline uint8_t *take_outputs(const tn__func *func, void **buffers, size_t
   if (result == NULL) abort();
   size_t at = 0;
   for (int i = 0; i < func->input_count + func->output_count; i++) {
+    if (buffers[i] == NULL) abort();
     if (i >= func->input_count) {
       memcpy(result + at, buffers[i], byte_count(func->params[i]));
       at += byte_count(func->params[i]);
@@ -99,9 +120,9 @@ static inline uint8_t *take_outputs(const tn__func *func, void **buffers, size_t
  * The caller frees *out. */
 static inline tn_status *outputs_of(const tn__te *te, const tn__func *func, const tn__schedule *s, uint64_t seed,
                                     uint8_t **out, size_t *size) {
-  static const int64_t scalars[] = {OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM};
+  const int64_t scalars[] = {open_dim, open_dim, open_dim, open_dim};
   const tn__interpret_options options = {.max_operations = 50000000};
-  void *buffers[MOST_BUFFERS];
+  void *buffers[MOST_BUFFERS] = {NULL};
   make_inputs(te, seed, buffers);
   tn_status *status = s == NULL ? NULL : pack_inputs(s, buffers);
   for (int i = 0; i < func->output_count; i++) {

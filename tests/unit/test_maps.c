@@ -116,7 +116,7 @@ static void interpreted_maps(void **state) {
 
 /* On blocks that begin at a page without access, or end at one. */
 static void run_guarded(kernel_test *t, const drawn *d, tn_kernel kernel, const tn__func *func, const uint8_t *want) {
-  void *inputs[MOST_BUFFERS] = {0}, *buffers[MOST_BUFFERS];
+  void *inputs[MOST_BUFFERS] = {0}, *buffers[MOST_BUFFERS] = {NULL};
   const tn__te *te = declare(t->ir, d);
   int count = func->input_count + func->output_count;
   make_inputs(te, 3, inputs);

@@ -1,5 +1,5 @@
-/* The rule "pipeline": declarations of several stages, drawn at random as text, with tiles and caches of all sizes,
- * must compute what their plain loops do. */
+/* The rule "pipeline": declarations of several stages, drawn at random as text, of fixed and of open sizes, with tiles
+ * and caches of all sizes, must compute what their plain loops do. */
 #include <math.h>
 
 #include "schedule/sketch/sketch.h"
@@ -14,8 +14,10 @@ typedef struct drawing {
   uint64_t seed;
   tn__strbuf text;
   int count; /* tensors so far; the first is the input */
+  bool open; /* the input's sizes are H and W */
   int high[MOST_STAGES + 1], wide[MOST_STAGES + 1];
-  int drawn[KINDS]; /* how many of each kind */
+  char rows[MOST_STAGES + 1][80], columns[MOST_STAGES + 1][80]; /* the same as text */
+  int drawn[KINDS];                                             /* how many of each kind */
 } drawing;
 
 static int draw(drawing *d, int below) {
@@ -26,12 +28,14 @@ static int draw(drawing *d, int below) {
 static void name_of(int tensor, char *out) { snprintf(out, 16, tensor == 0 ? "A" : "S%d", tensor); }
 
 /* Elements of two tensors of any size, where the axes are; indices are clamped. */
-static void draw_pointwise(drawing *d, const char *from, int high, int wide) {
+static void draw_pointwise(drawing *d, const char *name, int from) {
   char other[16];
-  int second = draw(d, d->count);
+  int second = draw(d, d->count), up = draw(d, 3), right = draw(d, 3);
   name_of(second, other);
-  tn__strbuf_printf(&d->text, "%s[clamp(y, 0, %d), clamp(x, 0, %d)] + %s[clamp(y - %d, 0, %d), clamp(x + %d, 0, %d)]",
-                    from, high - 1, wide - 1, other, draw(d, 3), d->high[second] - 1, draw(d, 3), d->wide[second] - 1);
+  tn__strbuf_printf(&d->text,
+                    "%s[clamp(y, 0, %s - 1), clamp(x, 0, %s - 1)] + "
+                    "%s[clamp(y - %d, 0, %s - 1), clamp(x + %d, 0, %s - 1)]",
+                    name, d->rows[from], d->columns[from], other, up, d->rows[second], right, d->columns[second]);
 }
 
 /* Neighbours on all sides, with elements beyond the edges; some go around more than once in a small tensor. */
@@ -44,10 +48,10 @@ static void draw_edges(drawing *d, const char *from) {
 }
 
 /* The right side of a stage; gives its size. */
-static void draw_value(drawing *d, int kind, const char *from, int high, int wide) {
+static void draw_value(drawing *d, int kind, const char *from, int number) {
   tn__strbuf *t = &d->text;
   switch (kind) {
-    case 0: draw_pointwise(d, from, high, wide); return;
+    case 0: draw_pointwise(d, from, number); return;
     case 1: tn__strbuf_printf(t, "%s[y, x] + %s[y + 1, x] * 2 + %s[y + 2, x]", from, from, from); return;
     case 2: tn__strbuf_printf(t, "max(%s[y, x], max(%s[y, x + 1], %s[y, x + 2]))", from, from, from); return;
     case 3: tn__strbuf_printf(t, "pad(%s[y - 1, x], 1) + pad(%s[y + 1, x - 2], 2)", from, from); return;
@@ -60,21 +64,37 @@ static void draw_value(drawing *d, int kind, const char *from, int high, int wid
   }
 }
 
+/* A size of a stage as text. */
+static void size_of(char out[80], bool open, int size, const char *from, const char *format, int less) {
+  char text[80];
+  snprintf(text, sizeof text, format == NULL ? "%s" : format, from);
+  if (!open)
+    snprintf(out, 80, "%d", size);
+  else if (less > 0)
+    snprintf(out, 80, "(%.60s - %d)", text, less);
+  else
+    snprintf(out, 80, format == NULL ? "%.70s" : "(%.70s)", text);
+}
+
 /* Appends a stage of the kind over `from`; false when the tensor is too small for it. */
 static bool draw_stage(drawing *d, int kind, int from) {
   static const struct {
     int rows, columns; /* what it loses at the end */
   } loses[KINDS] = {[1] = {2, 0}, [2] = {0, 2}, [6] = {2, 0}, [7] = {1, 2}};
-  char name[16], source[16];
+  char name[16], source[16], *rows = d->rows[d->count], *columns = d->columns[d->count];
+  const char *format = kind == 4 ? "%s / 2" : kind == 5 ? "2 * %s - 1" : kind == 9 ? "2 * %s - 2" : NULL;
   int high = d->high[from] - loses[kind].rows, wide = d->wide[from] - loses[kind].columns;
   if (kind == 4) high /= 2, wide /= 2;
   if (kind == 5) high = 2 * high - 1, wide = 2 * wide - 1;
   if (kind == 9) high = 2 * high - 2;
-  if (high < 2 || wide < 2 || high > 60 || wide > 320) return false;
+  if (high < 2 || wide < 2 || high > (d->open ? 120 : 60) || wide > 320) return false;
+  if (strlen(d->rows[from]) > 60 || strlen(d->columns[from]) > 60) return false;
+  size_of(rows, d->open, high, d->rows[from], format, loses[kind].rows);
+  size_of(columns, d->open, wide, d->columns[from], kind == 9 ? NULL : format, loses[kind].columns);
   name_of(d->count, name);
   name_of(from, source);
-  tn__strbuf_printf(&d->text, "  %s[y: %d, x: %d] = ", name, high, wide);
-  draw_value(d, kind, source, d->high[from], d->wide[from]);
+  tn__strbuf_printf(&d->text, "  %s[y: %s, x: %s] = ", name, rows, columns);
+  draw_value(d, kind, source, from);
   tn__strbuf_append(&d->text, "\n");
   d->high[d->count] = high;
   d->wide[d->count++] = wide;
@@ -85,12 +105,19 @@ static bool draw_stage(drawing *d, int kind, int from) {
 static void draw_kernel(drawing *d) {
   static const char *const types[] = {"f32", "i32", "f64", "i16"};
   const char *type = types[draw(d, 4)];
-  char last[16];
+  char last[16], least[32];
   int stages = 2 + draw(d, MOST_STAGES - 1), body;
   tn__strbuf head;
   tn__strbuf_init(&d->text, NULL);
   d->high[0] = 8 + draw(d, 30);
   d->wide[0] = 20 + draw(d, 160);
+  d->open = draw(d, 3) == 0;
+  /* Both are one number when it is run. */
+  if (d->open) open_dim = d->high[0] = d->wide[0] = 20 + draw(d, 30);
+  int less = draw(d, 9);
+  snprintf(least, sizeof least, "[H >= %d, W >= %d]", d->high[0] - less, d->wide[0] - less / 2);
+  size_of(d->rows[0], d->open, d->high[0], "H", NULL, 0);
+  size_of(d->columns[0], d->open, d->wide[0], "W", NULL, 0);
   d->count = 1;
   /* Mostly what was made last, so that there are chains; sometimes what several read. */
   while (d->count <= stages)
@@ -98,8 +125,9 @@ static void draw_kernel(drawing *d) {
       assert_true(body < 1000);
   name_of(d->count - 1, last);
   tn__strbuf_init(&head, NULL);
-  tn__strbuf_printf(&head, "kernel drawn(A: %s[%d, %d]) -> %s: %s[%d, %d] {\n%s}\n", type, d->high[0], d->wide[0], last,
-                    type, d->high[d->count - 1], d->wide[d->count - 1], tn__strbuf_text(&d->text));
+  tn__strbuf_printf(&head, "kernel drawn%s(A: %s[%s, %s]) -> %s: %s[%s, %s] {\n%s}\n", d->open ? least : "", type,
+                    d->rows[0], d->columns[0], last, type, d->rows[d->count - 1], d->columns[d->count - 1],
+                    tn__strbuf_text(&d->text));
   tn__strbuf_release(&d->text);
   d->text = head;
 }
@@ -110,7 +138,7 @@ static void draw_kernel(drawing *d) {
 typedef struct tally {
   drawing *drawing;
   uint64_t seed;
-  int pipelines, refused, tiles;
+  int pipelines, open, refused, tiles;
 } tally;
 
 static const tn__te *declare(tn__ir *ir, const char *text) {
@@ -133,6 +161,14 @@ static void apply_values(tn__escape *escape, void *arg) {
   a->s = tn__sketch_apply(a->k, a->values);
 }
 
+/* Much wider tiles of an open size than the tensors are: as it is, before passes cut its loops, the nest has the
+ * interpreter ask for each position whether it is one. */
+static bool is_wide(const tn__sketch *k, const applying *a) {
+  bool wide = false;
+  for (int i = 0; i < k->decision_count; i++) wide |= a->values[i] > 256;
+  return wide && tn__te_dim_count(k->te) > 0;
+}
+
 /* Points of the pipeline's space: those that primitives don't refuse compute what the declaration says. */
 static void try_points(const tn__sketch *k, tally *t) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
@@ -141,7 +177,7 @@ static void try_points(const tn__sketch *k, tally *t) {
     tn__escape *outer = arena->escape, escape;
     t->seed = t->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
     tn__sketch_at(k, (int64_t)((t->seed >> 16) % (uint64_t)tn__sketch_points(k)), a.values);
-    if (isinf(tn__sketch_cost(k, a.values, NULL))) continue; /* no tiles at all */
+    if (isinf(tn__sketch_cost(k, a.values, NULL)) || is_wide(k, &a)) continue; /* no tiles at all */
     tn_status *status = tn__protect(&escape, apply_values, &a);
     arena->escape = outer;
     t->tiles++;
@@ -170,6 +206,7 @@ static void try_drawing(tn__ir *ir, const void *arg) {
   for (const tn__sketch *k = tn__rule_create_sketch(te, &target, &options); k != NULL; k = tn__sketch_next(k)) {
     if (strcmp(tn__sketch_name(k), "pipeline") != 0) continue;
     t->pipelines++;
+    t->open += t->drawing->open;
     try_points(k, t);
   }
 }
@@ -184,9 +221,10 @@ static void drawn_pipelines_compute_what_they_declare(void **state) {
     if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d.text));
     tn__strbuf_release(&d.text);
   }
-  print_message("%d of %d drawn declarations are pipelines; of %d tiles %d were refused\n", t.pipelines, DRAWN, t.tiles,
-                t.refused);
+  print_message("%d of %d drawn declarations are pipelines, %d of open sizes; of %d tiles %d were refused\n",
+                t.pipelines, DRAWN, t.open, t.tiles, t.refused);
   assert_true(t.pipelines > DRAWN / 4);
+  assert_true(t.open > DRAWN / 12);
   assert_true(t.tiles > DRAWN / 2);
   assert_true(t.refused < t.tiles / 10);
   for (int kind = 0; kind < KINDS; kind++) assert_true(d.drawn[kind] > 20);

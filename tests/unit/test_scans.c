@@ -54,7 +54,7 @@ static void check_compiled(kernel_test *t, const recipe *r) {
   static const int64_t scalars[] = {OPEN_DIM};
   uint8_t *plain, *compiled;
   size_t size, other_size;
-  void *buffers[MOST_BUFFERS];
+  void *buffers[MOST_BUFFERS] = {NULL};
   tn__te *te = make_recipe(t->ir, r);
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *s = default_schedule(te, &t->target, &options);

@@ -94,7 +94,7 @@ static tn_status *check_compiled(const tn__schedule *s, const pair *p, void *use
   const tn__te *te = tn__schedule_te(s);
   uint8_t *plain, *compiled;
   size_t size, other_size;
-  void *buffers[MOST_BUFFERS];
+  void *buffers[MOST_BUFFERS] = {NULL};
   t->ir = tn__te_ir(te);
   const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   tn_kernel kernel = kernel_compile(t, func);

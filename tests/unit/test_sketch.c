@@ -99,8 +99,8 @@ static void schedule_network(tn__ir *ir, const void *arg) {
   } parts[] = {{0, 3, "contraction"}, {3, 1, "contraction"}, {4, 2, "row reduction"}};
   double cycles = 0;
   for (int i = 0; i < 3; i++) {
-    const tn__te *part =
-        tn__te_part(tn__te_uses_of(te), parts[i].first, parts[i].count, tn__ir_create(tn__ir_arena(ir)));
+    const tn__te *part = tn__te_part(tn__te_uses_of(te, tn__ir_arena(ir)), parts[i].first, parts[i].count,
+                                     tn__ir_create(tn__ir_arena(ir)));
     const char *own = trace_of(ir, choose_schedule(part, &target, &options, &alone));
     const char *steps = strchr(own, '\n') + 1;
     size_t length = strlen(steps) - strlen("end\n");

@@ -24,7 +24,7 @@ static void fill(const tn__buffer *buffer, uint64_t *state, uint8_t *bytes) {
 static uint8_t *elements_of(const tn__te *te, uint64_t seed, size_t *size) {
   const tn__interpret_options options = {.max_operations = 50000000};
   const tn__func *func = tn__te_lower(te);
-  void *buffers[MOST_BUFFERS];
+  void *buffers[MOST_BUFFERS] = {NULL};
   for (int i = 0; i < func->input_count + func->output_count; i++) {
     buffers[i] = fresh_bytes(func->params[i]);
     if (i < func->input_count) fill(func->params[i], &seed, buffers[i]);

@@ -24,6 +24,8 @@ typedef struct pipeline {
   int opened[MOST_OPEN];  /* groups with decisions */
   int axes[MOST_OPEN][2]; /* rows and columns of the tile; -1: none */
   int open_count;
+  double closed_cycles; /* of the groups without decisions */
+  int64_t chunks;       /* that threads share */
 } pipeline;
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
@@ -41,13 +43,14 @@ static int last_of(const tn__pipe_group *g) { return g->member[g->count - 1]; }
 /* The group that alone reads the tensor of stage `last`; -1: there is none, or it must be there as a whole. */
 static int only_reader(const grouping *b, int last) {
   int reader = -1;
-  if (!b->pipe->stages[last].movable || b->pipe->stages[last].is_output) return -1;
-  for (int i = 0; i < b->pipe->count; i++)
-    for (int k = 0; k < b->pipe->stages[i].read_count; k++) {
-      if (b->pipe->stages[i].reads[k].from != last || b->of[i] == b->of[last]) continue;
-      if (reader >= 0 && reader != b->of[i]) return -1;
-      reader = b->of[i];
-    }
+  const tn__pipe_stage *stage = &b->pipe->stages[last];
+  if (!stage->movable || stage->is_output) return -1;
+  for (int i = 0; i < stage->readers.count; i++) {
+    const int group = b->of[stage->readers.data[i]];
+    if (group == b->of[last]) continue;
+    if (reader >= 0 && reader != group) return -1;
+    reader = group;
+  }
   return reader >= 0 && b->pipe->stages[reader].movable ? reader : -1;
 }
 
@@ -69,7 +72,7 @@ static bool merge_best(grouping *b) {
   int best = -1;
   for (int i = 0; i < b->pipe->count; i++) {
     int reader = b->group[i] == NULL ? -1 : only_reader(b, i);
-    if (reader < 0) continue;
+    if (reader < 0 || b->group[i]->count + b->group[reader]->count > TN__PIPE_STAGES) continue;
     if (b->merged[i] == NULL) b->merged[i] = join(b, b->group[i], b->group[reader]);
     double gain = b->group[i]->cycles + b->group[reader]->cycles - b->merged[i]->cycles;
     if (gain > most) most = gain, best = i;
@@ -280,13 +283,9 @@ static pipeline *pipeline_of(tn__schedule *s, const tn__target *target) {
 
 /* Do stages of several groups read the tensor? */
 static bool is_read_by_groups(const pipeline *q, int stage) {
-  int reader = -1;
-  for (int i = 0; i < q->pipe->count; i++)
-    for (int k = 0; k < q->pipe->stages[i].read_count; k++) {
-      if (q->pipe->stages[i].reads[k].from != stage) continue;
-      if (reader >= 0 && reader != q->of[i]) return true;
-      reader = q->of[i];
-    }
+  const tn__pipe_stage *of = &q->pipe->stages[stage];
+  for (int i = 1; i < of->readers.count; i++)
+    if (q->of[of->readers.data[i]] != q->of[of->readers.data[0]]) return true;
   return false;
 }
 
@@ -377,6 +376,32 @@ static bool keeps_more(const pipeline *q) {
   return false;
 }
 
+/* The tile of a group under these values. */
+static void tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
+  const tn__pipe_group *g = &q->groups[index];
+  int at = 0;
+  for (int a = 0; a < TN__PIPE_AXES; a++) tile[a] = g->tile[a];
+  for (int o = 0; o < q->open_count; o++)
+    for (int n = 0; n < 2; n++) {
+      if (q->axes[o][n] < 0) continue;
+      if (q->opened[o] == index) tile[q->axes[o][n]] = values[at];
+      at++;
+    }
+}
+
+static double group_cycles(const pipeline *q, int index, const int64_t *values) {
+  int64_t tile[TN__PIPE_AXES];
+  if (!q->pipe->stages[last_of(&q->groups[index])].movable) return 0;
+  tile_at(q, index, values, tile);
+  return tn__pipe_cycles(q->pipe, &q->groups[index], tile);
+}
+
+static bool is_open(const pipeline *q, int index) {
+  for (int o = 0; o < q->open_count; o++)
+    if (q->opened[o] == index) return true;
+  return false;
+}
+
 /* What is inlined decides how products and sums are rounded together, so it follows from the table's target, never from
  * a measurement. */
 static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
@@ -397,32 +422,18 @@ static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
     if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
   q->pipe->target = k->target;
   q->pipe->cache_bytes = k->options.cache_bytes;
-}
-
-/* The tile of a group under these values. */
-static void tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
-  const tn__pipe_group *g = &q->groups[index];
-  int at = 0;
-  for (int a = 0; a < TN__PIPE_AXES; a++) tile[a] = g->tile[a];
-  for (int o = 0; o < q->open_count; o++)
-    for (int n = 0; n < 2; n++) {
-      if (q->axes[o][n] < 0) continue;
-      if (q->opened[o] == index) tile[q->axes[o][n]] = values[at];
-      at++;
-    }
+  for (int i = 0; i < q->count; i++)
+    if (!is_open(q, i)) q->closed_cycles += group_cycles(q, i, NULL);
+  q->chunks = tn__rule_is_large(k->te) ? 4 * k->options.threads : 1;
 }
 
 static const tn__nest *pipeline_features(const tn__sketch *k, const int64_t *values, tn__sketch_features *f) {
   static const tn__nest nothing = {.axis_count = 0};
   const pipeline *q = k->data;
-  int64_t tile[TN__PIPE_AXES];
-  for (int i = 0; i < q->count; i++) {
-    if (!q->pipe->stages[last_of(&q->groups[i])].movable) continue;
-    tile_at(q, i, values, tile);
-    f->work_cycles += tn__pipe_cycles(q->pipe, &q->groups[i], tile);
-  }
+  f->work_cycles += q->closed_cycles;
+  for (int o = 0; o < q->open_count; o++) f->work_cycles += group_cycles(q, q->opened[o], values);
   if (isinf(f->work_cycles)) return NULL;
-  f->chunks = tn__rule_is_large(k->te) ? 4 * k->options.threads : 1;
+  f->chunks = q->chunks;
   return &nothing;
 }
 

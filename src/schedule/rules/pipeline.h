@@ -7,12 +7,18 @@
 
 #include "schedule/rules/rules.h"
 
+/* Stages that are computed together at the most, and the axes of one. */
 enum { TN__PIPE_STAGES = 128, TN__PIPE_AXES = 2 * TN__MAX_RANK };
+
+/* Sizes that are open are taken for TN__PIPE_OPEN everywhere: pipelines are of images and the like, and small ones take
+ * little time whatever is done. */
+enum { TN__PIPE_OPEN = 1000 };
 
 /* What a stage reads of one tensor at one point: [min, last] in each dimension, in terms of the stage's axes. */
 typedef struct tn__pipe_read {
   int from; /* the stage that makes the tensor; -1: it is an input */
   const tn__buffer *buffer;
+  int64_t shape[TN__MAX_RANK];
   const tn__expr *min[TN__MAX_RANK], *last[TN__MAX_RANK];
 } tn__pipe_read;
 
@@ -25,12 +31,15 @@ typedef struct tn__pipe_stage {
   int axis_count, spatial; /* axes of the reduction come behind the others */
   const tn__var *axis[TN__PIPE_AXES];
   int64_t extent[TN__PIPE_AXES];
+  bool open[TN__PIPE_AXES]; /* the axis is as long as a size that is open */
+  int64_t shape[TN__MAX_RANK];
   int axis_of_dim[TN__MAX_RANK]; /* of the tensor; -1: the dimension is 1 */
   double terms;                  /* that one element reduces; 1 of a map */
   int64_t lanes;                 /* of a vector of the widest type that it computes with */
   double cycles;                 /* for a vector of elements, a term each */
   int read_count;
   const tn__pipe_read *reads;
+  TN__VEC(int) readers; /* stages that read the tensor, in order */
 } tn__pipe_stage;
 
 typedef struct tn__pipe {
@@ -53,7 +62,7 @@ typedef struct tn__pipe_group {
 void tn__pipe_inline(tn__schedule *s, const tn__target *target);
 /* Is the block a map that may be inlined, whatever that costs? */
 bool tn__pipe_can_inline(tn__schedule *s, const tn__snode *block);
-/* The stages that are left in the schedule. Throws where these are too many. */
+/* The stages that are left in the schedule. */
 tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target);
 
 /* Is the axis of the last stage one that the other members' elements depend on? Others stay inside of the tiles. */

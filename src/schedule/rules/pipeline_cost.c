@@ -69,9 +69,8 @@ static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
 /* The part of a tensor's dimension that the stage reads. */
 static tn__interval read_range(const ranges *r, const tn__pipe_read *read, int dim) {
   tn__interval first = {0, 0}, last = {0, 0};
-  int64_t size = 1;
-  tn__ir_as_int(read->buffer->shape[dim], &size);
-  if (!range_of(r, read->min[dim], &first) || !range_of(r, read->last[dim], &last)) return (tn__interval){0, size - 1};
+  if (!range_of(r, read->min[dim], &first) || !range_of(r, read->last[dim], &last))
+    return (tn__interval){0, read->shape[dim] - 1};
   return (tn__interval){first.min, last.max};
 }
 
@@ -124,8 +123,7 @@ void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *t
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     for (int d = 0; d < stage->buffer->rank; d++) {
-      int64_t whole = 1, size = size_of(here.of[i][d]);
-      tn__ir_as_int(stage->buffer->shape[d], &whole);
+      int64_t whole = stage->shape[d], size = size_of(here.of[i][d]);
       sizes[i][d] = !here.needed[i] || size != size_of(there.of[i][d]) || size > whole || size < 1 ? whole : size;
     }
   }
@@ -167,6 +165,12 @@ static double tile_work(const tn__pipe *p, const tn__pipe_stage *stage, const in
   return rows * (vectors * stage->terms * stage->cycles + costs->loop_entry) + costs->mispredicted;
 }
 
+static double bytes_of(const tn__buffer *buffer, const int64_t *shape) {
+  double bytes = (double)tn_dtype_size(buffer->dtype);
+  for (int d = 0; d < buffer->rank; d++) bytes *= (double)shape[d];
+  return bytes;
+}
+
 /* Bytes of what the tile touches: members' parts, and of other tensors' as much as it reads. */
 static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*sizes)[TN__MAX_RANK], double *outside) {
   double inside = 0;
@@ -190,7 +194,7 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
       double part = (double)tn_dtype_size(stage->reads[k].buffer->dtype);
       for (int d = 0; d < stage->reads[k].buffer->rank; d++)
         part *= (double)size_of(read_range(&r, &stage->reads[k], d));
-      double whole = tn__rule_bytes(stage->reads[k].buffer);
+      double whole = bytes_of(stage->reads[k].buffer, stage->reads[k].shape);
       *outside += part < whole ? part : whole;
     }
   }
@@ -199,7 +203,8 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
 
 /* Cycles for what comes from outside once, whatever the tiles are, and for what goes there. */
 static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
-  double written = tn__rule_bytes(p->stages[g->member[g->count - 1]].buffer), bytes = 2 * written;
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  double written = bytes_of(last->buffer, last->shape), bytes = 2 * written;
   const tn__buffer *seen[TN__PIPE_STAGES];
   int count = 0;
   for (int i = 0; i < g->count; i++) {
@@ -210,7 +215,7 @@ static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
       for (int n = 0; n < count; n++) known |= seen[n] == stage->reads[k].buffer;
       if (known) continue;
       if (count < TN__PIPE_STAGES) seen[count++] = stage->reads[k].buffer;
-      bytes += tn__rule_bytes(stage->reads[k].buffer);
+      bytes += bytes_of(stage->reads[k].buffer, stage->reads[k].shape);
     }
   }
   return bytes / rate_of(p, bytes - written);
@@ -278,7 +283,8 @@ int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t
     if (places == 2 && extent <= 8) out[count++] = extent;
     return count;
   }
-  out[count++] = extent;
+  if (!last->open[axis]) out[count++] = extent;
+  if (count == 0) out[count++] = 1;
   return count;
 }
 

@@ -128,10 +128,9 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
   return readers.count > 0 && inside <= apart;
 }
 
-static bool is_map(const tn__schedule *s, const tn__snode *block) {
+static bool is_map(const tn__snode *block) {
   int axis_of_dim[TN__MAX_RANK];
   if (block->combiner != NULL || block->block.init != NULL || block->block.body->kind != TN__STMT_STORE) return false;
-  if (tn__sched_is_output(s, block->block.writes[0].buffer)) return false;
   for (int i = 0; i < block->block.axis_count; i++)
     if (block->block.axes[i].kind != TN__AXIS_SPATIAL) return false;
   return block->block.axis_count > 0 && tn__sched_identity_write(block, axis_of_dim);
@@ -146,12 +145,46 @@ static bool is_read_by_statements(tn__schedule *s, const tn__snode *block) {
 }
 
 bool tn__pipe_can_inline(tn__schedule *s, const tn__snode *block) {
-  return is_map(s, block) && !is_read_by_statements(s, block);
+  return is_map(block) && !tn__sched_is_output(s, block->block.writes[0].buffer) && !is_read_by_statements(s, block);
+}
+
+/* The only reader of the block's tensor, when it is a map that reads it nowhere but at its own element. */
+static const tn__snode *reader_of_same(tn__schedule *s, const tn__snode *block) {
+  const tn__buffer *buffer = block->block.writes[0].buffer;
+  const tn__region *region = NULL;
+  tn__snodes readers = {0};
+  tn__sched_readers(s, buffer, &readers);
+  if (readers.count != 1 || !is_map(readers.data[0])) return NULL;
+  const tn__block *reader = &readers.data[0]->block;
+  for (int r = 0; r < reader->read_count; r++) {
+    if (reader->reads[r].buffer != buffer) continue;
+    if (region != NULL) return NULL;
+    region = &reader->reads[r];
+  }
+  if (region == NULL || reader->axis_count != buffer->rank) return NULL;
+  for (int d = 0; d < buffer->rank; d++)
+    if (region->min[d] != reader->writes[0].min[d] || !tn__ir_is_int_value(region->extent[d], 1)) return NULL;
+  return readers.data[0];
+}
+
+/* Maps in a row of which each has the one before it as its operand: nothing is computed twice, and a store and a load
+ * go. The first ones first, which takes a step the time of its own operations and not that of the whole row. The last
+ * of the row is left as it is: what reads it decides on. */
+static void inline_rows(tn__schedule *s) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, s->root, &blocks);
+  for (int i = 0; i < blocks.count; i++) {
+    if (!tn__pipe_can_inline(s, blocks.data[i])) continue;
+    const tn__snode *next = reader_of_same(s, blocks.data[i]);
+    if (next != NULL && (tn__sched_is_output(s, next->block.writes[0].buffer) || reader_of_same(s, next) != NULL))
+      tn__sched_inline_if_small(s, blocks.data[i]->name);
+  }
 }
 
 /* Last stages first, so that what reads one element of one tensor is gone before it is decided how often that tensor
  * is read; again and again, since each stage that goes changes what its readers cost. */
 void tn__pipe_inline(tn__schedule *s, const tn__target *target) {
+  inline_rows(s);
   for (bool changed = true; changed;) {
     tn__snodes blocks = {0};
     changed = false;
@@ -166,13 +199,39 @@ void tn__pipe_inline(tn__schedule *s, const tn__target *target) {
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
-static int stage_of(const tn__pipe *p, const tn__buffer *buffer) {
-  for (int i = 0; i < p->count; i++)
-    if (tn__sched_writes(p->stages[i].block, buffer)) return i;
+/* Which stage writes a tensor. */
+typedef struct writers {
+  tn__schedule *s;
+  tn__map numbers; /* by the block's name: its number, counted from 1 */
+} writers;
+
+static int stage_of(writers *w, const tn__buffer *buffer) {
+  tn__snodes blocks = {0};
+  tn__sched_writers(w->s, buffer, &blocks);
+  for (int i = 0; i < blocks.count; i++) {
+    const int *number = tn__map_get(&w->numbers, blocks.data[i]->name);
+    if (number != NULL) return *number;
+  }
   return -1;
 }
 
-static void read_axes(tn__pipe_stage *stage, const tn__snode *block) {
+/* With every open size taken for TN__PIPE_OPEN. */
+static const tn__expr *with_sizes(const tn__schedule *s, const tn__expr *e) {
+  const tn__expr *size = tn__ir_index(s->ir, TN__PIPE_OPEN);
+  for (int i = 0; i < tn__te_dim_count(s->te); i++) {
+    const tn__var *dim = tn__te_dim_at(s->te, i);
+    e = tn__ir_substitute(s->ir, e, &dim, &size, 1);
+  }
+  return e;
+}
+
+static bool read_shape(const tn__schedule *s, const tn__buffer *buffer, int64_t *shape) {
+  for (int d = 0; d < buffer->rank; d++)
+    if (!tn__ir_as_int(with_sizes(s, buffer->shape[d]), &shape[d])) return false;
+  return true;
+}
+
+static void read_axes(const tn__schedule *s, tn__pipe_stage *stage, const tn__snode *block) {
   stage->movable = block->block.axis_count > 0 && block->block.axis_count <= TN__PIPE_AXES &&
                    block->block.write_count == 1 && tn__sched_identity_write(block, stage->axis_of_dim) &&
                    block->block.body->kind == TN__STMT_STORE;
@@ -184,29 +243,31 @@ static void read_axes(tn__pipe_stage *stage, const tn__snode *block) {
       if (kind == 0 && i != stage->axis_count) stage->movable = false; /* axes of a reduction stand behind the others */
       stage->movable &= axis->kind != TN__AXIS_SCAN;
       stage->axis[stage->axis_count] = axis->var;
-      stage->movable &= tn__ir_as_int(axis->var->extent, &stage->extent[stage->axis_count]);
+      stage->open[stage->axis_count] = !tn__ir_is_int(axis->var->extent);
+      stage->movable &= tn__ir_as_int(with_sizes(s, axis->var->extent), &stage->extent[stage->axis_count]);
+      stage->movable &= kind == 0 || !stage->open[stage->axis_count];
       if (stage->movable && kind == 1) stage->terms *= (double)stage->extent[stage->axis_count];
       stage->axis_count++;
       stage->spatial += kind == 0;
     }
-  for (int d = 0; d < stage->buffer->rank && stage->movable; d++) {
-    int64_t extent;
-    stage->movable &= tn__ir_as_int(stage->buffer->shape[d], &extent);
-  }
+  stage->movable &= read_shape(s, stage->buffer, stage->shape);
 }
 
-static void read_reads(tn__pipe *p, tn__pipe_stage *stage, const tn__snode *block) {
+static void read_reads(tn__pipe *p, writers *w, tn__pipe_stage *stage, const tn__snode *block) {
   tn__schedule *s = p->s;
   tn__pipe_read *reads = TN__NEW_ARRAY(s->arena, block->block.read_count, tn__pipe_read);
   for (int r = 0; r < block->block.read_count; r++) {
     const tn__region *region = &block->block.reads[r];
     if (tn__sched_writes(block, region->buffer)) continue; /* its sums so far */
     tn__pipe_read *read = &reads[stage->read_count++];
-    *read = (tn__pipe_read){.from = stage_of(p, region->buffer), .buffer = region->buffer};
+    *read = (tn__pipe_read){.from = stage_of(w, region->buffer), .buffer = region->buffer};
+    stage->movable &= read_shape(s, region->buffer, read->shape);
     for (int d = 0; d < region->buffer->rank; d++) {
-      read->min[d] = region->min[d];
-      read->last[d] = tn__ir_add_i(s->ir, tn__ir_add(s->ir, region->min[d], region->extent[d]), -1);
+      const tn__expr *end = tn__ir_add(s->ir, region->min[d], region->extent[d]);
+      read->min[d] = with_sizes(s, region->min[d]);
+      read->last[d] = with_sizes(s, tn__ir_add_i(s->ir, end, -1));
     }
+    if (read->from >= 0) tn__vec_push(s->arena, &p->stages[read->from].readers, (int)(stage - p->stages));
   }
   stage->reads = reads;
 }
@@ -215,20 +276,23 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target) {
   tn__pipe *p = TN__NEW(s->arena, tn__pipe);
   tn__snodes blocks = {0};
   tn__sched_blocks(s, s->root, &blocks);
-  if (blocks.count > TN__PIPE_STAGES)
-    tn__sched_refuse(s, "pipeline: %d stages are more than %d", blocks.count, TN__PIPE_STAGES);
   *p = (tn__pipe){.s = s, .target = target, .cache_bytes = target->cpu.machine.l2_bytes};
   p->stages = TN__NEW_ARRAY(s->arena, blocks.count, tn__pipe_stage);
+  writers made = {.s = s};
+  tn__map_init(&made.numbers, s->arena);
+  int *numbers = TN__NEW_ARRAY(s->arena, blocks.count, int);
   for (int i = 0; i < blocks.count; i++) {
     const tn__snode *block = blocks.data[i];
     tn__pipe_stage *stage = &p->stages[i];
     *stage = (tn__pipe_stage){.block = block, .name = block->name, .buffer = block->block.writes[0].buffer};
-    read_axes(stage, block);
-    read_reads(p, stage, block);
+    read_axes(s, stage, block);
+    read_reads(p, &made, stage, block);
     for (int w = 0; w < block->block.write_count; w++)
       stage->is_output |= tn__sched_is_output(s, block->block.writes[w].buffer);
     stage->lanes = 1;
     if (stage->movable) stage->cycles = body_cycles(s->ir, target, &block->block, block->block.body, &stage->lanes);
+    numbers[i] = i;
+    tn__map_set(&made.numbers, block->name, &numbers[i]);
     p->count++;
   }
   return p;

@@ -148,7 +148,7 @@ static void open_sequence(tn__sketch *k, tn__schedule *scratch) {
   sequence *q = TN__NEW(scratch->arena, sequence);
   TN__INVARIANT(p != NULL); /* matches_sequence() said so */
   k->data = q;
-  const tn__te_uses *uses = tn__te_uses_of(k->te);
+  const tn__te_uses *uses = tn__te_uses_of(k->te, scratch->arena);
   for (int i = 0; i < p->parts.count; i++) schedule_part(k, q, uses, &p->parts.data[i]);
   apply_steps(scratch, q);
   const int64_t parts = p->parts.count;

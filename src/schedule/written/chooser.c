@@ -123,7 +123,7 @@ static bool attempt_all(const completing *c, const char *const *lines, int count
 /* Stages that nothing was said about get the schedule that they would get as a declaration of their own. */
 static void complete_part(const completing *c, int first, int count) {
   tn__arena *arena = c->s->arena;
-  tn__te *te = tn__te_part(tn__te_uses_of(c->unit->te), first, count, tn__ir_create(arena));
+  tn__te *te = tn__te_part(tn__te_uses_of(c->unit->te, arena), first, count, tn__ir_create(arena));
   tn__schedule_options options = c->unit->options;
   options.results_read = true;
   tn__plan_unit unit = tn__plan_unit_with(c->unit->rules, te, c->unit->target, &options);
