@@ -54,6 +54,22 @@ static void check_producers_done(move *m) {
   }
 }
 
+/* What was placed in the block's loops for it alone stays there when it leaves. Where iterations of such a loop compute
+ * the same elements, threads would then write them at once. */
+static void check_leaves_no_race(tn__schedule *s, const char *step, tn__snode *block) {
+  for (int r = 0; r < block->block.read_count; r++) {
+    tn__snodes writers = {0};
+    tn__sched_writers(s, block->block.reads[r].buffer, &writers);
+    for (int i = 0; i < writers.count; i++) {
+      if (writers.data[i] == block) continue;
+      for (tn__snode *n = tn__sched_common_ancestor(block->parent, writers.data[i]); n->var != NULL; n = n->parent)
+        if (n->kind != TN__LOOP_SERIAL && n->kind != TN__LOOP_UNROLLED && !tn__sched_disjoint(s, n, writers.data[i]))
+          tn__sched_refuse(s, "%s of \"%s\": \"%s\" computes in each iteration of \"%s\" what it reads there", step,
+                           block->name, writers.data[i]->name, n->name);
+    }
+  }
+}
+
 static bool is_at_most(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
   if (a->kind == TN__EXPR_MAX) return is_at_most(ir, a->args[0], b) && is_at_most(ir, a->args[1], b);
   if (b->kind == TN__EXPR_MIN) return is_at_most(ir, a, b->args[0]) && is_at_most(ir, a, b->args[1]);
@@ -195,6 +211,7 @@ void tn__sched_compute_at(tn__schedule *s, const char *block_name, const char *l
     tn__sched_refuse(s, "compute_at of \"%s\": loop \"%s\" is vectorised", block_name, loop_name);
   find_need(&m);
   check_producers_done(&m);
+  check_leaves_no_race(s, "compute_at", block);
 
   tn__sched_remove(block);
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
@@ -261,6 +278,7 @@ void tn__sched_compute_root(tn__schedule *s, const char *name) {
   if (producer != NULL && reader != NULL)
     tn__sched_refuse(s, "compute_root of \"%s\": it stands between \"%s\" and \"%s\" in one nest", name, producer->name,
                      reader->name);
+  check_leaves_no_race(s, "compute_root", block);
   int at = tn__sched_index(nest) + (producer != NULL);
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
   tn__sched_remove(block);
@@ -411,6 +429,7 @@ void tn__sched_reverse_compute_at(tn__schedule *s, const char *block_name, const
                      m.producer->name);
   check_reverse(&m);
   check_other_producers(&m, axis_of_dim);
+  check_leaves_no_race(s, "reverse_compute_at", block);
 
   tn__snode *path[TN__MAX_LOOPS], *reducing[TN__MAX_LOOPS], *outermost, *innermost;
   const tn__var *vars[TN__MAX_LOOPS];

@@ -327,6 +327,12 @@ static void shared_parallel(tn__schedule *s) {
   tn__sched_set_scope(s, "P", 0, TN__SCOPE_WORKSPACE);
   tn__schedule_func(s);
 }
+/* Threads that each pad what they read, and go on to do so when what reads it has gone. */
+static void leave_shared(tn__schedule *s) {
+  tn__sched_parallel(s, "C.o1");
+  tn__sched_compute_at(s, "pad", "C.k2");
+  tn__sched_compute_at(s, "C", "D.o1");
+}
 static void inline_sum(tn__schedule *s) { tn__sched_inline(s, "C"); }
 static void inline_output(tn__schedule *s) { tn__sched_inline(s, "D"); }
 static void inline_in_nest(tn__schedule *s) {
@@ -396,6 +402,8 @@ static const refusal refusals[] = {
     {running, scan_parallel, "parallel of \"S.i0\": block \"S\" scans along the loop"},
     {stencil, overlap_parallel, "parallel of \"R.i0\": block \"P\" writes the same elements in several iterations"},
     {stencil, shared_parallel, "P is shared by the threads of loop \"R.i0\", whose iterations write the same elements"},
+    {convolution, leave_shared,
+     "compute_at of \"C\": \"pad\" computes in each iteration of \"C.o1\" what it reads there"},
     {product, inline_sum, "inline of \"C\": it is not element-wise"},
     {product, inline_output, "inline of \"D\": it writes the output D"},
     {stencil, inline_in_nest, "inline of \"Q\": it reads what \"P\" writes in the same nest"},
