@@ -141,7 +141,7 @@ def main():
     derive("erf_large_f64", lambda t: (lambda x: erfc(x) * exp(x * x))(2 * (1 + t) / (1 - t)), -mpf(1) / 3, mpf("4.5") / mpf("8.5"), 19, round_f64,
            lambda t, _: (lambda x: exp(-x * x))(2 * (1 + t) / (1 - t)))
     print("\n/* Constants as sums of pieces; the first have few bits, so that products with small integers are exact. */")
-    for name, value, bits in (("ln2_f32", log(2), (12, 24)), ("ln2_f64", log(2), (40, 53)), ("half_pi", pi / 2, (33, 33, 53)),
+    for name, value, bits in (("ln2_f32", log(2), (12, 24)), ("ln2_f64", log(2), (40, 53)), ("half_pi_f32", pi / 2, (24, 24)), ("half_pi", pi / 2, (33, 33, 53)),
                               ("pi_dd", pi, (53,)), ("half_pi_dd", pi / 2, (53,)), ("quarter_pi_dd", pi / 4, (53,)), ("two_thirds_dd", mpf(2) / 3, (53,))):
         pieces = parts(value, *bits)
         print(f"static const double {name}[] = {{{', '.join(pieces)}}};")

@@ -123,6 +123,8 @@ LLVMValueRef tn__cg_intrinsic2(tn__cg *cg, const char *name, LLVMValueRef a, LLV
 LLVMValueRef tn__cg_any(tn__cg *cg, LLVMValueRef mask);       /* i1: is a lane set? */
 LLVMBasicBlockRef tn__cg_block(tn__cg *cg, const char *name); /* appended to the current function */
 void tn__cg_at(tn__cg *cg, LLVMBasicBlockRef block);
+/* To one block where the condition holds, which is rare, else to the other. */
+void tn__cg_branch_seldom(tn__cg *cg, LLVMValueRef condition, LLVMBasicBlockRef seldom, LLVMBasicBlockRef other);
 /* Returns `code` from the current function when `condition` (i1) holds and goes on otherwise. */
 void tn__cg_return_if(tn__cg *cg, LLVMValueRef condition, LLVMValueRef code);
 LLVMValueRef tn__cg_alloca(tn__cg *cg, LLVMTypeRef type, int64_t count, unsigned align);

@@ -108,13 +108,7 @@ static void emit_look(tn__cg *cg) {
   LLVMSetOrdering(cancel, LLVMAtomicOrderingMonotonic);
   LLVMSetAlignment(cancel, 4);
   LLVMBasicBlockRef stop = tn__cg_block(cg, "cancelled"), ok = tn__cg_block(cg, "ok");
-  LLVMValueRef branch = LLVMBuildCondBr(at, LLVMBuildIsNull(at, cancel, ""), ok, stop);
-  static const char name[] = "branch_weights";
-  LLVMMetadataRef weights[] = {LLVMMDStringInContext2(cg->context, name, sizeof(name) - 1),
-                               LLVMValueAsMetadata(tn__cg_int(cg->i32, 1 << 20)),
-                               LLVMValueAsMetadata(tn__cg_int(cg->i32, 1))};
-  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(cg->context, "prof", 4),
-                  LLVMMetadataAsValue(cg->context, LLVMMDNodeInContext2(cg->context, weights, 3)));
+  tn__cg_branch_seldom(cg, LLVMBuildIsNotNull(at, cancel, ""), stop, ok);
   tn__cg_at(cg, stop);
   LLVMBuildRet(at, tn__cg_int(cg->i32, TN_KERNEL_CANCELLED));
   tn__cg_at(cg, ok);

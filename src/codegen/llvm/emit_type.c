@@ -145,6 +145,16 @@ LLVMBasicBlockRef tn__cg_block(tn__cg *cg, const char *name) {
 
 void tn__cg_at(tn__cg *cg, LLVMBasicBlockRef block) { LLVMPositionBuilderAtEnd(cg->builder, block); }
 
+void tn__cg_branch_seldom(tn__cg *cg, LLVMValueRef condition, LLVMBasicBlockRef seldom, LLVMBasicBlockRef other) {
+  static const char name[] = "branch_weights";
+  LLVMValueRef branch = LLVMBuildCondBr(cg->builder, condition, seldom, other);
+  LLVMMetadataRef weights[] = {LLVMMDStringInContext2(cg->context, name, sizeof(name) - 1),
+                               LLVMValueAsMetadata(tn__cg_int(cg->i32, 1)),
+                               LLVMValueAsMetadata(tn__cg_int(cg->i32, 1 << 20))};
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(cg->context, "prof", 4),
+                  LLVMMetadataAsValue(cg->context, LLVMMDNodeInContext2(cg->context, weights, 3)));
+}
+
 void tn__cg_return_if(tn__cg *cg, LLVMValueRef condition, LLVMValueRef code) {
   LLVMBasicBlockRef fail = tn__cg_block(cg, "fail"), go_on = tn__cg_block(cg, "ok");
   LLVMBuildCondBr(cg->builder, condition, fail, go_on);

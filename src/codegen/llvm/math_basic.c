@@ -89,6 +89,25 @@ tn__cg_v tn__cg_polynomial(tn__cg *cg, tn__cg_v x, const double *c, int count) {
   return sum;
 }
 
+/* ---- lanes that are rarely there --------------------------------------------------------------------------------- */
+
+tn__cg_v tn__cg_seldom(tn__cg *cg, tn__cg_v is_special, tn__cg_v usual, tn__cg_v (*special)(tn__cg *cg, tn__cg_v x),
+                       tn__cg_v x) {
+  LLVMBasicBlockRef from = LLVMGetInsertBlock(cg->builder);
+  LLVMValueRef function = LLVMGetBasicBlockParent(from);
+  LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(cg->context, function, "special");
+  LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(cg->context, function, "join");
+  tn__cg_branch_seldom(cg, tn__cg_any(cg, is_special), slow, join);
+  tn__cg_at(cg, slow);
+  tn__cg_v other = select_of(cg, is_special, special(cg, x), usual);
+  LLVMBuildBr(cg->builder, join);
+  tn__cg_at(cg, join);
+  tn__cg_v out = LLVMBuildPhi(cg->builder, type_of(usual), "");
+  LLVMAddIncoming(out, &usual, &from, 1);
+  LLVMAddIncoming(out, &other, &slow, 1);
+  return out;
+}
+
 /* ---- rounding to integers ---------------------------------------------------------------------------------------- */
 
 /* Without SSE4.1: adding 2^(precision-1) rounds to even at the units, and larger numbers are integers already. */

@@ -104,6 +104,7 @@ static const double erf_large_f64[] = {
 /* Constants as sums of pieces; the first have few bits, so that products with small integers are exact. */
 static const double ln2_f32[] = {0x1.62e0000000000p-1, 0x1.0bfbe80000000p-15, 0x1.cf79abc9e3b3ap-40};
 static const double ln2_f64[] = {0x1.62e42fefa2000p-1, 0x1.9ef35793c7673p-41, 0x1.f97b57a079a19p-103};
+static const double half_pi_f32[] = {0x1.921fb40000000p+0, 0x1.4442d00000000p-24, 0x1.8469898cc5170p-48};
 static const double half_pi[] = {0x1.921fb54400000p+0, 0x1.0b4611a600000p-34, 0x1.3198a2e037073p-69,
                                  0x1.129024e088a80p-123};
 static const double pi_dd[] = {0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};

@@ -1,5 +1,6 @@
 /* sin, cos, tan and their inverses. */
 #include <math.h>
+#include <stdio.h>
 
 #include "codegen/llvm/math.h"
 #include "codegen/llvm/math_tables.h"
@@ -165,10 +166,11 @@ static sin_cos kernels_f64(tn__cg *cg, quarter_turns q) {
   return out;
 }
 
-static sin_cos kernels_f32(tn__cg *cg, quarter_turns q) {
-  tn__cg_v r = to_f32(cg, q.high), z = mul(cg, r, r);
+/* Of r and a count whose low two bits mean something. */
+static sin_cos kernels_f32(tn__cg *cg, tn__cg_v r, tn__cg_v count) {
+  tn__cg_v z = mul(cg, r, r);
   tn__cg_v s = tn__cg_polynomial(cg, z, sin_f32, COUNT(sin_f32)), c = tn__cg_polynomial(cg, z, cos_f32, COUNT(cos_f32));
-  sin_cos out = {.count = LLVMBuildTrunc(cg->builder, q.count, tn__cg_like(type_of(r), cg->i32), "")};
+  sin_cos out = {.count = count};
   out.sin = tn__cg_muladd(cg, mul(cg, z, r), s, r);
   out.cos = tn__cg_muladd(cg, z, tn__cg_muladd(cg, z, c, real(r, -0.5)), real(r, 1));
   return out;
@@ -176,7 +178,9 @@ static sin_cos kernels_f32(tn__cg *cg, quarter_turns q) {
 
 static sin_cos both(tn__cg *cg, tn__cg_v x) {
   if (is_f64(cg, x)) return kernels_f64(cg, reduce(cg, x));
-  return kernels_f32(cg, reduce(cg, to_f64(cg, x)));
+  quarter_turns q = reduce(cg, to_f64(cg, x));
+  tn__cg_v count = LLVMBuildTrunc(cg->builder, q.count, tn__cg_like(type_of(x), cg->i32), "");
+  return kernels_f32(cg, to_f32(cg, q.high), count);
 }
 
 static tn__cg_v is_odd(tn__cg *cg, tn__cg_v count) {
@@ -192,12 +196,52 @@ static tn__cg_v turned(tn__cg *cg, sin_cos k, int ahead) {
   return from_bits(cg, ixor(cg, to_bits(cg, size), sign));
 }
 
-tn__cg_v tn__cg_sin(tn__cg *cg, tn__cg_v x) {
-  tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, is_f64(cg, x) ? 0x1p-27 : 0x1p-13));
-  return select_of(cg, tiny, x, turned(cg, both(cg, x), 0)); /* also keeps the sign of zero */
+/* Counted in f32: the product with 2/pi is off by a two hundredth of a quarter turn there, which polynomials bear. */
+#define COUNT_LIMIT 0x1p15
+
+/* Arguments that are not large. Fused steps take pieces of pi/2 away in f32: the first is exact, the second as good as
+ * one rounding of what is left, and the third shows only where that is small and the polynomials add nothing. Without
+ * them, f64 keeps more than f32 shows. */
+static sin_cos both_near(tn__cg *cg, tn__cg_v x) {
+  tn__cg_v magic = real(x, 0x1.8p23), r = cg->has_fma ? x : to_f64(cg, x);
+  tn__cg_v shifted = tn__cg_muladd(cg, x, real(x, 0x1.45f306dc9c883p-1), magic);
+  tn__cg_v count = sub(cg, shifted, magic);
+  if (!cg->has_fma) count = to_f64(cg, count);
+  for (int i = 0; i < 3; i++) r = tn__cg_muladd(cg, count, real(r, cg->has_fma ? -half_pi_f32[i] : -half_pi[i]), r);
+  return kernels_f32(cg, cg->has_fma ? r : to_f32(cg, r), to_bits(cg, shifted));
 }
 
-tn__cg_v tn__cg_cos(tn__cg *cg, tn__cg_v x) { return turned(cg, both(cg, x), 1); }
+/* Of any size, out of line. */
+static tn__cg_v far_f32(tn__cg *cg, tn__cg_v x, int ahead) {
+  LLVMTypeRef type = type_of(x), function_type = LLVMFunctionType(type, &type, 1, 0);
+  LLVMValueRef function;
+  LLVMBasicBlockRef saved;
+  char name[64];
+  snprintf(name, sizeof(name), "tn.%s.far.f32.%d", ahead ? "cos" : "sin", tn__cg_lanes(type));
+  if (tn__cg_helper_begin(cg, name, function_type, false, &function, &saved)) {
+    LLVMBuildRet(cg->builder, turned(cg, both(cg, LLVMGetParam(function, 0)), ahead));
+    tn__cg_helper_end(cg, saved);
+  }
+  return LLVMBuildCall2(cg->builder, function_type, function, &x, 1, "");
+}
+
+static tn__cg_v far_sin(tn__cg *cg, tn__cg_v x) { return far_f32(cg, x, 0); }
+static tn__cg_v far_cos(tn__cg *cg, tn__cg_v x) { return far_f32(cg, x, 1); }
+
+static tn__cg_v sin_f32_of(tn__cg *cg, tn__cg_v x, int ahead) {
+  tn__cg_v is_far = LLVMBuildNot(cg->builder, fcmp(cg, LLVMRealOLE, size_of(cg, x), real(x, COUNT_LIMIT)), "");
+  return tn__cg_seldom(cg, is_far, turned(cg, both_near(cg, x), ahead), ahead ? far_cos : far_sin, x);
+}
+
+tn__cg_v tn__cg_sin(tn__cg *cg, tn__cg_v x) {
+  tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, is_f64(cg, x) ? 0x1p-27 : 0x1p-13));
+  tn__cg_v value = is_f64(cg, x) ? turned(cg, both(cg, x), 0) : sin_f32_of(cg, x, 0);
+  return select_of(cg, tiny, x, value); /* also keeps the sign of zero */
+}
+
+tn__cg_v tn__cg_cos(tn__cg *cg, tn__cg_v x) {
+  return is_f64(cg, x) ? turned(cg, both(cg, x), 1) : sin_f32_of(cg, x, 1);
+}
 
 tn__cg_v tn__cg_tan(tn__cg *cg, tn__cg_v x) {
   sin_cos k = both(cg, x);

@@ -130,17 +130,21 @@ static void set_up(tn__cg *cg, llvm_box *box, const tn__codegen_machine *machine
   cg->has_rounding = tn__target_can(target, TN__CAN_ROUND);
 }
 
-/* Every function: no unwinding, no calls into a C library that is not there, whole vectors. */
+/* Every function: no unwinding, no calls into a C library that is not there, whole vectors, and where these are wider
+ * than the stack is aligned by, spilled ones in whole lines: what lies across two is not forwarded to who loads it. */
 static void set_attributes(tn__cg *cg) {
+  enum { STACK_ALIGNMENT = 16 };
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
   LLVMAttributeRef attributes[] = {
       LLVMCreateEnumAttribute(cg->context, nounwind, 0),
       LLVMCreateStringAttribute(cg->context, "no-builtins", 11, "", 0),
       LLVMCreateStringAttribute(cg->context, "prefer-vector-width", 19, "512", 3),
+      LLVMCreateStringAttribute(cg->context, "stackrealign", 12, "", 0),
   };
+  size_t count = sizeof(attributes) / sizeof(attributes[0]) - (cg->target->cpu.vector_bytes > STACK_ALIGNMENT ? 0 : 1);
   for (LLVMValueRef f = LLVMGetFirstFunction(cg->module); f != NULL; f = LLVMGetNextFunction(f)) {
     if (LLVMIsDeclaration(f)) continue;
-    for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)
+    for (size_t i = 0; i < count; i++)
       LLVMAddAttributeAtIndex(f, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, attributes[i]);
   }
 }
