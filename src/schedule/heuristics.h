@@ -10,6 +10,10 @@
 #define TN__RULE_DIVISION_COST 4
 #define TN__RULE_ROOT_COST 8
 #define TN__RULE_FUNCTION_COST 20
+/* Up to how many elements apart lanes are loaded side by side and put in order by shuffles, and from how many lanes on,
+ * as emit_memory.c does it. */
+#define TN__RULE_SHUFFLED_STRIDE 4
+#define TN__RULE_SHUFFLED_LANES 4
 /* Instructions of a turn of a loop that do none of its work: counting, comparing, the jump. */
 #define TN__RULE_TURN 3
 /* Instructions that a tile takes at its end beside its results: addresses of the next one. */

@@ -253,21 +253,21 @@ static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef
   return result;
 }
 
-/* Bytes of groups of three or four (pixels): all of each group at once, and a shuffle that takes one of it. LLVM knows
- * how to take such vectors apart, and all members of the groups share the load. Only where the buffer consists of whole
- * groups, so that nothing outside of it is read; NULL otherwise. */
+/* Elements of groups of two to four (pixels, pairs): all of each group at once, and a shuffle that takes one of it.
+ * LLVM knows how to take such vectors apart, and all members of the groups share the load. Only where the buffer
+ * consists of whole groups, so that nothing outside of it is read; NULL otherwise. */
 static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef type) {
   const tn__buffer *buffer = a->storage->buffer;
   int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
-  int64_t last, member = 0;
-  if (a->stride < 3 || tn_dtype_size(buffer->dtype) != 1 || lanes < 16 || (lanes & (lanes - 1)) != 0) return NULL;
+  int64_t last, member = 0, size = (int64_t)tn_dtype_size(buffer->dtype);
+  if (a->stride < 2 || lanes * size < 16 || (lanes & (lanes - 1)) != 0) return NULL;
   if (buffer->rank == 0 || !tn__ir_as_int(buffer->shape[buffer->rank - 1], &last) || last % a->stride != 0) return NULL;
   const tn__expr *group = a->first;
   while (member < a->stride && known_divisor(group) % a->stride != 0)
     group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++member));
   if (member == a->stride) return NULL;
   LLVMTypeRef whole = tn__cg_lanes_type(tn__cg_element(type), lanes * (int)a->stride);
-  LLVMValueRef groups = plain_load(cg, a, whole, address(cg, a->storage, group), 1);
+  LLVMValueRef groups = plain_load(cg, a, whole, address(cg, a->storage, group), alignment_of(a->storage, group));
   for (int i = 0; i < lanes; i++) indices[i] = (int)(member + i * a->stride);
   return tn__cg_shuffle(cg, groups, tn__cg_undef(whole), indices, lanes);
 }

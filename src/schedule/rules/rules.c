@@ -208,6 +208,13 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   find_vector(p);
 }
 
+/* How many vectors the code generator loads and puts in order for one whose lanes lie apart; 0: it gathers. */
+static double shuffled_loads(const tn__nest_access *a, int64_t stride, double lanes) {
+  int64_t apart = stride / a->element;
+  bool shuffles = !a->store && !a->scattered && stride == apart * a->element && lanes >= TN__RULE_SHUFFLED_LANES;
+  return shuffles && apart > 1 && apart <= TN__RULE_SHUFFLED_STRIDE ? (double)apart : 0;
+}
+
 /* What one vector costs: loads that move with it, a store for a map. */
 static tn__operations plain_operations(const tn__target *target, const plain *p, int vector_bytes, double lanes) {
   tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->cost > 0 ? p->cost : 0.1};
@@ -216,7 +223,11 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
     int64_t stride = a->along[p->vector].stride;
     double crossing = tn__nest_crossing(target, a, p->nest.axis_count, p->vector, vector_bytes);
     if (p->run > p->nest.extent[p->vector]) crossing = 0; /* one long walk stays as aligned as its start */
-    if (stride != a->element && (stride != 0 || a->scattered))
+    double pieces = shuffled_loads(a, stride, lanes);
+    if (pieces > 0) {
+      ops.loads += pieces * (1 + crossing);
+      ops.shuffles += pieces - 1;
+    } else if (stride != a->element && (stride != 0 || a->scattered))
       ops.gathers += lanes;
     else if (stride != 0 && !a->store)
       ops.loads += 1 + crossing;
@@ -258,6 +269,7 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
                          .loads = vectors * ops.loads,
                          .stores = vectors * ops.stores,
                          .gathers = vectors * ops.gathers,
+                         .shuffles = vectors * ops.shuffles,
                          .other = TN__RULE_TURN,
                          .chain = latency};
   f->registers = p->reduces ? (int)vectors + 2 : 0;
