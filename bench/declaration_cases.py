@@ -278,6 +278,7 @@ NUMPY = {
     "haar": lambda X: ((X[::2] + X[1::2]) * np.float32(0.70710678), (X[::2] - X[1::2]) * np.float32(0.70710678)),
     "histogram": lambda X: np.bincount(X, minlength=256).astype(np.int32), "embedding": lambda E, I: E[I].sum(1),
     "sparse_rows": lambda V, C, x: np.einsum("ik,ik->i", V, x[C]),
+    "product_i8": lambda A, B: (A.astype(np.float32) @ B.astype(np.float32)).astype(np.int32),
     "dot_u8": lambda A, B: (A.astype(np.float32) @ B.T.astype(np.float32)).astype(np.int32), "half_bytes": half_bytes,
     "requantise": lambda X, s: np.clip(np.rint(X.astype(np.float32) * s), -128, 127).astype(np.int8),
     "add_saturated": lambda A, B: np.clip(A.astype(np.int32) + B, -32768, 32767).astype(np.int16),

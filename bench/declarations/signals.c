@@ -73,6 +73,22 @@ void sparse_rows(const float *restrict V, const int64_t *restrict C, const float
     y[i] = s;
   }
 }
+void product_i8(const int8_t *restrict A, const int8_t *restrict B, int32_t *restrict C) {
+  memset(C, 0, sizeof(int32_t[253][512]));
+  FOR (i, 253)
+    FOR (k, 512)
+      FOR (j, 512) C[i * 512 + j] += A[i * 512 + k] * B[k * 512 + j];
+}
+void convolution_u8(const uint8_t *restrict X, const int8_t *restrict W, int32_t *restrict Y) {
+  memset(Y, 0, sizeof(int32_t[65][67][65]));
+  FOR (y, 65)
+    FOR (x, 67)
+      FOR (r, 3)
+        FOR (q, 3)
+          FOR (c, 30)
+            FOR (o, 65)
+              Y[(y * 67 + x) * 65 + o] += X[((y + r) * 69 + x + q) * 30 + c] * W[((r * 3 + q) * 30 + c) * 65 + o];
+}
 void dot_u8(const uint8_t *restrict A, const int8_t *restrict B, int32_t *restrict C) {
   FOR (i, 253)
     FOR (j, 247) {

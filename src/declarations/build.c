@@ -22,6 +22,29 @@ typedef struct scheduling {
   tn_schedule *schedule;
 } scheduling;
 
+/* The block that the caller gives, or that stands beside the declaration; NULL: none. */
+static const tn__written_block *written_block(const tn_te *te, const tn__target *target,
+                                              const tn_schedule_options *given, tn__arena *arena) {
+  const char *text = given->schedule, *kernel = tn__te_name(te->te);
+  const tn__written *written;
+  if (given->plain || (text != NULL && tn__written_is_trace(text))) return NULL;
+  if (text == NULL)
+    return te->written != NULL && !given->no_schedule ? tn__written_find(te->written, kernel, target) : NULL;
+  const char *name = given->schedule_name != NULL ? given->schedule_name : "schedule";
+  tn__check(arena->escape, tn__written_parse(arena, name, text, strlen(text), 1, &written));
+  return tn__written_need(arena->escape, written, kernel, target);
+}
+
+/* Is something said about the kernel, but nothing about stages that only the unit's declaration has? Then it is about
+ * the declaration as it was written. */
+static bool means_declaration(const tn__plan_unit *unit, const tn__te *declared, const tn__written_block *block) {
+  for (int s = 0; s < tn__te_stage_count(unit->te); s++) {
+    const char *name = tn__te_stage_at(unit->te, s)->name;
+    if (!tn__te_has_name(declared, name) && tn__written_speaks_of(block, name)) return false;
+  }
+  return true;
+}
+
 tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
                                  tn__ir *ir) {
   tn__schedule_options options = {.threads = given->threads,
@@ -30,7 +53,13 @@ tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, cons
                                   .registers = given->registers,
                                   .shared_memory = given->shared_memory,
                                   .search_space = given->search_space};
+  const tn__written_block *block = written_block(te, target, given, tn__ir_arena(ir));
+  options.bytes_apart = given->constant_count > 0; /* it is bytes that are packed */
   tn__plan_unit unit = tn__rule_plan_unit_of(tn__te_copy(te->te, ir), target, &options);
+  if (block != NULL && !options.bytes_apart && means_declaration(&unit, te->te, block)) {
+    options.bytes_apart = true;
+    unit = tn__rule_plan_unit_of(tn__te_copy(te->te, ir), target, &options);
+  }
   tn__plan_unit_pack(&unit, given->constants, given->constant_count);
   return unit;
 }
@@ -43,7 +72,7 @@ static tn__chooser written_by(const tn_te *te, const tn__written_block *block, t
 
 tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const tn_schedule_options *given) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(unit->te));
-  const char *text = given->schedule, *kernel = tn__te_name(te->te);
+  const char *text = given->schedule;
   if (given->plain) return tn__chooser_plain;
   if (text != NULL && tn__written_is_trace(text)) {
     tn__recorded *recorded = TN__NEW(arena, tn__recorded);
@@ -52,15 +81,8 @@ tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const t
     *recorded = (tn__recorded){.traces = traces, .count = 1};
     return tn__chooser_recorded(recorded);
   }
-  if (text != NULL) {
-    const tn__written *written;
-    const char *name = given->schedule_name != NULL ? given->schedule_name : "schedule";
-    tn__check(arena->escape, tn__written_parse(arena, name, text, strlen(text), 1, &written));
-    return written_by(te, tn__written_need(arena->escape, written, kernel, unit->target), arena);
-  }
-  const tn__written_block *own = NULL;
-  if (te->written != NULL && !given->no_schedule) own = tn__written_find(te->written, kernel, unit->target);
-  return own != NULL ? written_by(te, own, arena) : tn__chooser_static;
+  const tn__written_block *block = written_block(te, unit->target, given, arena);
+  return block != NULL ? written_by(te, block, arena) : tn__chooser_static;
 }
 
 tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out) {

@@ -30,6 +30,9 @@ double tn__te_largest(const tn__expr *e);
 /* Are all indices of the stage inside of their tensors for all dimensions, by what stands around them alone? */
 bool tn__te_shows_inside(const tn__te *te, int stage);
 
+/* The last `added` stages go in front of number `at`. */
+void tn__te_move_before(tn__te *te, int at, int added);
+
 /* The positions of a scan's axis that have its first values, or those of all others: `count` from `start` on. */
 void tn__te_scan_positions(tn__ir *ir, const tn__expr *extent, int64_t depth, bool backwards, bool first,
                            const tn__expr **start, const tn__expr **count);

@@ -343,15 +343,6 @@ static const tn__expr *element(const phases *p, range *ranges, int i) {
   return tn__ir_select(p->ir, before, values[!c->turned], values[c->turned]);
 }
 
-/* The stages that were added go in front of number `at`. */
-static void move_before(tn__te *te, int at, int added) {
-  for (int n = 0; n < added; n++) {
-    tn__te_stage *stage = te->stages.data[te->stages.count - 1];
-    for (int s = te->stages.count - 1; s > at; s--) te->stages.data[s] = te->stages.data[s - 1];
-    te->stages.data[at] = stage;
-  }
-}
-
 const tn__te *tn__te_phases(const tn__te *te) {
   tn__te *copy = NULL;
   cut cuts[MOST_CUTS + 1];
@@ -372,7 +363,7 @@ const tn__te *tn__te_phases(const tn__te *te) {
     dealt->values[0] = value;
     dealt->reduce_axes.count = 0;
     dealt->combiner = NULL;
-    move_before(copy, s, added);
+    tn__te_move_before(copy, s, added);
     s += added;
   }
   return copy != NULL ? copy : te;

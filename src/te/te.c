@@ -328,3 +328,11 @@ const tn__te_stage *tn__te_stage_of(const tn__te *te, const tn__buffer *tensor) 
       if (te->stages.data[i]->tensors[t] == tensor) return te->stages.data[i];
   return NULL;
 }
+
+void tn__te_move_before(tn__te *te, int at, int added) {
+  for (int n = 0; n < added; n++) {
+    tn__te_stage *stage = te->stages.data[te->stages.count - 1];
+    for (int s = te->stages.count - 1; s > at; s--) te->stages.data[s] = te->stages.data[s - 1];
+    te->stages.data[at] = stage;
+  }
+}

@@ -174,6 +174,10 @@ const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes);
  * stage that was there deals them out. `te` itself where there is nothing of the kind; otherwise a copy in the same
  * context. In sums of floats a factor that meets a zero which stands for no term is not multiplied. */
 const tn__te *tn__te_phases(const tn__te *te);
+/* The declaration in which products of bytes are added up four at a time (bytes.c): for targets that have an
+ * instruction for it. `te` itself where no sum meets its bytes often enough; otherwise a copy in the same context.
+ * Elements are equal. */
+const tn__te *tn__te_words(const tn__te *te);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);

@@ -14,7 +14,9 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
                                  const tn__schedule_options *options) {
   tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
   tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
-  unit.te = tn__te_narrow(tn__te_place(tn__te_phases(te), unit.options.vector_bytes));
+  te = tn__te_phases(te);
+  if (tn__target_can(target, TN__CAN_DPBUSD) && !unit.options.bytes_apart) te = tn__te_words(te);
+  unit.te = tn__te_narrow(tn__te_place(te, unit.options.vector_bytes));
   return unit;
 }
 

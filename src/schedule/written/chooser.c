@@ -48,6 +48,26 @@ const tn__written_block *tn__written_need(tn__escape *escape, const tn__written 
              kernel, target->name, list);
 }
 
+/* A name of the stage itself, or one that begins with it: "C" and "C.i.0". */
+static bool is_of_stage(const tn__token *t, const char *stage) {
+  size_t skipped = t->kind == TN__TOKEN_STRING, length = strlen(stage);
+  if (t->length < length + 2 * skipped || strncmp(t->text + skipped, stage, length) != 0) return false;
+  return t->length == length + 2 * skipped || t->text[skipped + length] == '.';
+}
+
+static bool speak_of(const tn__written_stmts *stmts, const char *stage) {
+  for (int i = 0; i < stmts->count; i++) {
+    const tn__written_stmt *s = stmts->data[i];
+    for (int o = 0; o < s->operand_count; o++)
+      for (int n = 0; n < s->operands[o].names.count; n++)
+        if (is_of_stage(&s->operands[o].names.data[n], stage)) return true;
+    if (speak_of(&s->then, stage) || speak_of(&s->otherwise, stage)) return true;
+  }
+  return false;
+}
+
+bool tn__written_speaks_of(const tn__written_block *block, const char *stage) { return speak_of(&block->stmts, stage); }
+
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
 enum { SMALL_TURNS = 16, MOST_TURNS = 64 };

@@ -43,6 +43,9 @@ typedef struct tn__written_use {
 /* Proposes what the block says, which is required: a statement that is refused is an error with its place. */
 tn__chooser tn__written_chooser(const tn__written_use *use);
 
+/* Does a statement of the block name the stage, a tensor of its name, or a loop of it? */
+bool tn__written_speaks_of(const tn__written_block *block, const char *stage);
+
 /* The schedule as a block "schedule for KERNEL { ... }"; `on` names the target there, unless it is NULL. Takes the
  * steps once more in the arena of the declaration. */
 void tn__written_print(const tn__schedule *s, const char *on, tn__strbuf *out);
