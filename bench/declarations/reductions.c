@@ -44,6 +44,13 @@ void argmax_columns(const float *restrict X, int64_t *restrict a) {
     a[j] = best;
   }
 }
+void argmax_columns_u8(const uint8_t *restrict X, int64_t *restrict a) {
+  uint8_t best[517];
+  FOR (j, 517) best[j] = X[j], a[j] = 0;
+  FOR (i, 501)
+    FOR (j, 517)
+      if (X[i * 517 + j] > best[j]) best[j] = X[i * 517 + j], a[j] = i;
+}
 void argmax_rows(const float *restrict X, int64_t *restrict a) {
   FOR (i, 1021) {
     long best = 0;

@@ -178,6 +178,10 @@ const tn__te *tn__te_phases(const tn__te *te);
  * instruction for it. `te` itself where no sum meets its bytes often enough; otherwise a copy in the same context.
  * Elements are equal. */
 const tn__te *tn__te_words(const tn__te *te);
+/* The declaration in which positions of the greatest or least elements are found term by term where lanes are columns
+ * (positions.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements are
+ * equal. */
+const tn__te *tn__te_positions(const tn__te *te, int64_t vector_bytes);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);
