@@ -7,6 +7,12 @@
 
 enum { LONGEST = 32 };
 
+typedef struct scope { /* axes and lets that are named around an expression */
+  const struct scope *outer;
+  const tn__syn_axis *axes;
+  int count;
+} scope;
+
 /* ---- the nearest name -------------------------------------------------------------------------------------------- */
 
 typedef struct nearest {
@@ -52,7 +58,9 @@ static void consider(nearest *n, const char *text, size_t length) {
 static void consider_token(nearest *n, const tn__token *t) { consider(n, t->text, t->length); }
 static void consider_word(nearest *n, const char *word) { consider(n, word, strlen(word)); }
 
-static void consider_values(nearest *n, const tn__declaring *d, bool tensors_only) {
+static void consider_values(nearest *n, const tn__declaring *d, const scope *around, bool tensors_only) {
+  for (; around != NULL && !tensors_only; around = around->outer)
+    for (int i = 0; i < around->count; i++) consider_token(n, &around->axes[i].name);
   for (int i = d->visible_from; i < d->names.count; i++)
     if (d->names.data[i].buffer != NULL || !tensors_only) consider_token(n, &d->names.data[i].token);
   for (int i = 0; i < d->source->consts.count && !tensors_only; i++) consider_token(n, &d->source->consts.data[i].name);
@@ -81,7 +89,7 @@ static void consider_called(nearest *n, const tn__declaring *d) {
   for (int i = 0; i < d->source->kernels.count; i++) consider_token(n, &d->source->kernels.data[i].name);
 }
 
-void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted wanted) {
+static _Noreturn void refuse(const tn__declaring *d, const tn__token *name, const scope *around, tn__te_wanted wanted) {
   const char *text = tn__te_text_of(d, name), *hint = "", *what;
   nearest n = {.name = name};
   for (int i = 0; i < d->source->broken.count; i++)
@@ -89,11 +97,11 @@ void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted
   switch (wanted) {
     case TN__TE_TENSOR:
       what = tn__arena_printf(d->arena, "there is no tensor %s here", text);
-      consider_values(&n, d, true);
+      consider_values(&n, d, around, true);
       break;
     case TN__TE_VALUE:
       what = tn__arena_printf(d->arena, "nothing here is called %s", text);
-      consider_values(&n, d, false);
+      consider_values(&n, d, around, false);
       break;
     case TN__TE_REDUCTION:
       what = tn__arena_printf(d->arena, "there is no reduction or combiner called %s", text);
@@ -109,13 +117,11 @@ void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted
   tn__te_fail(d, name, "%s%s", what, hint);
 }
 
-/* ---- names in the value of a statement --------------------------------------------------------------------------- */
+void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted wanted) {
+  refuse(d, name, NULL, wanted);
+}
 
-typedef struct scope { /* axes and lets that are named around an expression */
-  const struct scope *outer;
-  const tn__syn_axis *axes;
-  int count;
-} scope;
+/* ---- names in the value of a statement --------------------------------------------------------------------------- */
 
 static bool is_axis(const scope *s, const tn__token *name) {
   for (; s != NULL; s = s->outer)
@@ -148,13 +154,13 @@ static void check(tn__declaring *d, const tn__syn_stmt *stmt, const tn__syn *s, 
   scope inner = {around, s->axes, s->axis_count};
   bool own = stmt->value->kind == TN__SYN_SCAN && is_target(stmt, &s->at);
   tn__te_step(d, &s->at);
-  if (s->kind == TN__SYN_CALL && !is_called(d, &s->at)) tn__te_unknown(d, &s->at, TN__TE_CALLED);
+  if (s->kind == TN__SYN_CALL && !is_called(d, &s->at)) refuse(d, &s->at, around, TN__TE_CALLED);
   if (s->kind == TN__SYN_REDUCE && !tn__syn_is_reducer(&s->at) && tn__te_find_combiner(d, &s->at) == NULL)
-    tn__te_unknown(d, &s->at, TN__TE_REDUCTION);
+    refuse(d, &s->at, around, TN__TE_REDUCTION);
   if (s->kind == TN__SYN_NAME && !is_word(&s->at) && !is_axis(around, &s->at) && !own && !tn__te_knows(d, &s->at))
-    tn__te_unknown(d, &s->at, TN__TE_VALUE);
+    refuse(d, &s->at, around, TN__TE_VALUE);
   if (s->kind == TN__SYN_ACCESS && !own && !is_axis(around, &s->at) && tn__te_lookup(d, &s->at) == NULL)
-    tn__te_unknown(d, &s->at, TN__TE_TENSOR);
+    refuse(d, &s->at, around, TN__TE_TENSOR);
   for (int i = 0; i < s->arg_count; i++) {
     bool sees = s->kind == TN__SYN_REDUCE || (s->kind == TN__SYN_LET && i == 1);
     check(d, stmt, s->args[i], sees ? &inner : around);
