@@ -137,9 +137,13 @@ static int run(const cli_args *args) {
   static cli_compile setup;
   tn_schedule_options options_now = {.size = sizeof options_now};
   const char *stage = cli_value(args, "--emit"), *path = cli_value(args, "--output");
+  static const char *const written[] = {"--schedule", NULL};
   if (!cli_compile_setup(args, &setup) || !cli_schedule_setup(args, &options_now) || !cli_word(args, "--emit", stages))
     return EXIT_MISUSED;
   if (is_model(args->file)) return cli_misused("build", "%s is a model: `tenon compile` takes it", args->file);
+  if (stage != NULL && strcmp(stage, "te") == 0 &&
+      cli_refuse(args, written, "changes no declaration, and --emit te prints nothing else"))
+    return EXIT_MISUSED;
   if (path == NULL && stage == NULL) return cli_misused("build", "where to? -o BASE");
   if (path == NULL && strcmp(stage, "obj") == 0)
     return cli_misused("build", "--emit obj is binary: say where with -o FILE");

@@ -264,7 +264,8 @@ bool cli_schedule_setup(const cli_args *args, tn_schedule_options *options) {
     if (row->declared_at && row->cli.name && !read_value(args, row, (char *)options + row->declared_at)) return false;
   for (const tn__option_row *row = tn__option_declared_rows; row->name; row++)
     if (row->cli.name && !read_value(args, row, (char *)options + row->declared_at)) return false;
-  return true;
+  static const char *const written[] = {"--schedule", NULL};
+  return !options->plain || !cli_refuse(args, written, "says how to compute, and --plain leaves the loops as declared");
 }
 
 tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options, char **text) {

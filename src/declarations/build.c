@@ -109,6 +109,10 @@ tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn
   for (int i = 0; i < out->constant_count; i++)
     if (out->constants[i] == NULL)
       return tn_status_create(TN_INVALID_ARGUMENT, "tn_schedule_options: constants[%d] has no name", i);
+  if (out->plain && out->schedule != NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "tn_schedule_options: plain leaves the declaration's own loops, and a "
+                            "schedule is given beside it");
   return NULL;
 }
 

@@ -68,9 +68,8 @@ class TextsTest(unittest.TestCase):
         self.folder = Path(scratch.name)
 
     def stage(self, kernel, stage):
-        folder = self.folder
-        return tenon("build", folder / "kernels.te", "--kernel", kernel, "--schedule", folder / "trace", "--emit",
-                     stage).stdout.rstrip("\n")
+        schedule = () if stage == "te" else ("--schedule", self.folder / "trace")
+        return tenon("build", self.folder / "kernels.te", "--kernel", kernel, *schedule, "--emit", stage).stdout.rstrip("\n")
 
     def test_declarations_and_traces_make_the_same_loops_again(self):
         for name, model, options in models():

@@ -306,6 +306,9 @@ static void lists_are_there(void **state) {
               "them");
   schedule.constants = none;
   check_fails(give_schedule(t, &schedule), TN_INVALID_ARGUMENT, "tn_schedule_options: constants[0] has no name");
+  schedule = (tn_schedule_options){.size = sizeof(schedule), .plain = true, .schedule = ""};
+  check_fails(give_schedule(t, &schedule), TN_INVALID_ARGUMENT,
+              "tn_schedule_options: plain leaves the declaration's own loops, and a schedule is given beside it");
 }
 
 int main(void) {
