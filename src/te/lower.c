@@ -303,13 +303,13 @@ static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *t
     if ((shown & 1) == 0) here = tn__ir_and(ir, here, tn__ir_le(ir, tn__ir_index(ir, 0), stage->into[d]));
     if ((shown & 2) == 0) here = tn__ir_and(ir, here, tn__ir_lt(ir, stage->into[d], stage->axes.var[d]->extent));
   }
-  terms->body = combine(te, stage, stage->into);
-  if (!tn__ir_is_true(here)) terms->body = tn__ir_if(ir, here, terms->body, NULL);
+  terms->body = tn__ir_is_false(here) ? NULL : combine(te, stage, stage->into);
+  if (!tn__ir_is_true(here) && terms->body != NULL) terms->body = tn__ir_if(ir, here, terms->body, NULL);
   return all_kept ? outside : 0;
 }
 
 /* The elements' first values, then the terms: in one nest, along the axes that stand around both where each element
- * keeps its terms, else in two. */
+ * keeps its terms, else in two; where all terms fall away only the first. */
 static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *stage) {
   tn__ir *ir = te->ir;
   int in_order[TN__MAX_RANK], around[2 * TN__MAX_RANK];
@@ -335,7 +335,8 @@ static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *
   }
   first.body = store_all(te, stage, stage->first);
   const tn__stmt *init = nest_of(te, &first, in_order, &shared, -1);
-  const tn__stmt *both = tn__ir_seq2(ir, init, nest_of(te, &terms, around, &shared, -1));
+  const tn__stmt *both = init;
+  if (terms.body != NULL) both = tn__ir_seq2(ir, init, nest_of(te, &terms, around, &shared, -1));
   for (int l = shared.count - 1; l >= 0; l--) both = tn__ir_for(ir, shared.loops[l], TN__LOOP_SERIAL, both);
   return both;
 }

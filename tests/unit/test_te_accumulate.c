@@ -48,6 +48,10 @@ static void leaves_out_what_is_outside(void **state) {
   int32_t h[3], expected[] = {1, 0, 2};
   run("kernel f(X: i64[7]) -> H: i32[3] { H[b] = sum(i) 1 into [X[i]] }", (values){{x, h}, NULL});
   check_i32(h, expected, 3);
+  int32_t start[] = {5, 6, 7};
+  run("kernel f(X: i64[7], S: i32[3]) -> H: i32[3] { H[b] = sum(i) i32(X[i]) into [i/4 - 8] from S[b] }",
+      (values){{x, start, h}, NULL});
+  check_i32(h, start, 3);
 }
 
 static void adds_rows(void **state) {
