@@ -113,6 +113,11 @@ static const char *full_name(const tn__declaring *d, const tn__token *name) {
   return tn__arena_printf(d->arena, "%s%s", d->prefix, tn__te_text_of(d, name));
 }
 
+static void bind_target(tn__declaring *d, const tn__syn_stmt *s, int t, const tn__buffer *buffer) {
+  tn__te_bind(d, &s->targets[t].name, NULL, buffer);
+  d->names.data[d->names.count - 1].follows = tn__te_follows_of(d, s->axes, s->axis_count);
+}
+
 /* What a target is known to be before its value is looked at. */
 typedef struct target {
   const tn__syn_param *syntax, *output; /* output: NULL when it is an intermediate tensor */
@@ -162,8 +167,8 @@ static void check_target(const tn__declaring *d, const target *t, const tn__buff
 }
 
 /* Terms say where they go: by the axes whose place they keep, and by what is computed for the others. */
-static void define_accumulation(tn__declaring *d, const tn__syn_stmt *s, const tn__te_reduction *r,
-                                const char *const *names, const tn__te_axes *axes, const tn__buffer **made) {
+static void define_accumulation(tn__declaring *d, const tn__syn_stmt *s, tn__te_reduction *r, const char *const *names,
+                                const tn__te_axes *axes, const tn__buffer **made) {
   const tn__syn *into = s->value->args[1];
   const tn__expr *first[4];
   if (r->into_count != axes->count)
@@ -171,6 +176,7 @@ static void define_accumulation(tn__declaring *d, const tn__syn_stmt *s, const t
                 r->into_count == 1 ? "index" : "indices", tn__te_text_of(d, &s->targets[0].name), axes->count,
                 tn__plural(axes->count));
   for (int a = 0; a < axes->count; a++) {
+    if (s->axes[a].open) r->into[a] = tn__ir_sub(d->ir, r->into[a], tn__te_follow_axis(d, &s->axes[a], NULL)->low);
     if (r->into[a] == axes->index[a]) continue;
     const tn__syn *user = NULL;
     for (int t = 0; t < r->combiner->count; t++)
@@ -237,6 +243,9 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   if (axis < 0)
     tn__te_fail(d, &scan->axes[0].name, "%s is no axis of %s, which the scan could run along",
                 tn__te_text_of(d, &scan->axes[0].name), tn__te_text_of(d, &s->targets[0].name));
+  if (s->axes[axis].open)
+    tn__te_fail(d, &s->axes[axis].name, "the scan has its first values where %s begins: state the extent, %s: EXTENT",
+                tn__te_text_of(d, &s->axes[axis].name), tn__te_text_of(d, &s->axes[axis].name));
   const tn__expr *first[4] = {0}, *update[4] = {0};
   d->scan_axis = axes->var[axis];
   d->scan_backwards = scan->negative;
@@ -255,7 +264,7 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
       tn__te_fail(d, &s->targets[t].name, "a scan without first values does not say its type; write %s: TYPE[...]",
                   tn__te_text_of(d, &s->targets[t].name));
     tn__te_scan_declare(d->te, targets[t].name, axes, &targets[t].dtype, 1, &out[t]);
-    tn__te_bind(d, &s->targets[t].name, NULL, out[t]);
+    bind_target(d, s, t, out[t]);
     d->scan_tensors[t] = out[t];
   }
   d->scan_count = count;
@@ -288,6 +297,7 @@ static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *tar
   tn__te_make_axes(d, s->axes, s->axis_count, known, &s->value, 1, false, tn__te_text_of(d, &s->targets[0].name),
                    &axes);
   tn__te_bind_axes(d, s->axes, &axes);
+  for (int i = 0; i < axes.count; i++) axes.index[i] = axes.var[i]->self; /* stages count from 0 */
   d->statement = first->name;
   tn__syn_stmt behind = *s;
   behind.value = tn__te_behind_lets(d, s->value);
@@ -316,6 +326,7 @@ static void define_elements(tn__declaring *d, const tn__syn_stmt *s, target *tar
 static const tn__buffer *known_tensor(tn__declaring *d, const tn__token *name) {
   const tn__meaning *n = tn__te_lookup(d, name);
   if (n == NULL || n->buffer == NULL) tn__te_unknown(d, name, TN__TE_TENSOR);
+  tn__te_refuse_open(d, name, n, "all of the tensor is taken here");
   return n->buffer;
 }
 
@@ -428,12 +439,22 @@ static void check_shapes(tn__declaring *d, const tn__syn *call, const tn__syn_ke
 
 static void declare_stmts(tn__declaring *d);
 
+/* While extents are looked for, a called kernel's statements say nothing: what it gives has its stated shape. */
+static void bind_outputs(tn__declaring *d, const char *const *names) {
+  for (int i = 0; i < d->kernel->outputs.count; i++) {
+    const tn__syn_param *param = &d->kernel->outputs.data[i];
+    const tn__expr *shape[TN__MAX_RANK];
+    shape_of(d, param, shape);
+    tn__te_bind(d, &param->name, NULL, tn__te_extern_tensor(d->te, names[i], param->dtype, param->rank, shape));
+  }
+}
+
 /* The called kernel's statements become stages of this declaration, named "Y.P"; its outputs get the given names. */
 static void inline_kernel(tn__declaring *d, const tn__syn *call, const tn__syn_kernel *k, const tn__expr **dims,
                           const tn__buffer *const *args, const char *const *names, const tn__buffer **out) {
   const tn__syn_kernel *caller = d->kernel;
   const char *prefix = d->prefix, *statement = d->statement, *const *output_names = d->output_names;
-  int count = d->names.count, visible = d->visible_from;
+  int count = d->names.count, visible = d->visible_from, follows = d->follows.count;
   tn__te_enter(d, &k->name, &call->at);
   d->visible_from = count;
   d->kernel = k;
@@ -443,7 +464,10 @@ static void inline_kernel(tn__declaring *d, const tn__syn *call, const tn__syn_k
   for (int v = 0; v < k->dims.count; v++) tn__te_bind(d, &k->dims.data[v].name, dims[v], NULL);
   check_shapes(d, call, k, args);
   for (int i = 0; i < k->inputs.count; i++) tn__te_bind(d, &k->inputs.data[i].name, NULL, args[i]);
-  declare_stmts(d);
+  if (d->inferring)
+    bind_outputs(d, names);
+  else
+    declare_stmts(d);
   for (int i = 0; i < k->outputs.count; i++) {
     const tn__meaning *n = tn__te_lookup(d, &k->outputs.data[i].name);
     if (n == NULL)
@@ -452,6 +476,7 @@ static void inline_kernel(tn__declaring *d, const tn__syn *call, const tn__syn_k
     out[i] = n->buffer;
   }
   d->names.count = count;
+  d->follows.count = follows;
   d->visible_from = visible;
   d->kernel = caller;
   d->output_names = output_names;
@@ -532,12 +557,33 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
   }
   for (int t = 0; t < s->target_count; t++) {
     check_target(d, &targets[t], out[t]);
-    tn__te_bind(d, &s->targets[t].name, NULL, out[t]);
+    bind_target(d, s, t, out[t]);
   }
 }
 
-static void declare_stmts(tn__declaring *d) {
+static void each_stmt(tn__declaring *d) {
   for (int i = 0; i < d->kernel->stmts.count; i++) declare_stmt(d, &d->kernel->stmts.data[i]);
+}
+
+/* Finds the extents that follow from use: by `declare`, which goes through the statements. */
+static void find_extents(tn__declaring *d, void (*declare)(tn__declaring *d),
+                         void (*solve)(tn__declaring *d, int first)) {
+  tn__te *te = d->te;
+  int names = d->names.count, first = d->follows.count;
+  if (!tn__te_has_open(d->kernel)) return;
+  d->te = tn__te_create(d->ir, tn__te_text_of(d, &d->kernel->name));
+  d->inferring = true;
+  declare(d);
+  d->inferring = false;
+  d->te = te;
+  d->names.count = names;
+  d->outside_count = 0; /* which is told of the true extents */
+  if (!d->failed) solve(d, first);
+}
+
+static void declare_stmts(tn__declaring *d) {
+  find_extents(d, each_stmt, tn__te_follow_solve);
+  each_stmt(d);
 }
 
 /* ---- going on after an error ------------------------------------------------------------------------------------- */
@@ -562,7 +608,7 @@ static void bind_broken(tn__declaring *d, const tn__token *name) {
 
 /* What the indices of a statement that was looked at to its end, or to an error, are outside by. */
 static bool report_outside(tn__declaring *d) {
-  int count = d->outside_count;
+  int count = d->inferring ? 0 : d->outside_count;
   d->outside_count = 0;
   for (int i = 0; i < count; i++) {
     const tn__outside *o = &d->outside[i];
@@ -653,6 +699,19 @@ static void refuse_stage(void *user, int stage, const char *message) {
   tn__te_fail(o->d, o->places.data[stage], "%s", message);
 }
 
+static void solve_all(part *p) { tn__te_follow_solve(p->d, 0); }
+static void attempt_solving(tn__declaring *d, int first) { (void)attempt(d, solve_all, first); }
+
+static void attempt_stmt(tn__declaring *d, int index) {
+  const tn__syn_stmt *s = &d->kernel->stmts.data[index];
+  bool done = attempt(d, declare_one, index);
+  for (int t = 0; !done && t < s->target_count; t++) bind_broken(d, &s->targets[t].name);
+}
+
+static void attempt_stmts(tn__declaring *d) {
+  for (int i = 0; i < d->kernel->stmts.count; i++) attempt_stmt(d, i);
+}
+
 static void declare_kernel(tn__declaring *d) {
   const tn__syn_kernel *k = d->kernel;
   origins o = {.d = d};
@@ -660,11 +719,11 @@ static void declare_kernel(tn__declaring *d) {
     if (!attempt(d, declare_dim, i)) bind_broken(d, &k->dims.data[i].name);
   for (int i = 0; i < k->inputs.count; i++)
     if (!attempt(d, declare_input, i)) bind_broken(d, &k->inputs.data[i].name);
+  find_extents(d, attempt_stmts, attempt_solving);
+  if (d->failed && tn__te_has_open(k)) tn__errors_follow(d->errors, d->arena);
   for (int i = 0; i < k->stmts.count; i++) {
-    const tn__syn_stmt *s = &k->stmts.data[i];
-    bool done = attempt(d, declare_one, i);
-    for (int t = 0; !done && t < s->target_count; t++) bind_broken(d, &s->targets[t].name);
-    note_origins(&o, &s->at);
+    attempt_stmt(d, i);
+    note_origins(&o, &k->stmts.data[i].at);
   }
   for (int i = 0; i < k->outputs.count; i++) (void)attempt(d, declare_output, i);
   if (d->failed) tn__errors_follow(d->errors, d->arena);

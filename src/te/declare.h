@@ -6,14 +6,30 @@
 
 #include "te/syntax.h"
 
+/* Positions that are read, from `low` to `high`. */
+typedef struct tn__te_span_of {
+  const tn__expr *low, *high;
+} tn__te_span_of;
+
+/* An axis whose extent follows from what is read of its tensor. */
+typedef struct tn__te_follow {
+  const tn__syn_axis *axis;
+  const char *tensor;
+  const tn__var *var;           /* of the axis */
+  const tn__var *start, *count; /* stand for its first position and their number while these are looked for */
+  const tn__expr *low, *extent; /* what is known of these */
+  TN__VEC(tn__te_span_of) reads;
+} tn__te_follow;
+
 /* What a name means; exactly one of expr, buffer and syn. */
 typedef struct tn__meaning {
   tn__token token;
   const tn__expr *expr;     /* an axis, a dimension, a value of a combiner or of a let, an argument of a function */
   const tn__buffer *buffer; /* a tensor */
   const tn__syn *syn; /* literals that a function was given, or let: they take the type of their neighbours there */
-  bool named;         /* by let */
-  bool broken;        /* none: what it is called for had an error */
+  tn__te_follow *const *follows; /* of a tensor: what follows from its readers, by dimension, or NULL */
+  bool named;                    /* by let */
+  bool broken;                   /* none: what it is called for had an error */
 } tn__meaning;
 
 /* An axis whose indices are outside of tensors: by how much at most, in one statement. */
@@ -45,6 +61,8 @@ typedef struct tn__declaring {
   int guards;                       /* conditions around the expression at hand */
   int reductions;                   /* around the expression at hand, whose terms it belongs to */
   int64_t steps;
+  TN__VEC(tn__te_follow *) follows; /* of the kernels being expanded, in the order of their statements */
+  bool inferring;                   /* they are looked for: nothing else comes of the statements */
   /* Within a scan: values are checked for positions of `scan_axis` as `scan_position` has them, and its own tensors may
    * be read at earlier ones. */
   const tn__var *scan_axis;
@@ -124,6 +142,20 @@ const tn__expr *const *tn__te_first_of(tn__declaring *d, const tn__syn *s, const
                                        const tn__expr **out);
 /* A reduction inside of an expression: a tensor of its own over the axes that it depends on. */
 const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want);
+
+/* ---- declare_follow.c -------------------------------------------------------------------------------------------- */
+bool tn__te_has_open(const tn__syn_kernel *kernel); /* does an extent follow from use? */
+/* Where such an axis begins and how far it runs. */
+tn__te_follow *tn__te_follow_axis(tn__declaring *d, const tn__syn_axis *axis, const char *tensor);
+/* By dimension; NULL: no extent follows. */
+tn__te_follow *const *tn__te_follows_of(tn__declaring *d, const tn__syn_axis *list, int count);
+/* Refuses a tensor with such an axis: "WHY, and the extent of y follows ...". */
+void tn__te_refuse_open(const tn__declaring *d, const tn__token *at, const tn__meaning *n, const char *why);
+/* Notes what an access reads, and counts the indices from where the axes begin. */
+void tn__te_follow_read(tn__declaring *d, const tn__syn *s, const tn__expr **indices);
+const tn__te_follow *tn__te_follow_var(const tn__declaring *d, const tn__var *var); /* NULL: of no such axis */
+/* Finds the extents of all from number `first` on, whose reads are noted. */
+void tn__te_follow_solve(tn__declaring *d, int first);
 
 /* ---- declare_axes.c ---------------------------------------------------------------------------------------------- */
 /* Extents of axes that are not stated, found from how `values` use them; `axes->var` gets variables for all, and

@@ -39,6 +39,12 @@ static void note_outside(tn__declaring *d, const tn__token *at, const tn__expr *
   tn__outside o = {.at = *at, .message = message};
   for (int i = 0; i < d->axes.count && o.axis == NULL && d->scan_axis == NULL; i++) {
     const tn__var *axis = d->axes.data[i];
+    const tn__te_follow *f = tn__te_follow_var(d, axis);
+    if (f != NULL && tn__expr_uses_var(index, axis))
+      o.message = tn__arena_printf(d->arena, "%s; %s runs from %s up to %s, as far as %s is read", o.message,
+                                   axis->name, shown(d, f->low),
+                                   shown(d, tn__ir_add_i(d->ir, tn__ir_add(d->ir, f->low, f->extent), -1)), f->tensor);
+    if (f != NULL) continue;
     int64_t step = axis->extent != NULL && tn__expr_uses_var(index, axis) ? step_of(d, index, axis) : 0;
     const tn__expr *by = step > 0 ? positions(d->ir, past, step) : NULL;
     if (by == NULL) continue;
@@ -211,7 +217,7 @@ static void see_access(search *q, const tn__syn *s) {
   if (n == NULL || n->buffer == NULL || n->buffer->rank != s->arg_count) return; /* refused later, with words */
   for (int i = 0; i < s->arg_count; i++) {
     const tn__syn *index = s->args[i], *named;
-    if (!mentions(q->d, index, q->axis)) continue;
+    if (!mentions(q->d, index, q->axis) || (n->follows != NULL && n->follows[i] != NULL)) continue;
     while ((named = let_of(q->d, index)) != NULL) index = named;
     if (index->kind == TN__SYN_NAME)
       candidate(q, n->buffer->shape[i], n->buffer);
@@ -295,6 +301,14 @@ void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, con
         extent = tn__te_span(d, NULL, list[i].extent, &start);
       else if (list[i].extent != NULL)
         extent = tn__te_extent(d, list[i].extent, "the extent of an axis");
+      if (list[i].open && extent != NULL)
+        tn__te_fail(d, &list[i].name, "%s is an output, whose extents are stated there: write %s without : ?", what,
+                    tn__te_text_of(d, &list[i].name));
+      tn__te_follow *follow = list[i].open ? tn__te_follow_axis(d, &list[i], what) : NULL;
+      if (follow != NULL) {
+        extent = follow->extent;
+        start = follow->low;
+      }
       if (extent == NULL) extent = search_extent(d, &list[i].name, values, value_count);
       if (extent == NULL) continue;
       int64_t n;
@@ -303,6 +317,7 @@ void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, con
         tn__te_fail(d, &list[i].name, "the extent of %s is %lld; it must be at least %d",
                     tn__te_text_of(d, &list[i].name), (long long)n, least);
       axes->var[i] = tn__var_create(d->ir, tn__te_text_of(d, &list[i].name), TN_I64, tn__ir_index(d->ir, 0), extent);
+      if (follow != NULL) follow->var = axes->var[i];
       axes->index[i] = tn__ir_add(d->ir, axes->var[i]->self, start);
       tn__te_bind(d, &list[i].name, axes->index[i], NULL);
       tn__vec_push(d->arena, &d->axes, axes->var[i]);

@@ -140,6 +140,8 @@ const tn__expr *tn__te_edge_value(tn__declaring *d, const tn__syn *s) {
     tn__te_fail(d, &at->at, "%s takes an element of a tensor%s", edge->name,
                 edge->inside == NULL ? " and what stands for those outside of it" : ", such as X[i - 1]");
   const tn__buffer *buffer = tn__te_tensor(d, at);
+  tn__te_refuse_open(d, &s->at, tn__te_lookup(d, &at->at),
+                     tn__arena_printf(d->arena, "%s needs the edges of %s", edge->name, buffer->name));
   for (int i = 0; i < at->arg_count; i++) indices[i] = tn__te_index(d, at->args[i], "an index");
   if (edge->inside == NULL) return padded(d, s, buffer, indices);
   for (int t = 0; t < d->scan_count; t++) own |= d->scan_tensors[t] == buffer;

@@ -225,6 +225,7 @@ static const tn__expr *access(tn__declaring *d, const tn__syn *s) {
   const tn__buffer *buffer = tn__te_tensor(d, s);
   const tn__expr *indices[TN__MAX_RANK];
   for (int i = 0; i < s->arg_count; i++) indices[i] = tn__te_index(d, s->args[i], "an index");
+  tn__te_follow_read(d, s, indices);
   tn__te_check_access(d, s, buffer, indices);
   return tn__ir_load(d->ir, buffer, indices);
 }

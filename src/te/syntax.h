@@ -31,6 +31,7 @@ typedef struct tn__syn_axis {
   tn__token name;
   const tn__syn *extent; /* NULL: found from use */
   const tn__syn *end;    /* of a reduction over extent .. end; NULL: from 0 to the extent */
+  bool open;             /* ?: of a tensor, as far as it is read */
 } tn__syn_axis;
 
 struct tn__syn {

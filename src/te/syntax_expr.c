@@ -76,7 +76,11 @@ void tn__syn_axes(tn__syn_parser *p, const char *close, const char *what, const 
     if (at.kind == TN__TOKEN_NUMBER || tn__lexer_is(&p->lex, "-") || tn__lexer_is(&p->lex, "("))
       tn__lexer_fail(&p->lex, &at, "%s are names: an element is given for every position", what);
     tn__syn_axis axis = {.name = tn__lexer_name(&p->lex, "an axis")};
-    if (tn__lexer_take(&p->lex, ":")) axis.extent = parse_level(p, 0);
+    bool stated = tn__lexer_take(&p->lex, ":");
+    if (stated && tn__lexer_is(&p->lex, "?") && close[0] != ']')
+      tn__lexer_fail(&p->lex, &p->lex.token, "only the extent of a tensor's axis can follow from what is read of it");
+    axis.open = stated && tn__lexer_take(&p->lex, "?");
+    if (stated && !axis.open) axis.extent = parse_level(p, 0);
     tn__token dots = p->lex.token;
     if (axis.extent != NULL && tn__lexer_take(&p->lex, "..")) {
       axis.end = parse_level(p, 0);

@@ -381,6 +381,65 @@ static void externs(void **state) {
       "}\n");
 }
 
+static void extents_follow(void **state) {
+  /* Through several stages, shifted where reads begin elsewhere than at 0, and over open dimensions. */
+  prints_as(
+      "kernel pyramid(X: f32[H, W]) -> Y: f32[H / 4 - 4, W] {\n"
+      "  B[y: ?, x: W] = pad(X[y - 1, x], 0) + pad(X[y, x], 0)\n"
+      "  D[y: ?, x] = (B[2*y, x] + B[2*y + 1, x]) / 2\n"
+      "  E[y: ?, x] = D[2*y - 1, x] + D[2*y + 2, x]\n"
+      "  Y[y, x] = E[y - 1, x] + E[y + 1, x]\n"
+      "}\n",
+      "kernel pyramid[H, W](X: f32[H, W]) -> Y: f32[H/4 - 4, W] {\n"
+      "  B: f32[y: H/4*4 - 4, x: W] = select(6 < y, X[y - 7, x], 0.0f32) + select(5 < y, X[y - 6, x], 0.0f32)\n"
+      "  D: f32[y: H/4*2 - 2, x: W] = (B[y*2, x] + B[y*2 + 1, x])/2.0f32\n"
+      "  E: f32[y: H/4 - 2, x: W] = D[y*2, x] + D[y*2 + 3, x]\n"
+      "  Y: f32[y: H/4 - 4, x: W] = E[y, x] + E[y + 2, x]\n"
+      "}\n");
+  /* Several readers, reads in reductions, below names and functions, under conditions, and at positions of data. */
+  prints_as(
+      "function third(a, b, c) = (a + b + c) / 3\n"
+      "kernel f(X: f32[N], Z: f32[M], I: u8[N]) -> (Y: f32[N], V: f32[M]) {\n"
+      "  P[i: ?] = f32(i) * 2\n"
+      "  T[v: ?] = f32(v) * 0.5\n"
+      "  Y[i] = third(P[i + 1], X[i], let p = T[i64(I[i])] in p * p)\n"
+      "  V[i] = select(i > 2, sum(k: 3) P[i - k], Z[i])\n"
+      "}\n",
+      "kernel f[N, M](X: f32[N], Z: f32[M], I: u8[N]) -> (Y: f32[N], V: f32[M]) {\n"
+      "  P: f32[i: max(N, M - 1) + 3] = f32(i - 2)*2.0f32\n"
+      "  T: f32[v: 256] = f32(v)*0.5f32\n"
+      "  Y: f32[i: N] = (P[i + 3] + X[i] + T[i64(I[i])]*T[i64(I[i])])/3.0f32\n"
+      "  V.sum: f32[i: M] = sum(k: 3) P[i - k + 2]\n"
+      "  V: f32[i: M] = select(2 < i, V.sum[i], Z[i])\n"
+      "}\n");
+  /* In kernels that are called, each time anew; of scans, of accumulations and of several tensors. */
+  prints_as(
+      "kernel g(A: f32[N]) -> B: f32[N - 2] { Q[i: ?] = A[i] B[i] = Q[i + 2] + Q[i] }\n"
+      "kernel f(X: f32[N]) -> Y: f32[N - 4] { P = g(X)  R = g[N = N - 2](P) Y[i] = R[i] }\n",
+      "kernel f[N](X: f32[N]) -> Y: f32[N - 4] {\n"
+      "  P.Q: f32[i: N] = X[i]\n"
+      "  P: f32[i: N - 2] = P.Q[i + 2] + P.Q[i]\n"
+      "  R.Q: f32[i: N - 2] = P[i]\n"
+      "  R: f32[i: N - 4] = R.Q[i + 2] + R.Q[i]\n"
+      "  Y: f32[i: N - 4] = R[i]\n"
+      "}\n");
+  prints_as(
+      "kernel f[N >= 0](X: f32[N], U: u8[N]) -> (Y: f32[N], Z: i64[16]) {\n"
+      "  S[t: N, x: ?] = scan(t) 1f32 then S[t - 1, x] + 1\n"
+      "  H[b: ?] = sum(n) 1 into [i64(U[n]) / 4 - 8]\n"
+      "  v[i: ?], k[i] = argmax(j: 4) (f32(j - i), j)\n"
+      "  Y[i] = S[i, i - 3] + v[i + 5] + f32(k[i - 1])\n"
+      "  Z[i] = H[i - 4]\n"
+      "}\n",
+      "kernel f[N >= 0](X: f32[N], U: u8[N]) -> (Y: f32[N], Z: i64[16]) {\n"
+      "  S: f32[t: N, x: N] = scan(t) 1.0f32 then S[t - 1, x] + 1.0f32\n"
+      "  H: i64[b: 16] = sum(n: N) 1 into [i64(U[n])/4 - 4]\n"
+      "  v: f32[i: N + 6], k: i64[i] = argmax(j: 4) (f32(-i + j + 1), j)\n"
+      "  Y: f32[i: N] = S[i, i] + v[i + 6] + f32(k[i])\n"
+      "  Z: i64[i: 16] = H[i]\n"
+      "}\n");
+}
+
 /* Each with its place. Q0, Qm, Qh and Q1 are fixed to 0, -3, the greatest number and 1. */
 static const struct {
   const char *text, *message; /* behind "t.te:" */
@@ -402,6 +461,30 @@ static const struct {
     {"kernel f(A: f32[M, K]) -> B: f32[M] { B[i] = agrmax(k) A[i, k] }",
      "1:46: there is no reduction or combiner called agrmax; did you mean argmax?"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + c }", "1:50: nothing here is called c"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { P[i: ?] = X[i]  Y[i] = P[i - 1] + P[i + 1] }",
+     "1:48: index 0 of X goes down to -1, which is outside of the tensor; i runs from -1 up to N, as far as P is read; "
+     "pad(...) or select guards it"},
+    {"kernel f(X: i32[N]) -> Y: f32[N] { P[i: ?] = f32(i)  Y[i] = P[i64(X[i])] }",
+     "1:63: it cannot be told which positions along i of P are read here, so its extent does not follow; state it: i: "
+     "EXTENT"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { P[i: ?] = f32(i)  Y[i] = X[i] }",
+     "1:38: nothing reads P, so the extent of i does not follow; state it: i: EXTENT"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i: ?] = X[i] }",
+     "1:38: Y is an output, whose extents are stated there: write i without : ?"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { P[i: ?] = X[i]  Y[i] = pad(P[i], 0) }",
+     "1:59: pad needs the edges of P, and the extent of i follows from what is read of P; state it: i: EXTENT"},
+    {"kernel g(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\n"
+     "kernel f(X: f32[N]) -> Y: f32[N] { P[i: ?] = X[i]  Y = g(P) }",
+     "2:58: all of the tensor is taken here, and the extent of i follows from what is read of P; state it: i: EXTENT"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = sum(k: ?) X[k] }",
+     "1:50: only the extent of a tensor's axis can follow from what is read of it"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { S[t: ?] = scan(t) 1f32 then S[t - 1]  Y[i] = S[i] }",
+     "1:38: the scan has its first values where t begins: state the extent, t: EXTENT"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { S[t: N, x: ?] = scan(t) 1f32 then S[t - 1, x - 1]  Y[i] = S[i, i] }",
+     "1:81: S reads itself at another position along x, whose extent follows from what is read of it; state it: x: "
+     "EXTENT"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { P[i: ?] = f32(i)  Y[i] = P[i*70368744177664*2 + 1] + P[0] }",
+     "1:38: P is read along i at a position beyond that of any tensor: 2^48 at most"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = let half = A[i] / 2, square = half * half in haf + square }",
      "1:88: nothing here is called haf; did you mean half?"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = (let half = A[i] / 2 in half) + haf }",
@@ -840,6 +923,7 @@ int main(void) {
       cmocka_unit_test(refuses_all_together),
       cmocka_unit_test(refuses_many),
       cmocka_unit_test(bounds_work),
+      cmocka_unit_test(extents_follow),
       cmocka_unit_test(fixes_dimensions),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
