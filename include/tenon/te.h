@@ -29,6 +29,10 @@ TN_API TN_MUST_USE tn_status *tn_te_parse(const char *name, const char *text, si
  * is an array of `*count` declarations, released with tn_te_list_release. */
 TN_API TN_MUST_USE tn_status *tn_te_parse_all(const char *name, const char *text, size_t length, const char *kernel,
                                               const tn_dim_setting *dims, int dim_count, tn_te ***out, int *count);
+/* The same for a file, which may import others in its folder or below (docs/te-language.md). Texts of the two functions
+ * above stand in no file and import nothing. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_te_parse_file(const char *path, const char *kernel, const tn_dim_setting *dims,
+                                               int dim_count, tn_te ***out, int *count);
 TN_API void tn_te_list_release(tn_te **list, int count); /* all of them; NULL is fine */
 TN_API void tn_te_release(tn_te *te);                    /* NULL is fine */
 TN_API const char *tn_te_name(const tn_te *te);          /* of the kernel; lives as long as the declaration */

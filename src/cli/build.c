@@ -153,14 +153,11 @@ static int run(const cli_args *args) {
   tn_build_options build = {.size = sizeof build, .parallel = cli_flag(args, "--parallel") || options_now.threads > 1};
   build.workspace = cli_flag(args, "--workspace");
   if (options_now.threads == 0 && !build.parallel) options_now.threads = 1;
-  tn__file_map text;
-  tn_status *status = check_places(stage, path);
-  if (status == NULL) status = tn__file_map_open(args->file, &text);
-  if (status != NULL) return cli_report(status);
   work w = {0};
-  status = tn_te_parse_all(args->file, (const char *)text.data, text.size, cli_value(args, "--kernel"),
-                           setup.options.dims, setup.options.dim_count, &w.tes, &w.count);
-  tn__file_map_close(&text);
+  tn_status *status = check_places(stage, path);
+  if (status == NULL)
+    status = tn_te_parse_file(args->file, cli_value(args, "--kernel"), setup.options.dims, setup.options.dim_count,
+                              &w.tes, &w.count);
   if (status == NULL) status = schedule(args, options_now, &w);
   if (status == NULL) status = stage != NULL ? write_stage(stage, path, &build, &w) : write_files(path, &build, &w);
   release(&w);

@@ -281,12 +281,8 @@ static tn_status *build_kernels(explain *e, const tn_schedule_options *options_n
 }
 
 static tn_status *explain_declarations(explain *e) {
-  tn__file_map text;
-  TN_RETURN_IF_ERROR(tn__file_map_open(e->args->file, &text));
-  tn_status *status = tn_te_parse_all(e->args->file, (const char *)text.data, text.size, cli_value(e->args, "--kernel"),
-                                      e->setup.options.dims, e->setup.options.dim_count, &e->tes, &e->te_count);
-  tn__file_map_close(&text);
-  TN_RETURN_IF_ERROR(status);
+  TN_RETURN_IF_ERROR(tn_te_parse_file(e->args->file, cli_value(e->args, "--kernel"), e->setup.options.dims,
+                                      e->setup.options.dim_count, &e->tes, &e->te_count));
   tn_schedule_options schedule = {.size = sizeof schedule};
   cli_schedule_setup(e->args, &schedule); /* which was read before, and is right */
   TN_RETURN_IF_ERROR(cli_read_schedule(e->args, &schedule, &e->schedule_text));

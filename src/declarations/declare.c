@@ -45,7 +45,7 @@ tn_status *tn__decl_text_out(tn__strbuf *text, char **out, size_t *size) {
 /* LeNet takes a sixtieth of what it may, chains of 400 stages a hundredth to a fifteenth: the limits are there so that
  * what nobody thought of ends with words instead of not ending. */
 #define STEPS_AT_LEAST UINT64_C(20000000)
-enum { STEPS_PER_BYTE = 2000, STEPS_PER_STEP = 200 };
+enum { STEPS_PER_STEP = 200 };
 
 static void limit(tn__work *work, tn__arena *arena, const char *of, uint64_t each, uint64_t count) {
   uint64_t most = count > (UINT64_MAX / 2 - STEPS_AT_LEAST) / each ? UINT64_MAX / 2 : STEPS_AT_LEAST + each * count;
@@ -54,7 +54,7 @@ static void limit(tn__work *work, tn__arena *arena, const char *of, uint64_t eac
 }
 
 void tn__decl_limit_reading(tn__work *work, tn__arena *arena, size_t bytes) {
-  limit(work, arena, "this text", STEPS_PER_BYTE, bytes);
+  limit(work, arena, "this text", TN__TE_STEPS_PER_BYTE, bytes);
 }
 
 void tn__decl_limit_work(tn__work *work, tn__arena *arena, uint64_t declared) {
@@ -97,7 +97,7 @@ tn_status *tn_te_print(const tn_te *te, char **out) {
 /* ---- from text --------------------------------------------------------------------------------------------------- */
 
 typedef struct parsing {
-  const char *name, *text, *kernel;
+  const char *name, *text, *kernel; /* text NULL: in the file called so */
   size_t length;
   const tn_dim_setting *dims;
   int dim_count;
@@ -163,7 +163,8 @@ static void check_dims(const parsing *p, int first, int last) {
 static void parse_all(void *user) {
   parsing *p = user;
   tn__te_source *source;
-  tn_status *errors = tn__te_parse(&p->arena, p->name, p->text, p->length, &source);
+  tn_status *errors = p->text != NULL ? tn__te_parse(&p->arena, p->name, p->text, p->length, &source)
+                                      : tn__te_parse_file(&p->arena, p->name, &source);
   if (source == NULL || (errors != NULL && tn__te_kernel_count(source) == 0)) tn__check(p->arena.escape, errors);
   bool understood = errors == NULL;
   tn_status_free(errors); /* declaring tells them, and those that only it finds */
@@ -203,6 +204,17 @@ static tn_status *parse(parsing *p) {
 tn_status *tn_te_parse_all(const char *name, const char *text, size_t length, const char *kernel,
                            const tn_dim_setting *dims, int dim_count, tn_te ***out, int *count) {
   parsing p = {.name = name, .text = text, .length = length, .kernel = kernel, .dims = dims, .dim_count = dim_count};
+  *out = NULL;
+  *count = 0;
+  TN_RETURN_IF_ERROR(parse(&p));
+  *out = p.list;
+  *count = p.count;
+  return NULL;
+}
+
+tn_status *tn_te_parse_file(const char *path, const char *kernel, const tn_dim_setting *dims, int dim_count,
+                            tn_te ***out, int *count) {
+  parsing p = {.name = path, .kernel = kernel, .dims = dims, .dim_count = dim_count};
   *out = NULL;
   *count = 0;
   TN_RETURN_IF_ERROR(parse(&p));

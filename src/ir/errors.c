@@ -63,13 +63,30 @@ tn_status *tn__error_status(const char *name, const char *text, const char *end,
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
+static int index_of(const tn__errors *errors, const char *at) {
+  for (int i = 0; i < errors->more.count; i++)
+    if (at >= errors->more.data[i].text && at <= errors->more.data[i].end) return i + 1;
+  return 0;
+}
+
+static tn__errors_file file_at(const tn__errors *errors, int index) {
+  return index > 0 ? errors->more.data[index - 1] : (tn__errors_file){errors->name, errors->text, errors->end};
+}
+
+tn__errors_file tn__errors_file_of(const tn__errors *errors, const char *at) {
+  return file_at(errors, index_of(errors, at));
+}
+
 void tn__errors_add(tn__errors *errors, tn__arena *thrower, const tn__place *place, const char *message) {
+  int file = index_of(errors, place->at);
   for (int i = 0; i < errors->list.count; i++)
-    if (errors->list.data[i].place.line == place->line && errors->list.data[i].place.column == place->column) return;
+    if (errors->list.data[i].file == file && errors->list.data[i].place.line == place->line &&
+        errors->list.data[i].place.column == place->column)
+      return;
   errors->full = errors->list.count == TN__MOST_ERRORS;
   if (errors->full) return;
   errors->arena->escape = thrower->escape;
-  tn__error error = {.place = *place, .message = tn__arena_strdup(errors->arena, message)};
+  tn__error error = {.place = *place, .file = file, .message = tn__arena_strdup(errors->arena, message)};
   tn__vec_push(errors->arena, &errors->list, error);
 }
 
@@ -115,6 +132,8 @@ bool tn__errors_attempt(tn__errors *errors, tn__arena *thrower, void (*part)(voi
 
 static int by_place(const void *a, const void *b) {
   const tn__place *x = &((const tn__error *)a)->place, *y = &((const tn__error *)b)->place;
+  int first = ((const tn__error *)a)->file, second = ((const tn__error *)b)->file;
+  if (first != second) return first < second ? -1 : 1;
   if (x->line != y->line) return x->line < y->line ? -1 : 1;
   return (x->column > y->column) - (x->column < y->column);
 }
@@ -129,7 +148,8 @@ tn_status *tn__errors_status(tn__errors *errors, tn_status *status) {
   qsort(errors->list.data, (size_t)errors->list.count, sizeof(tn__error), by_place);
   for (int i = 0; i < errors->list.count; i++) {
     if (i > 0) tn__strbuf_char(&out, '\n');
-    put_error(&out, errors->name, errors->text, errors->end, &errors->list.data[i].place, errors->list.data[i].message);
+    tn__errors_file file = file_at(errors, errors->list.data[i].file);
+    put_error(&out, file.name, file.text, file.end, &errors->list.data[i].place, errors->list.data[i].message);
   }
   if (errors->full) tn__strbuf_printf(&out, "\n%s: more errors follow; these are %d", errors->name, TN__MOST_ERRORS);
   return status_of(TN_INVALID_ARGUMENT, &out);

@@ -18,12 +18,18 @@ typedef struct tn__place {
 
 typedef struct tn__error {
   tn__place place;
+  int file; /* of the places' texts: 0 for the first one, i + 1 for more.data[i] */
   const char *message;
 } tn__error;
+
+typedef struct tn__errors_file {
+  const char *name, *text, *end;
+} tn__errors_file;
 
 typedef struct tn__errors {
   tn__arena *arena;
   const char *name, *text, *end; /* of the file, and all of its text */
+  TN__VEC(tn__errors_file) more; /* files that it imports: a place is in the one whose text it points into */
   bool pending;                  /* what is being thrown is known here: whoever catches it may go on */
   bool full;                     /* there are more than the list holds: whoever catches one does not go on */
   TN__VEC(tn__error) list;       /* at most TN__MOST_ERRORS, one for a place */
@@ -34,6 +40,9 @@ enum { TN__MOST_ERRORS = 20 };
 /* One error as a status, with the code and the words of `error`. */
 TN_MUST_USE tn_status *tn__error_status(const char *name, const char *text, const char *end, const tn__place *place,
                                         const tn_status *error);
+
+/* The file of a place. */
+tn__errors_file tn__errors_file_of(const tn__errors *errors, const char *at);
 
 /* Keeps the error; of two at one place the first. `thrower` is where a lack of memory is thrown. */
 void tn__errors_add(tn__errors *errors, tn__arena *thrower, const tn__place *place, const char *message);

@@ -65,6 +65,8 @@ const tn__syn_function *tn__te_find_function(const tn__declaring *d, const tn__t
 const tn__syn_kernel *tn__te_find_kernel(const tn__declaring *d, const tn__token *name) {
   for (int i = 0; i < d->source->kernels.count; i++)
     if (tn__te_token_same(&d->source->kernels.data[i].name, name)) return &d->source->kernels.data[i];
+  for (int i = 0; i < d->source->imported.count; i++)
+    if (tn__te_token_same(&d->source->imported.data[i].name, name)) return &d->source->imported.data[i];
   return NULL;
 }
 
@@ -489,7 +491,8 @@ static void call_kernel(tn__declaring *d, const tn__syn *call, const char *const
                         const tn__buffer **out) {
   const tn__syn_kernel *k = tn__te_find_kernel(d, &call->at);
   const char *text = tn__te_text_of(d, &call->at);
-  if (d->source->failed[k - d->source->kernels.data]) tn__errors_follow(d->errors, d->arena);
+  for (int i = 0; i < d->source->kernels.count; i++)
+    if (k == &d->source->kernels.data[i] && d->source->failed[i]) tn__errors_follow(d->errors, d->arena);
   if (k->outputs.count != count)
     tn__te_fail(d, &call->at, "%s gives %d tensor%s, not %d", text, k->outputs.count, tn__plural(k->outputs.count),
                 count);

@@ -5,7 +5,7 @@
 #include "base/invariant.h"
 #include "te/syntax.h"
 
-enum { MAX_TEXT = 4 << 20, MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 1 << 14 };
+enum { MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 1 << 14 };
 
 /* ---- combiners, constants, functions ----------------------------------------------------------------------------- */
 
@@ -368,13 +368,21 @@ static tn__syn_schedule parse_schedule(tn__syn_parser *p) {
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
+static void check_other(tn__syn_parser *p, const tn__te_source *source, const tn__token *name, const tn__token *other) {
+  if (!tn__te_token_same(name, other)) return;
+  tn__errors_file file = tn__errors_file_of(source->errors, other->text);
+  const char *where = "";
+  if (file.text != tn__errors_file_of(source->errors, name->text).text)
+    where = tn__arena_printf(p->arena, ": in line %d of %s", other->line, file.name);
+  tn__lexer_fail(&p->lex, name, "the name %.*s is taken already%s", (int)name->length, name->text, where);
+}
+
 static void check_new(tn__syn_parser *p, const tn__te_source *source, const tn__token *name) {
-  bool taken = false;
-  for (int i = 0; i < source->consts.count; i++) taken |= tn__te_token_same(&source->consts.data[i].name, name);
-  for (int i = 0; i < source->combiners.count; i++) taken |= tn__te_token_same(&source->combiners.data[i].name, name);
-  for (int i = 0; i < source->functions.count; i++) taken |= tn__te_token_same(&source->functions.data[i].name, name);
-  for (int i = 0; i < source->kernels.count; i++) taken |= tn__te_token_same(&source->kernels.data[i].name, name);
-  if (taken) tn__lexer_fail(&p->lex, name, "the name %.*s is taken already", (int)name->length, name->text);
+  for (int i = 0; i < source->consts.count; i++) check_other(p, source, name, &source->consts.data[i].name);
+  for (int i = 0; i < source->combiners.count; i++) check_other(p, source, name, &source->combiners.data[i].name);
+  for (int i = 0; i < source->functions.count; i++) check_other(p, source, name, &source->functions.data[i].name);
+  for (int i = 0; i < source->kernels.count; i++) check_other(p, source, name, &source->kernels.data[i].name);
+  for (int i = 0; i < source->imported.count; i++) check_other(p, source, name, &source->imported.data[i].name);
 }
 
 typedef struct item {
@@ -382,14 +390,31 @@ typedef struct item {
   tn__te_source *source;
 } item;
 
+static void read_text(tn__syn_parser *p, tn__te_source *source, tn__ir *ir, const char *name, const char *text,
+                      size_t length, locale_t locale);
+
+static void parse_import(tn__syn_parser *p, tn__te_source *source) {
+  tn__syn_import file;
+  if (tn__te_import_begin(p, source, &file)) {
+    tn__syn_parser inner = {.arena = p->arena, .combiners = p->combiners};
+    read_text(&inner, source, p->lex.ir, file.path, file.text, file.length, p->lex.locale);
+    p->combiners = inner.combiners;
+    tn__te_import_end(source, &file);
+  }
+  tn__lexer_advance(&p->lex);
+}
+
 static void parse_item(void *user) {
   const item *it = user;
   tn__syn_parser *p = it->p;
   tn__te_source *source = it->source;
   int items = source->consts.count + source->combiners.count + source->functions.count + source->kernels.count +
-              source->schedules.count;
+              source->imported.count + source->schedules.count;
   if (items == MAX_ITEMS) tn__lexer_fail(&p->lex, &p->lex.token, "more than %d things in one file", MAX_ITEMS);
-  if (tn__lexer_take(&p->lex, "const")) {
+  if (tn__syn_import_comes(p)) {
+    tn__lexer_advance(&p->lex);
+    parse_import(p, source);
+  } else if (tn__lexer_take(&p->lex, "const")) {
     tn__syn_const c = parse_const(p);
     check_new(p, source, &c.name);
     tn__vec_push(p->arena, &source->consts, c);
@@ -403,14 +428,18 @@ static void parse_item(void *user) {
     tn__vec_push(p->arena, &source->functions, f);
   } else if (tn__lexer_is(&p->lex, "schedule")) {
     tn__syn_schedule s = parse_schedule(p);
-    tn__vec_push(p->arena, &source->schedules, s);
+    if (source->depth < 2) tn__vec_push(p->arena, &source->schedules, s); /* those of files that are built */
   } else {
     bool unchecked = tn__lexer_take(&p->lex, "unchecked");
-    tn__lexer_expect(&p->lex, "kernel", unchecked ? "behind unchecked" : "or const, function, combiner, schedule");
+    tn__lexer_expect(&p->lex, "kernel",
+                     unchecked ? "behind unchecked" : "or import, const, function, combiner, schedule");
     tn__syn_kernel k = parse_kernel(p, source);
     k.unchecked = unchecked;
     check_new(p, source, &k.name);
-    tn__vec_push(p->arena, &source->kernels, k);
+    if (source->depth > 1)
+      tn__vec_push(p->arena, &source->imported, k);
+    else
+      tn__vec_push(p->arena, &source->kernels, k);
   }
 }
 
@@ -421,60 +450,93 @@ static void check_schedule(tn__te_source *source, const tn__syn_schedule *s) {
   for (int i = 0; i < source->broken.count; i++)
     if (tn__te_token_same(&source->broken.data[i], &s->kernel)) return;
   tn__place place = {s->kernel.text, s->kernel.line, s->kernel.column};
+  const char *where = "";
+  for (int i = 0; i < source->imported.count; i++)
+    if (tn__te_token_same(&source->imported.data[i].name, &s->kernel))
+      where = ": it is imported, and built where it stands";
   tn__errors_add(source->errors, source->arena, &place,
-                 tn__arena_printf(source->arena, "there is no kernel %.*s for this schedule", (int)s->kernel.length,
-                                  s->kernel.text));
+                 tn__arena_printf(source->arena, "there is no kernel %.*s for this schedule%s", (int)s->kernel.length,
+                                  s->kernel.text, where));
+}
+
+static void first_token(void *user) { tn__lexer_advance(user); }
+
+static void read_text(tn__syn_parser *p, tn__te_source *source, tn__ir *ir, const char *name, const char *text,
+                      size_t length, locale_t locale) {
+  const char *wide[] = {"\xff\xfe", "\xfe\xff"}, mark[] = "\xef\xbb\xbf"; /* how some editors begin a text */
+  for (int i = 0; i < 2; i++)
+    if (strncmp(text, wide[i], 2) == 0)
+      tn__throwf(p->arena->escape, TN_INVALID_ARGUMENT, "%s: the text is in UTF-16; save it as UTF-8", name);
+  size_t skipped = strncmp(text, mark, 3) == 0 ? 3 : 0;
+  tn__errors_file file = {name, text + skipped, text + length};
+  if (source->errors == NULL) {
+    source->errors = TN__NEW(p->arena, tn__errors);
+    *source->errors = (tn__errors){.arena = p->arena, .name = name, .text = file.text, .end = file.end};
+  } else {
+    tn__vec_push(p->arena, &source->errors->more, file);
+  }
+  tn__lexer_open(&p->lex, ir, name, text + skipped, length - skipped, locale);
+  p->lex.errors = source->errors;
+  item it = {p, source};
+  if (!tn__errors_attempt(source->errors, p->arena, first_token, &p->lex)) skip_item(p, source, &p->lex);
+  while (p->lex.token.kind != TN__TOKEN_END) {
+    tn__lexer begin = p->lex;
+    int depth = source->depth;
+    if (tn__errors_attempt(source->errors, p->arena, parse_item, &it)) continue;
+    source->depth = depth;
+    skip_item(p, source, &begin);
+  }
 }
 
 typedef struct job {
   tn__arena *arena;
-  const char *name, *text;
+  const char *name, *text; /* text NULL: in the file called so */
   size_t length;
   tn__te_source *source;
 } job;
-
-static void first_token(void *user) { tn__lexer_advance(user); }
 
 static void run(locale_t locale, void *user) {
   job *j = user;
   tn__te_source *source = TN__NEW(j->arena, tn__te_source);
   source->arena = j->arena;
   source->name = tn__arena_strdup(j->arena, j->name);
-  const char *text = tn__arena_strndup(j->arena, j->text, j->length);
-  tn__syn_parser p = {.arena = j->arena};
-  const char *wide[] = {"\xff\xfe", "\xfe\xff"}, mark[] = "\xef\xbb\xbf"; /* how some editors begin a text */
-  for (int i = 0; i < 2; i++)
-    if (strncmp(text, wide[i], 2) == 0)
-      tn__throwf(j->arena->escape, TN_INVALID_ARGUMENT, "%s: the text is in UTF-16; save it as UTF-8", source->name);
-  size_t skipped = strncmp(text, mark, 3) == 0 ? 3 : 0;
-  source->errors = TN__NEW(j->arena, tn__errors);
-  *source->errors =
-      (tn__errors){.arena = j->arena, .name = source->name, .text = text + skipped, .end = text + j->length};
-  tn__lexer_open(&p.lex, tn__ir_create(j->arena), source->name, text + skipped, j->length - skipped, locale);
-  p.lex.errors = source->errors;
-  j->source = source;
-  item it = {&p, source};
-  if (!tn__errors_attempt(source->errors, j->arena, first_token, &p.lex)) skip_item(&p, source, &p.lex);
-  while (p.lex.token.kind != TN__TOKEN_END) {
-    tn__lexer begin = p.lex;
-    if (!tn__errors_attempt(source->errors, j->arena, parse_item, &it)) skip_item(&p, source, &begin);
+  const char *text;
+  if (j->text != NULL) {
+    text = tn__arena_strndup(j->arena, j->text, j->length);
+  } else {
+    tn__check(j->arena->escape, tn__te_file_text(j->arena, source->name, &text, &j->length));
+    tn__arena_allow(j->arena, TN__TE_STEPS_PER_BYTE * j->length);
+    tn__te_enter_file(source, source->name, j->length);
   }
+  tn__syn_parser p = {.arena = j->arena};
+  j->source = source;
+  read_text(&p, source, tn__ir_create(j->arena), source->name, text, j->length, locale);
   for (int i = 0; i < source->schedules.count; i++) check_schedule(source, &source->schedules.data[i]);
   source->failed = TN__NEW_ARRAY(j->arena, source->kernels.count, bool);
   if (source->kernels.count == 0 && source->errors->list.count == 0)
     tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
 }
 
+static tn_status *parse(job *j, tn__te_source **out) {
+  *out = NULL;
+  tn_status *status = tn__lexer_read(j->arena, j->name, run, j);
+  if (j->source == NULL || j->source->errors == NULL || (status != NULL && !j->source->errors->pending)) return status;
+  *out = j->source;
+  return tn__errors_status(j->source->errors, status);
+}
+
 tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length, tn__te_source **out) {
   *out = NULL;
-  if (length > MAX_TEXT)
+  if (length > TN__TE_MOST_TEXT)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
-                            (int)MAX_TEXT);
+                            (int)TN__TE_MOST_TEXT);
   job j = {.arena = arena, .name = name, .text = text, .length = length};
-  tn_status *status = tn__lexer_read(arena, name, run, &j);
-  if (j.source == NULL || (status != NULL && !j.source->errors->pending)) return status;
-  *out = j.source;
-  return tn__errors_status(j.source->errors, status);
+  return parse(&j, out);
+}
+
+tn_status *tn__te_parse_file(tn__arena *arena, const char *path, tn__te_source **out) {
+  job j = {.arena = arena, .name = path};
+  return parse(&j, out);
 }
 
 const char *tn__te_schedules(const tn__te_source *source, int kernel, int *line) {

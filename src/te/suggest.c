@@ -87,11 +87,13 @@ static void consider_called(nearest *n, const tn__declaring *d) {
   for (int i = 0; i < TN__CALL_COUNT; i++) consider_word(n, tn__intrinsic_of((tn__intrinsic)i)->name);
   for (int i = 0; i < d->source->functions.count; i++) consider_token(n, &d->source->functions.data[i].name);
   for (int i = 0; i < d->source->kernels.count; i++) consider_token(n, &d->source->kernels.data[i].name);
+  for (int i = 0; i < d->source->imported.count; i++) consider_token(n, &d->source->imported.data[i].name);
 }
 
 static _Noreturn void refuse(const tn__declaring *d, const tn__token *name, const scope *around, tn__te_wanted wanted) {
   const char *text = tn__te_text_of(d, name), *hint = "", *what;
   nearest n = {.name = name};
+  if (d->source->incomplete) tn__errors_follow(d->errors, d->arena);
   for (int i = 0; i < d->source->broken.count; i++)
     if (tn__te_token_same(&d->source->broken.data[i], name)) tn__errors_follow(d->errors, d->arena);
   switch (wanted) {

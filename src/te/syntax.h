@@ -121,6 +121,13 @@ typedef struct tn__syn_schedule {
   const char *end; /* just behind the brace */
 } tn__syn_schedule;
 
+typedef struct tn__syn_file {
+  const char *path;
+  bool open; /* it is being read */
+} tn__syn_file;
+
+enum { TN__TE_MOST_TEXT = 4 << 20 }; /* bytes, of all files together */
+
 struct tn__te_source {
   tn__arena *arena;
   const char *name;
@@ -130,8 +137,13 @@ struct tn__te_source {
   TN__VEC(tn__syn_combiner) combiners;
   TN__VEC(tn__syn_function) functions;
   TN__VEC(tn__syn_kernel) kernels;
+  TN__VEC(tn__syn_kernel) imported; /* those of other files: they may be called */
   TN__VEC(tn__syn_schedule) schedules;
-  bool *failed; /* by kernel: its declaration had an error, so calls of it are not looked at */
+  TN__VEC(tn__syn_file) files; /* none: the text stands in no file */
+  int depth;                   /* of files that are being read */
+  size_t bytes;                /* of all files */
+  bool incomplete;             /* a file could not be imported */
+  bool *failed;                /* by kernel: its declaration had an error, so calls of it are not looked at */
 };
 
 static inline bool tn__te_token_same(const tn__token *a, const tn__token *b) {
@@ -147,6 +159,18 @@ typedef struct tn__syn_parser {
   TN__VEC(tn__token) combiners; /* those declared so far: "name(k) ..." reduces */
 } tn__syn_parser;
 
+/* import.c */
+typedef struct tn__syn_import {
+  const char *path, *text;
+  size_t length;
+  int index; /* of the file */
+} tn__syn_import;
+/* Behind the word import: opens the file, whose text is to be read next. False: it was read before. */
+bool tn__te_import_begin(tn__syn_parser *p, tn__te_source *source, tn__syn_import *out);
+void tn__te_import_end(tn__te_source *source, const tn__syn_import *import);
+void tn__te_enter_file(tn__te_source *source, const char *path, size_t length);
+TN_MUST_USE tn_status *tn__te_file_text(tn__arena *arena, const char *path, const char **text, size_t *length);
+
 /* syntax_expr.c */
 const tn__syn *tn__syn_expr(tn__syn_parser *p);
 /* axis { "," axis } ")": names with extents or without. */
@@ -161,6 +185,7 @@ const char *tn__syn_reducer(int index);
 bool tn__syn_word_comes(const tn__syn_parser *p, const char *word);
 /* Does a kernel, a function or a constant begin here? Only at the start of a line: the words may be names elsewhere. */
 bool tn__syn_item_comes(const tn__syn_parser *p);
+bool tn__syn_import_comes(const tn__syn_parser *p); /* the word, and a string */
 /* let name [ ":" type ] "=" value; the type is TN_DTYPE_INVALID when it is not stated. */
 const tn__syn *tn__syn_let(tn__syn_parser *p, tn__token *name, tn_dtype *dtype);
 /* Does a statement begin here: names with axes, and "="? */

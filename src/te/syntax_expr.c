@@ -160,7 +160,13 @@ bool tn__syn_item_comes(const tn__syn_parser *p) {
   static const char *const words[] = {"kernel", "unchecked", "function", "const", "schedule"};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
     if (tn__syn_word_comes(p, words[i])) return tn__lexer_begins_line(&p->lex);
-  return false;
+  return tn__syn_import_comes(p) && tn__lexer_begins_line(&p->lex);
+}
+
+bool tn__syn_import_comes(const tn__syn_parser *p) {
+  tn__lexer ahead = p->lex;
+  ahead.lenient = true;
+  return tn__lexer_take(&ahead, "import") && ahead.token.kind == TN__TOKEN_STRING;
 }
 
 /* Behind "name(...)", where `ahead` is: is it followed by an expression, as only a reduction is? */

@@ -461,6 +461,8 @@ static const struct {
     {"kernel f(A: f32[M, K]) -> B: f32[M] { B[i] = agrmax(k) A[i, k] }",
      "1:46: there is no reduction or combiner called agrmax; did you mean argmax?"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + c }", "1:50: nothing here is called c"},
+    {"import \"a.te\"\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] }",
+     "1:8: an import is of a file beside the one that it stands in, and this text stands in none"},
     {"kernel f(X: f32[N]) -> Y: f32[N] { P[i: ?] = X[i]  Y[i] = P[i - 1] + P[i + 1] }",
      "1:48: index 0 of X goes down to -1, which is outside of the tensor; i runs from -1 up to N, as far as P is read; "
      "pad(...) or select guards it"},
