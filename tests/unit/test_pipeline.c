@@ -138,7 +138,7 @@ static void draw_kernel(drawing *d) {
 typedef struct tally {
   drawing *drawing;
   uint64_t seed;
-  int pipelines, open, refused, tiles;
+  int pipelines, open, refused, tiles, sliding;
 } tally;
 
 static const tn__te *declare(tn__ir *ir, const char *text) {
@@ -186,6 +186,7 @@ static void try_points(const tn__sketch *k, tally *t) {
       assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
       tn_status_free(status);
     } else {
+      t->sliding += strstr(schedule_text(a.s, false), "\nslide ") != NULL;
       check_same(a.s);
     }
   }
@@ -221,8 +222,11 @@ static void drawn_pipelines_compute_what_they_declare(void **state) {
     if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d.text));
     tn__strbuf_release(&d.text);
   }
-  print_message("%d of %d drawn declarations are pipelines, %d of open sizes; of %d tiles %d were refused\n",
-                t.pipelines, DRAWN, t.open, t.tiles, t.refused);
+  print_message(
+      "%d of %d drawn declarations are pipelines, %d of open sizes; of %d tiles %d were refused, and in %d rows "
+      "slide\n",
+      t.pipelines, DRAWN, t.open, t.tiles, t.refused, t.sliding);
+  assert_true(t.sliding > DRAWN / 10);
   assert_true(t.pipelines > DRAWN / 4);
   assert_true(t.open > DRAWN / 12);
   assert_true(t.tiles > DRAWN / 2);

@@ -23,6 +23,7 @@ typedef struct pipeline {
   int count;
   int opened[MOST_OPEN];  /* groups with decisions */
   int axes[MOST_OPEN][2]; /* rows and columns of the tile; -1: none */
+  bool sweeps[MOST_OPEN]; /* is it a decision whether the tile is computed row by row? */
   int open_count;
   double closed_cycles; /* of the groups without decisions */
   int64_t chunks;       /* that threads share */
@@ -114,27 +115,33 @@ static void make_groups(pipeline *q, tn__arena *arena) {
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
-/* Splits the last stage's loops into tiles and what is inside of one. Returns the loop in which the others are
- * computed, and how many loops stand from the root to it. */
+/* Splits the last stage's loops into tiles and what is inside of one, the axis of the rows first if there are any.
+ * Returns the loop in which the others are computed, and how many loops stand from the root to it. */
 static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const int64_t *tile,
-                              const tn__schedule_options *options, int *depth) {
+                              const tn__pipe_sweep *sweep, const tn__schedule_options *options, int *depth) {
   const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
   bool shares = tn__rule_shares(s, options);
-  const char *loops[TN__MAX_LOOPS], *outer[TN__PIPE_AXES], *inner[TN__PIPE_AXES], *order[2 * TN__PIPE_AXES];
+  const char *loops[TN__MAX_LOOPS], *outer[TN__PIPE_AXES], *inner[TN__PIPE_AXES], *order[2 * TN__PIPE_AXES],
+      *rows = NULL;
   int count = tn__sched_loops_of(s, last->name, loops, TN__MAX_LOOPS), outside = 0, inside = 0, n = 0;
   for (int a = 0; a < count; a++) {
-    if (a >= last->spatial || tile[a] >= last->extent[a]) {
-      inner[inside++] = loops[a];
-    } else if (tile[a] == 1) {
-      outer[outside++] = loops[a];
-    } else {
+    const char *in = loops[a];
+    bool is_split = a < last->spatial && tile[a] < last->extent[a];
+    if (is_split && tile[a] > 1) {
       tn__sched_split(s, loops[a], (const int64_t[]){0, tile[a]}, 2);
-      outer[outside++] = tn__arena_printf(s->arena, "%s.0", loops[a]);
-      inner[inside++] = tn__arena_printf(s->arena, "%s.1", loops[a]);
+      in = tn__arena_printf(s->arena, "%s.1", loops[a]);
     }
+    if (is_split) outer[outside++] = tile[a] == 1 ? loops[a] : tn__arena_printf(s->arena, "%s.0", loops[a]);
+    if (is_split && tile[a] == 1) continue;
+    if (sweep != NULL && a == sweep->axis)
+      rows = in;
+    else
+      inner[inside++] = in;
   }
-  if (outside == 0) tn__sched_refuse(s, "pipeline: one tile is all of \"%s\"", last->name);
+  if (rows == NULL && (outside == 0 || sweep != NULL))
+    tn__sched_refuse(s, "pipeline: one tile is all of \"%s\", or a row of it", last->name);
   for (int i = 0; i < outside; i++) order[n++] = outer[i];
+  if (rows != NULL) order[n++] = rows;
   for (int i = 0; i < inside; i++) order[n++] = inner[i];
   if (n > 1) tn__sched_reorder(s, order, n);
   int fused = 1;
@@ -142,8 +149,9 @@ static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe
     tn__sched_fuse(s, outer[0], outer[fused]);
     outer[0] = tn__arena_printf(s->arena, "%s+%s", outer[0], outer[fused]);
   }
-  if (shares) tn__sched_parallel(s, outer[0]);
-  *depth = outside - fused + 1;
+  if (shares && outside > 0) tn__sched_parallel(s, outer[0]);
+  *depth = (outside > 0 ? outside - fused + 1 : 0) + (rows != NULL);
+  if (rows != NULL) return rows;
   return fused == outside ? outer[0] : outer[outside - 1];
 }
 
@@ -218,14 +226,34 @@ static bool has_lanes(const tn__schedule *s, const tn__pipe_stage *stage, const 
          stage->axis_count > stage->spatial && tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true));
 }
 
-static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const int64_t *tile,
+/* Room for what the members make: a window of rows that slides, or what a tile needs. */
+static void keep_members(tn__schedule *s, const tn__pipe *p, const tn__pipe_group *g, const char *const *writer,
+                         const char *place, const tn__pipe_sweep *sweep, int64_t (*sizes)[TN__MAX_RANK]) {
+  for (int i = g->count - 2; i >= 0; i--) {
+    const tn__buffer *buffer = p->stages[g->member[i]].buffer;
+    bool slides = sweep != NULL && sweep->step[i] < sweep->rows[i];
+    if (slides) {
+      tn__sched_slide(s, writer[i], place);
+      while (sizes[i][sweep->dim[i]] & (sizes[i][sweep->dim[i]] - 1)) sizes[i][sweep->dim[i]]++; /* a power of two */
+    }
+    if (box_bytes(buffer, sizes[i]) <= TN__RULE_PRIVATE_BYTES)
+      tn__sched_set_scope(s, writer[i], 0, TN__SCOPE_STACK);
+    else if (!slides)
+      tn__sched_fold_storage(s, writer[i], 0, place);
+  }
+}
+
+static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const int64_t *tile, bool slides,
                         const tn__schedule_options *options) {
   const tn__pipe *p = q->pipe;
+  const tn__pipe_sweep *sweep = slides ? g->sweep : NULL;
   int64_t(*sizes)[TN__MAX_RANK] = (void *)TN__NEW_ARRAY(s->arena, TN__PIPE_STAGES * TN__MAX_RANK, int64_t);
   const char **writer = TN__NEW_ARRAY(s->arena, g->count, const char *); /* the block that writes the member's tensor */
   int depth;
-  const char *place = tile_loops(s, q, g, tile, options, &depth);
-  tn__pipe_boxes(p, g, tile, sizes);
+  const char *place = tile_loops(s, q, g, tile, sweep, options, &depth);
+  int64_t part[TN__PIPE_AXES]; /* what is computed in one iteration of that loop */
+  for (int a = 0; a < TN__PIPE_AXES; a++) part[a] = sweep != NULL && a == sweep->axis ? 1 : tile[a];
+  tn__pipe_boxes(p, g, part, sizes);
   for (int i = g->count - 2; i >= 0; i--) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     writer[i] = stage->name;
@@ -236,13 +264,7 @@ static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group
       check_box(s, stage->name, stage, depth, sizes[i]);
     }
   }
-  for (int i = g->count - 2; i >= 0; i--) {
-    const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    if (box_bytes(stage->buffer, sizes[i]) <= TN__RULE_PRIVATE_BYTES)
-      tn__sched_set_scope(s, writer[i], 0, TN__SCOPE_STACK);
-    else
-      tn__sched_fold_storage(s, writer[i], 0, place);
-  }
+  keep_members(s, p, g, writer, place, sweep, sizes);
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     if (stage->block->combiner == NULL)
@@ -269,6 +291,9 @@ static void open_group(tn__sketch *k, pipeline *q, int index, tn__arena *arena) 
     n++;
   }
   while (n < 2) q->axes[q->open_count][n++] = -1;
+  q->sweeps[q->open_count] = g->sweep != NULL;
+  if (g->sweep != NULL)
+    tn__sketch_open(k, tn__arena_printf(arena, "%s slides", last->name), (const int64_t[]){0, 1}, 2);
   q->opened[q->open_count++] = index;
 }
 
@@ -327,7 +352,7 @@ static void apply_groups(tn__escape *escape, void *arg) {
   for (int i = 0; i < t->q->inlined.count; i++) tn__sched_trace_step(s, t->q->inlined.data[i]);
   for (t->at = 0; t->at < t->q->count; t->at++) {
     const tn__pipe_group *g = &t->q->groups[t->at];
-    if (g->count > 1) apply_group(s, t->q, g, g->tile, &t->k->options);
+    if (g->count > 1) apply_group(s, t->q, g, g->tile, g->slides, &t->k->options);
   }
 }
 
@@ -341,8 +366,8 @@ static void dissolve(pipeline *q, int index) {
   }
 }
 
-/* Groups that a primitive refuses, because a tile's part of a tensor is not known, say, are given up, and the others
- * stay. */
+/* Groups that a primitive refuses, because a tile's part of a tensor is not known, say, do not slide, or are given up,
+ * and the others stay. */
 static void dissolve_refused(const tn__sketch *k, pipeline *q) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
   tn__escape *outer = arena->escape, escape;
@@ -353,7 +378,13 @@ static void dissolve_refused(const tn__sketch *k, pipeline *q) {
     refused = status != NULL;
     if (refused && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
     tn_status_free(status);
-    if (refused) dissolve(q, t.at);
+    if (!refused) continue;
+    if (q->groups[t.at].slides) {
+      q->groups[t.at].refused = true;
+      tn__pipe_tile(q->pipe, &q->groups[t.at]);
+    } else {
+      dissolve(q, t.at);
+    }
   }
 }
 
@@ -376,24 +407,29 @@ static bool keeps_more(const pipeline *q) {
   return false;
 }
 
-/* The tile of a group under these values. */
-static void tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
+/* The tile of a group under these values, and whether it is computed row by row. */
+static bool tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
   const tn__pipe_group *g = &q->groups[index];
+  bool slides = g->slides;
   int at = 0;
   for (int a = 0; a < TN__PIPE_AXES; a++) tile[a] = g->tile[a];
-  for (int o = 0; o < q->open_count; o++)
+  for (int o = 0; o < q->open_count; o++) {
     for (int n = 0; n < 2; n++) {
       if (q->axes[o][n] < 0) continue;
       if (q->opened[o] == index) tile[q->axes[o][n]] = values[at];
       at++;
     }
+    if (q->sweeps[o] && q->opened[o] == index) slides = values[at] != 0;
+    at += q->sweeps[o];
+  }
+  return slides;
 }
 
 static double group_cycles(const pipeline *q, int index, const int64_t *values) {
   int64_t tile[TN__PIPE_AXES];
   if (!q->pipe->stages[last_of(&q->groups[index])].movable) return 0;
-  tile_at(q, index, values, tile);
-  return tn__pipe_cycles(q->pipe, &q->groups[index], tile);
+  const bool slides = tile_at(q, index, values, tile);
+  return tn__pipe_cycles(q->pipe, &q->groups[index], tile, slides);
 }
 
 static bool is_open(const pipeline *q, int index) {
@@ -422,6 +458,7 @@ static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
     if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
   q->pipe->target = k->target;
   q->pipe->cache_bytes = k->options.cache_bytes;
+  q->pipe->parts = tn__rule_shares(scratch, &k->options) ? 2 * k->options.threads : 1;
   for (int i = 0; i < q->count; i++)
     if (!is_open(q, i)) q->closed_cycles += group_cycles(q, i, NULL);
   q->chunks = tn__rule_is_large(k->te) ? 4 * k->options.threads : 1;
@@ -444,10 +481,10 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   for (int i = 0; i < q->count; i++) {
     const tn__pipe_group *g = &q->groups[i];
     const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
-    tile_at(q, i, values, tile);
+    bool slides = tile_at(q, i, values, tile);
     const tn__te_stage *stage = tn__te_stage_of(s->te, last->buffer);
     if (g->count > 1)
-      apply_group(s, q, g, tile, &k->options);
+      apply_group(s, q, g, tile, slides, &k->options);
     else if (strcmp(stage->name, last->name) == 0) /* not what an accumulation starts from: it comes along */
       tn__reduce_schedule_stage(s, stage, &k->options);
   }

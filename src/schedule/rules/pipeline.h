@@ -46,15 +46,26 @@ typedef struct tn__pipe {
   tn__schedule *s;          /* with small stages inlined */
   const tn__target *target; /* whose costs count */
   int64_t cache_bytes;      /* L2 */
+  int parts;                /* that threads want of a group */
   int count;
   tn__pipe_stage *stages; /* in order: what a stage reads stands before it */
 } tn__pipe;
+
+/* A tile may be computed a row at a time: each of the others' rows once, in front of the first row that needs it. */
+typedef struct tn__pipe_sweep {
+  int axis, columns;                                    /* of the last stage: rows follow each other along the first */
+  int dim[TN__PIPE_STAGES];                             /* of each other member's tensor, that moves with the rows */
+  int64_t step[TN__PIPE_STAGES], rows[TN__PIPE_STAGES]; /* by how much it moves, and how much of it a row needs */
+} tn__pipe_sweep;
 
 /* Stages that are computed together: tiles of the last one, and what the others make for each. */
 typedef struct tn__pipe_group {
   int count;
   int member[TN__PIPE_STAGES]; /* in order; the last one is the only one that others read */
   int64_t tile[TN__PIPE_AXES]; /* along the axes of the last stage; as long as the axis: there is one tile */
+  const tn__pipe_sweep *sweep; /* NULL: no rows share anything, or not all members move with them by a constant */
+  bool slides;                 /* tiles are computed row by row, and what rows share is kept */
+  bool refused;                /* that was tried, and a primitive refused it */
   double cycles;
 } tn__pipe_group;
 
@@ -69,11 +80,12 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target);
 bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis);
 /* The elements of each member's tensor that a tile needs, by its dimensions: sizes[i] of member i. */
 void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]);
-/* Cycles of all tiles of the group, with what comes from memory and goes there; INFINITY for what makes no sense. */
-double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile);
+/* Cycles of all tiles of the group, with what comes from memory and goes there; INFINITY for what makes no sense.
+ * `slides`: tiles are computed row by row, where the group has a sweep. */
+double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides);
 /* Sizes of tiles worth trying along one axis, in rising order. */
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
-/* Finds the cheapest tile: g->tile, g->cycles. */
+/* Finds the cheapest tile: g->tile, g->sweep, g->slides, g->cycles. */
 void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g);
 
 #endif

@@ -1,6 +1,7 @@
 /* What it costs to compute a group of stages a tile at a time: from the boxes that a tile of the last stage needs of
  * each of the others, by arithmetic on intervals. No loop is built. */
 #include <math.h>
+#include <string.h>
 
 #include "schedule/rules/pipeline.h"
 
@@ -115,11 +116,22 @@ static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t
 
 static int64_t size_of(tn__interval i) { return i.max - i.min + 1; }
 
+/* A tile away from the borders. */
+static int64_t middle_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int64_t fewest = INT64_MAX;
+  for (int a = 0; a < last->spatial; a++)
+    if (tile[a] > 0 && tile[a] < last->extent[a] && last->extent[a] / tile[a] < fewest)
+      fewest = last->extent[a] / tile[a];
+  return fewest < INT64_MAX && fewest / 2 > 3 ? fewest / 2 : 3;
+}
+
 /* Boxes have one size, wherever the tile is: where they differ, the schedule takes the whole dimension, as here. */
 void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]) {
   boxes here = {0}, there = {0};
-  find_boxes(p, g, tile, 3, &here);
-  find_boxes(p, g, tile, 4, &there);
+  int64_t place = middle_of(p, g, tile);
+  find_boxes(p, g, tile, place, &here);
+  find_boxes(p, g, tile, place + 1, &there);
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     for (int d = 0; d < stage->buffer->rank; d++) {
@@ -143,6 +155,54 @@ bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis) {
   return false;
 }
 
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* The axes along which tiles have rows and columns; -1: none. */
+static void find_axes(const tn__pipe *p, const tn__pipe_group *g, int *rows, int *columns) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  for (*columns = last->spatial - 1; *columns > 0 && !tn__pipe_is_tiled(p, g, *columns);) --*columns;
+  for (*rows = *columns - 1; *rows > 0 && !tn__pipe_is_tiled(p, g, *rows);) --*rows;
+}
+
+/* How one member moves from a row to the next; false when it is not by the same everywhere, along one dimension. */
+static bool find_moves(const tn__pipe_stage *stage, const tn__interval (*at)[TN__MAX_RANK], int places, int *dim,
+                       int64_t *step, int64_t *rows) {
+  *dim = -1;
+  for (int d = 0; d < stage->buffer->rank; d++) {
+    int64_t own = at[1][d].min - at[0][d].min;
+    for (int n = 1; n < places; n++)
+      if (at[n][d].min - at[n - 1][d].min != own || at[n][d].max - at[n - 1][d].max != own) return false;
+    if (own == 0) continue;
+    if (*dim >= 0 || own < 0) return false;
+    *dim = d;
+    *step = own;
+    *rows = size_of(at[0][d]);
+  }
+  return *dim >= 0;
+}
+
+/* False where no rows share anything, or not all members move with them by a constant. */
+static bool find_sweep(const tn__pipe *p, const tn__pipe_group *g, tn__pipe_sweep *out) {
+  enum { PLACES = 4 };
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  boxes at[PLACES];
+  tn__interval places[PLACES][TN__MAX_RANK];
+  int64_t tile[TN__PIPE_AXES];
+  bool shares = false;
+  find_axes(p, g, &out->axis, &out->columns);
+  if (g->refused || g->count == 1 || out->axis < 0 || !tn__pipe_is_tiled(p, g, out->axis)) return false;
+  for (int a = 0; a < last->axis_count; a++) tile[a] = a == out->axis ? 1 : last->extent[a];
+  for (int n = 0; n < PLACES; n++) find_boxes(p, g, tile, n + last->extent[out->axis] / 2 - PLACES / 2, &at[n]);
+  for (int i = 0; i < g->count - 1; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    if (!at[0].needed[i]) return false;
+    for (int n = 0; n < PLACES; n++) memcpy(places[n], at[n].of[i], sizeof places[n]);
+    if (!find_moves(stage, places, PLACES, &out->dim[i], &out->step[i], &out->rows[i])) return false;
+    shares |= out->step[i] < out->rows[i];
+  }
+  return shares;
+}
+
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes a cycle of a tensor that is read or written as a whole, from where it has room. */
@@ -162,7 +222,7 @@ static double tile_work(const tn__pipe *p, const tn__pipe_stage *stage, const in
     if (size[d] > 1) row = (double)size[d];
   }
   double rows = points / row, vectors = ceil(row / (double)stage->lanes);
-  return rows * (vectors * stage->terms * stage->cycles + costs->loop_entry) + costs->mispredicted;
+  return rows * (vectors * stage->terms * stage->cycles + costs->loop_entry + costs->mispredicted);
 }
 
 static double bytes_of(const tn__buffer *buffer, const int64_t *shape) {
@@ -221,23 +281,41 @@ static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
   return bytes / rate_of(p, bytes - written);
 }
 
-double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+/* Cycles of one tile. `outside`: bytes that it reads of what others made, and writes. */
+static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_sweep *sweep,
+                          double *outside) {
   const tn__machine *machine = &p->target->cpu.machine;
-  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
-  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK];
-  double tiles = 1, work = 0, outside;
-  for (int a = 0; a < last->spatial; a++) tiles *= ceil((double)last->extent[a] / (double)tile[a]);
-  if (g->count > 1 && tiles == 1) return INFINITY; /* there is no loop to compute the others in */
+  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK], row[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_AXES] = {0};
+  double work = 0, unhidden = machine->costs.unhidden, near = 0, unused;
   tn__pipe_boxes(p, g, tile, sizes);
   for (int i = 0; i < g->count; i++) work += tile_work(p, &p->stages[g->member[i]], sizes[i]);
-  /* Each stage of a group is done for all of a tile before the next one begins. */
-  double touched = tile_bytes(p, g, sizes, &outside), unhidden = machine->costs.unhidden, near = 0;
-  if (g->count > 1 && touched > machine->costs.fill * (double)machine->l1_bytes)
-    near = 2 * touched / rate_of(p, touched);
+  /* Each stage of a group is done for all of a tile before the next one begins, or for all of a row. */
+  double touched = tile_bytes(p, g, sizes, outside), passes = 2 * touched;
+  if (sweep != NULL) {
+    for (int a = 0; a < p->stages[g->member[g->count - 1]].axis_count; a++) one[a] = a == sweep->axis ? 1 : tile[a];
+    tn__pipe_boxes(p, g, one, row);
+    touched = tile_bytes(p, g, row, &unused);
+    work += (double)tile[sweep->axis] * (double)(g->count - 1) * TN__RULE_SWEEP_ROW;
+  }
+  if (g->count > 1 && touched > machine->costs.fill * (double)machine->l1_bytes) near = passes / rate_of(p, touched);
   if (touched > machine->costs.fill * (double)p->cache_bytes) unhidden = TN__RULE_PIPE_UNHIDDEN;
+  return work > near ? work + unhidden * near : near + unhidden * work;
+}
+
+double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides) {
+  const tn__pipe_sweep *sweep = slides ? g->sweep : NULL;
+  const tn__machine *machine = &p->target->cpu.machine;
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  double tiles = 1, outside;
+  for (int a = 0; a < last->spatial; a++) tiles *= ceil((double)last->extent[a] / (double)tile[a]);
+  if (g->count > 1 && tiles == 1 && sweep == NULL) return INFINITY; /* there is no loop to compute the others in */
+  /* Parts of rows that follow each other are parts of pages, for which nothing fetches ahead. */
+  if (sweep != NULL &&
+      (tile[sweep->axis] == 1 || tiles < p->parts || tile[sweep->columns] < last->extent[sweep->columns]))
+    return INFINITY;
+  double inner = tiles * tile_cycles(p, g, tile, sweep, &outside);
   /* What tiles share with their neighbours comes again, from the next cache. */
   double far = traffic(p, g), again = g->count > 1 ? tiles * outside / machine->core.l3_bytes : 0;
-  double inner = tiles * (work > near ? work + unhidden * near : near + unhidden * work);
   double outer = far > again ? far : again;
   return inner > outer ? inner + TN__RULE_PIPE_UNHIDDEN * outer : outer + TN__RULE_PIPE_UNHIDDEN * inner;
 }
@@ -268,10 +346,9 @@ static int add_sizes(const int64_t *sizes, int size_count, int64_t extent, int64
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out) {
   static const int64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128}, columns[] = {64, 128, 256, 512, 1024};
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
-  int inner = last->spatial - 1, outer, count = 0, places = 0;
+  int inner, outer, count = 0, places = 0;
   int64_t extent = last->extent[axis];
-  while (inner > 0 && !tn__pipe_is_tiled(p, g, inner)) inner--;
-  for (outer = inner - 1; outer > 0 && !tn__pipe_is_tiled(p, g, outer);) outer--;
+  find_axes(p, g, &outer, &inner);
   if (axis == inner && tn__pipe_is_tiled(p, g, axis)) {
     count = add_sizes(columns, (int)(sizeof columns / sizeof *columns), extent, last->lanes, out);
   } else if (axis == outer && tn__pipe_is_tiled(p, g, axis)) {
@@ -292,6 +369,9 @@ void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   int64_t sizes[TN__PIPE_AXES][16] = {{0}}, tile[TN__PIPE_AXES] = {0};
   int counts[TN__PIPE_AXES] = {0}, at[TN__PIPE_AXES] = {0};
+  tn__pipe_sweep *sweep = g->count > 1 ? TN__NEW(p->s->arena, tn__pipe_sweep) : NULL;
+  g->sweep = sweep != NULL && find_sweep(p, g, sweep) ? sweep : NULL;
+  g->slides = false;
   g->cycles = INFINITY;
   for (int a = 0; a < last->axis_count; a++) {
     g->tile[a] = tile[a] = sizes[a][0] = last->extent[a];
@@ -299,9 +379,11 @@ void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
   }
   for (bool more = true; more;) {
     for (int a = 0; a < last->spatial; a++) tile[a] = sizes[a][at[a]];
-    double cycles = tn__pipe_cycles(p, g, tile);
-    if (cycles < g->cycles) {
+    for (int slides = 0; slides <= (g->sweep != NULL); slides++) {
+      double cycles = tn__pipe_cycles(p, g, tile, slides);
+      if (cycles >= g->cycles) continue;
       g->cycles = cycles;
+      g->slides = slides;
       for (int a = 0; a < last->spatial; a++) g->tile[a] = tile[a];
     }
     more = false;
