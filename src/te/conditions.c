@@ -9,8 +9,8 @@ typedef struct collector {
   TN__VEC(const tn__expr *) list;
   const tn__te_stage *stage;
   TN__VEC(const tn__var *) axes;
-  const tn__var *scan_axis;
-  const tn__expr *scan_position;
+  const tn__te_stage *scan;
+  tn__te_positions positions; /* within a scan */
   TN__VEC(const tn__expr *) visited;
 } collector;
 
@@ -97,17 +97,17 @@ static void add_buffer(collector *c, const tn__buffer *buffer) {
 static void add_load(collector *c, const tn__expr *load) {
   const tn__buffer *buffer = load->value.buffer;
   bool own = false;
-  for (int t = 0; t < c->stage->tensor_count && c->scan_axis != NULL; t++) own |= c->stage->tensors[t] == buffer;
+  for (int t = 0; c->scan != NULL && t < c->scan->tensor_count; t++) own |= c->scan->tensors[t] == buffer;
   for (int d = 0; d < buffer->rank; d++) {
     const tn__expr *index = load->args[d], *low, *high;
     if (tn__expr_has_load(index)) continue;
-    if (c->scan_axis != NULL) index = tn__ir_substitute(c->ir, index, &c->scan_axis, &c->scan_position, 1);
+    index = tn__te_at(c->ir, index, &c->positions);
     if (!tn__ir_bounds_over(c->ir, index, c->axes.data, c->axes.count, &low, &high)) continue;
     add_range(c, low);
     add_range(c, high);
-    bool before = own && d == c->stage->scan_axis; /* what is earlier is not above; what is later, not below */
-    if (!before || !c->stage->backwards) add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low));
-    if (!before || c->stage->backwards) add(c, tn__ir_lt(c->ir, high, buffer->shape[d]));
+    bool before = own && d == c->scan->scan_axis; /* what is earlier is not above; what is later, not below */
+    if (!before || !c->scan->backwards) add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low));
+    if (!before || c->scan->backwards) add(c, tn__ir_lt(c->ir, high, buffer->shape[d]));
   }
 }
 
@@ -130,41 +130,47 @@ static void add_axes(collector *c, const tn__te_axes *axes) {
   }
 }
 
-static void add_values(collector *c, const tn__expr *const *values, const tn__expr *start, const tn__expr *extent) {
-  int count = c->axes.count;
+static void add_values(collector *c, const tn__expr *const *values) {
   c->visited.count = 0;
-  if (extent != NULL) {
-    c->scan_axis = c->stage->axes.var[c->stage->scan_axis];
-    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__ir_index(c->ir, 0), extent);
-    tn__vec_push(c->te->arena, &c->axes, var);
-    c->scan_position = tn__ir_add(c->ir, var->self, start);
-  }
   for (int t = 0; t < c->stage->tensor_count; t++)
     if (values[t] != NULL) add_loads(c, values[t]);
-  c->scan_axis = NULL;
-  c->axes.count = count;
+}
+
+/* From here on positions of the scan's axis are those that have first values, or the others. */
+static void enter_positions(collector *c, bool first) {
+  const tn__te_axes *axes = &c->stage->reduce_axes;
+  const tn__var *var = tn__te_positions_enter(c->ir, tn__te_scan_axis(c->stage), c->scan, first, &c->positions);
+  tn__vec_push(c->te->arena, &c->axes, var);
+  for (int i = 0; i < axes->count; i++) {
+    var = tn__te_positions_add(c->ir, axes->var[i], &c->positions);
+    if (var != NULL) tn__vec_push(c->te->arena, &c->axes, var);
+  }
 }
 
 static void add_stage(collector *c, const tn__te_stage *stage) {
   c->stage = stage;
   c->axes.count = 0;
+  c->positions.count = 0;
+  c->scan = tn__te_scan_of(c->te, stage);
   for (int t = 0; t < stage->tensor_count; t++) add_buffer(c, stage->tensors[t]);
   if (stage->kind == TN__TE_EXTERN) return;
   add_axes(c, &stage->axes);
   add_axes(c, &stage->reduce_axes);
-  if (stage->kind != TN__TE_SCAN) {
-    add_values(c, stage->values, NULL, NULL);
-    if (stage->kind == TN__TE_ACCUMULATE) add_values(c, stage->first, NULL, NULL);
-    for (int d = 0; stage->kind == TN__TE_ACCUMULATE && d < stage->axes.count; d++) add_loads(c, stage->into[d]);
-    for (int i = 0; i < stage->reduce_axes.count; i++) add_loads(c, stage->reduce_axes.var[i]->extent);
-    return;
+  if (stage->kind == TN__TE_SCAN) {
+    int axes = c->axes.count;
+    enter_positions(c, true);
+    add_values(c, stage->first);
+    c->axes.count = axes;
   }
-  const tn__expr *extent = stage->axes.var[stage->scan_axis]->extent, *start, *count;
-  tn__te_scan_positions(c->ir, extent, stage->scan_depth, stage->backwards, true, &start, &count);
-  add_values(c, stage->first, start, count);
-  /* Later positions exist only where the axis is longer than the first ones. */
-  tn__te_scan_positions(c->ir, extent, stage->scan_depth, stage->backwards, false, &start, &count);
-  if (tn__interval_of(c->ir, extent).max > stage->scan_depth) add_values(c, stage->values, start, count);
+  if (c->scan != NULL) {
+    /* Later positions exist only where the axis is longer than the first ones. */
+    if (tn__interval_of(c->ir, tn__te_scan_axis(stage)->extent).max <= c->scan->scan_depth) return;
+    enter_positions(c, false);
+  }
+  add_values(c, stage->values);
+  if (stage->kind == TN__TE_ACCUMULATE) add_values(c, stage->first);
+  for (int d = 0; stage->kind == TN__TE_ACCUMULATE && d < stage->axes.count; d++) add_loads(c, stage->into[d]);
+  for (int i = 0; i < stage->reduce_axes.count; i++) add_loads(c, stage->reduce_axes.var[i]->extent);
 }
 
 bool tn__te_is_size_condition(const tn__expr *condition) {

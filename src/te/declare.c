@@ -236,6 +236,67 @@ static void enter_positions(tn__declaring *d, const tn__syn *scan, bool first) {
   d->scan_position = tn__ir_add(d->ir, var->self, start);
 }
 
+/* Tensors that each step computes for itself, before the elements of the scan. */
+static void define_step(tn__declaring *d, const tn__syn *s) {
+  tn__te_axes axes, all = {.count = 1, .var = {d->scan_axis}, .index = {d->scan_axis->self}};
+  tn__syn_stmt as = {.at = s->at, .value = s->args[0], .axes = s->axes, .axis_count = s->axis_count};
+  target targets[4] = {0};
+  const tn__buffer *out[4] = {NULL};
+  const char *statement = d->statement;
+  int names = d->names.count, in_scope = d->axes.count;
+  for (int t = 0; t < s->target_count; t++) {
+    as.targets[as.target_count++] = s->targets[t];
+    targets[t] = target_of(d, &s->targets[t]);
+    if (targets[t].output != NULL)
+      tn__te_fail(d, &s->targets[t].name, "%s is an output of the kernel: a tensor of a scan's steps is none",
+                  targets[t].name);
+  }
+  tn__te_make_axes(d, s->axes, s->axis_count, NULL, s->args, 1, false, targets[0].name, &axes);
+  if (axes.count == TN__MAX_RANK)
+    tn__te_fail(d, &s->at, "%s has as many axes as a tensor may have, and the step is one more", targets[0].name);
+  for (int i = 0; i < axes.count; i++) {
+    all.var[all.count] = axes.var[i];
+    all.index[all.count++] = axes.index[i];
+  }
+  tn__te_bind_axes(d, s->axes, &axes);
+  d->statement = targets[0].name;
+  as.value = tn__te_behind_lets(d, s->args[0]);
+  if (as.value->kind == TN__SYN_REDUCE) {
+    if (as.value->arg_count > 1)
+      tn__te_fail(d, &as.value->args[1]->at, "into has no place in the steps of a scan: each element takes its terms");
+    define_reduce(d, &as, targets, &all, out);
+  } else {
+    if (s->target_count > 1)
+      tn__te_fail(d, &as.value->at, "one value for %d tensors: only reductions, scans and calls give several",
+                  s->target_count);
+    const tn__expr *value = tn__te_value(d, as.value, targets[0].dtype);
+    if (targets[0].dtype != TN_DTYPE_INVALID)
+      tn__te_expect_dtype(d, &as.value->at, value, targets[0].dtype, targets[0].name);
+    out[0] = tn__te_compute(d->te, targets[0].name, &all, value);
+  }
+  tn__te_put_in_step(d->te, out[0], d->scan_tensors[0]);
+  d->statement = statement;
+  d->names.count = names;
+  d->axes.count = in_scope;
+  for (int t = 0; t < s->target_count; t++) {
+    check_target(d, &targets[t], out[t]);
+    check_size(d, &s->targets[t].name, out[t]->dtype, out[t]->rank, out[t]->shape);
+    tn__te_bind(d, &s->targets[t].name, NULL, out[t]);
+    d->names.data[d->names.count - 1].in_step = true;
+  }
+}
+
+/* The elements of a scan, behind what its steps name before. */
+static const tn__syn *behind_steps(tn__declaring *d, const tn__syn *s) {
+  for (; s->kind == TN__SYN_LET || s->kind == TN__SYN_STEP; s = s->args[1]) {
+    if (s->kind == TN__SYN_LET)
+      tn__te_let(d, &s->axes[0].name, s->dtype, s->args[0]);
+    else
+      define_step(d, s);
+  }
+  return s;
+}
+
 static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets, const tn__te_axes *axes,
                         const tn__buffer **out) {
   const tn__syn *scan = s->value;
@@ -250,16 +311,19 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
                 tn__te_text_of(d, &s->axes[axis].name), tn__te_text_of(d, &s->axes[axis].name));
   const tn__expr *first[4] = {0}, *update[4] = {0};
   d->scan_axis = axes->var[axis];
+  d->scan_axes = axes;
   d->scan_backwards = scan->negative;
-  int in_scope = d->axes.count;
+  int in_scope = d->axes.count, names = d->names.count;
   if (scan->scan_depth > 0) {
     enter_positions(d, scan, true);
+    const tn__syn *values = tn__te_behind_lets(d, scan->args[0]);
     for (int t = 0; t < count; t++) {
-      first[t] = tn__te_value(d, value_of(d, scan->args[0], t, count), targets[t].dtype);
+      first[t] = tn__te_value(d, value_of(d, values, t, count), targets[t].dtype);
       if (targets[t].dtype == TN_DTYPE_INVALID) targets[t].dtype = first[t]->dtype;
     }
-    check_values(d, scan->args[0], targets, count, first);
+    check_values(d, values, targets, count, first);
     d->axes.count = in_scope;
+    d->names.count = names;
   }
   for (int t = 0; t < count; t++) {
     if (targets[t].dtype == TN_DTYPE_INVALID)
@@ -272,7 +336,7 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   d->scan_count = count;
   d->scan_dim = axis;
   enter_positions(d, scan, false);
-  const tn__syn *then = scan->args[scan->arg_count - 1];
+  const tn__syn *then = behind_steps(d, scan->args[scan->arg_count - 1]);
   for (int t = 0; t < count; t++) update[t] = tn__te_value(d, value_of(d, then, t, count), targets[t].dtype);
   check_values(d, then, targets, count, update);
   d->axes.count = in_scope;

@@ -29,6 +29,7 @@ typedef struct tn__meaning {
   const tn__syn *syn; /* literals that a function was given, or let: they take the type of their neighbours there */
   tn__te_follow *const *follows; /* of a tensor: what follows from its readers, by dimension, or NULL */
   bool named;                    /* by let */
+  bool in_step;                  /* a tensor of a scan's steps: its first index is the position of the step */
   bool broken;                   /* none: what it is called for had an error */
 } tn__meaning;
 
@@ -68,6 +69,7 @@ typedef struct tn__declaring {
   const tn__var *scan_axis;
   const tn__expr *scan_position;
   bool scan_backwards;
+  const tn__te_axes *scan_axes; /* of its tensors */
   int scan_dim, scan_count;
   const tn__buffer *scan_tensors[4];
   tn__outside outside[8];
@@ -114,8 +116,9 @@ const tn__expr *tn__te_span(tn__declaring *d, const tn__syn *first, const tn__sy
 void tn__te_expect_dtype(const tn__declaring *d, const tn__token *at, const tn__expr *value, tn_dtype dtype,
                          const char *name);
 
-/* The tensor of an access; refuses other things, and another number of indices. */
-const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s);
+/* The tensor of an access; refuses other things, and another number of indices. That of a step has one dimension more
+ * in front, and `indices`, if not NULL, gets its index, the position of the step. */
+const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s, const tn__expr **indices);
 void tn__te_expect_args(const tn__declaring *d, const tn__syn *s, int count);
 
 /* ---- declare_edges.c --------------------------------------------------------------------------------------------- */
@@ -140,6 +143,10 @@ tn__te_reduction tn__te_reduction_of(tn__declaring *d, const tn__syn *s, const t
  * nothing is stated. `out` has room for it. */
 const tn__expr *const *tn__te_first_of(tn__declaring *d, const tn__syn *s, const tn__te_combiner *combiner,
                                        const tn__expr **out);
+/* Does the expression read tensors of the scan that is being declared, or of its steps? */
+bool tn__te_reads_scan(const tn__declaring *d, const tn__expr *e);
+/* The same, of the terms and bounds of a reduction. */
+bool tn__te_reduces_scan(const tn__declaring *d, const tn__te_reduction *r);
 /* A reduction inside of an expression: a tensor of its own over the axes that it depends on. */
 const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want);
 
@@ -165,6 +172,8 @@ void tn__te_make_axes(tn__declaring *d, const tn__syn_axis *list, int count, con
 void tn__te_bind_axes(tn__declaring *d, const tn__syn_axis *list, const tn__te_axes *axes);
 /* What is wrong with the axis, and what to write instead. */
 const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *outside);
+/* The expression at the positions that values are checked for within a scan. */
+const tn__expr *tn__te_at_position(const tn__declaring *d, const tn__expr *e);
 /* Refuses an access that is outside of its tensor for some position: notes it in `d->outside`. */
 void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *buffer, const tn__expr *const *indices);
 

@@ -1,5 +1,6 @@
 /* Axes: their extents, stated or found from use, and the accesses that they make. */
 #include "te/declare.h"
+#include "te/internal.h"
 
 /* ---- checking accesses ------------------------------------------------------------------------------------------- */
 
@@ -86,7 +87,8 @@ const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *o) {
                           o->message, shift, axis, shown(d, rest), shown(d, o->axis->extent));
 }
 
-static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer *buffer, int dim,
+/* `dim`: the dimension that it is of, which the text has as number `number`. */
+static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer *buffer, int dim, int number,
                         const tn__expr *index) {
   tn__ir *ir = d->ir;
   const tn__expr *zero = tn__ir_index(ir, 0), *size = buffer->shape[dim], *low, *high;
@@ -97,17 +99,27 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
   /* What a scan never evaluates at its first positions, or only there, may stand under a condition nevertheless. */
   bool may_be_dead = d->guards > 0 && d->scan_axis != NULL;
   if (!may_be_dead && (always(ir, tn__ir_lt(ir, index, zero)) || always(ir, tn__ir_le(ir, size, index))))
-    tn__te_fail(d, at, "index %d of %s is %s, which is outside of the tensor everywhere: it has %s elements there", dim,
-                buffer->name, shown(d, index), shown(d, size));
+    tn__te_fail(d, at, "index %d of %s is %s, which is outside of the tensor everywhere: it has %s elements there",
+                number, buffer->name, shown(d, index), shown(d, size));
   if (d->guards > 0 || !tn__ir_bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;
   if (always(ir, tn__ir_lt(ir, low, zero)))
     note_outside(d, at, index, true, tn__ir_sub(ir, zero, low),
-                 tn__arena_printf(d->arena, "index %d of %s goes down to %s, which is outside of the tensor", dim,
+                 tn__arena_printf(d->arena, "index %d of %s goes down to %s, which is outside of the tensor", number,
                                   buffer->name, shown(d, low)));
   if (always(ir, tn__ir_le(ir, size, high)))
     note_outside(d, at, index, false, tn__ir_add_i(ir, tn__ir_sub(ir, high, size), 1),
-                 tn__arena_printf(d->arena, "index %d of %s goes up to %s, and the tensor has %s elements there", dim,
-                                  buffer->name, shown(d, high), shown(d, size)));
+                 tn__arena_printf(d->arena, "index %d of %s goes up to %s, and the tensor has %s elements there",
+                                  number, buffer->name, shown(d, high), shown(d, size)));
+}
+
+const tn__expr *tn__te_at_position(const tn__declaring *d, const tn__expr *e) {
+  tn__te_positions positions = {.count = 1};
+  if (d->scan_axis == NULL) return e;
+  positions.from[0] = d->scan_axis;
+  positions.to[0] = d->scan_position;
+  for (int i = 0; i < d->axes.count && positions.count <= TN__MAX_RANK; i++)
+    tn__te_positions_add(d->ir, d->axes.data[i], &positions);
+  return tn__te_at(d->ir, e, &positions);
 }
 
 /* A scan reads its own tensors at positions that were computed before. */
@@ -120,7 +132,7 @@ static void check_earlier(tn__declaring *d, const tn__syn *s, const tn__expr *in
     tn__te_fail(d, &s->at, "a scan %salong %s reads %s at %s, which is not shown to be %s: write %s %s",
                 back ? "backwards " : "", axis, name, shown(d, index), back ? "later" : "earlier", axis,
                 back ? "+ 1 or more" : "- 1 or less");
-  const tn__expr *there = tn__ir_substitute(ir, index, &d->scan_axis, &d->scan_position, 1), *low, *high;
+  const tn__expr *there = tn__te_at_position(d, index), *low, *high;
   if (d->guards > 0 || !tn__ir_bounds_over(ir, there, d->axes.data, d->axes.count, &low, &high)) return;
   if (always(ir, back ? tn__ir_le(ir, end, high) : tn__ir_lt(ir, low, tn__ir_index(ir, 0))))
     tn__te_fail(d, &s->at,
@@ -132,11 +144,11 @@ void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *b
   bool own = false;
   for (int t = 0; t < d->scan_count; t++) own |= d->scan_tensors[t] == buffer;
   if (own) check_earlier(d, s, indices[d->scan_dim]);
-  for (int i = 0; i < buffer->rank; i++) {
-    const tn__expr *index = indices[i];
+  int first = buffer->rank - s->arg_count; /* the position of a step is not written */
+  for (int i = first; i < buffer->rank; i++) {
     if (own && i == d->scan_dim) continue;
-    if (d->scan_axis != NULL) index = tn__ir_substitute(d->ir, index, &d->scan_axis, &d->scan_position, 1);
-    check_index(d, s->kind == TN__SYN_ACCESS ? &s->args[i]->at : &s->at, buffer, i, index);
+    check_index(d, s->kind == TN__SYN_ACCESS ? &s->args[i - first]->at : &s->at, buffer, i, i - first,
+                tn__te_at_position(d, indices[i]));
   }
 }
 
@@ -170,7 +182,7 @@ static bool mentions(tn__declaring *d, const tn__syn *s, const tn__token *name) 
 /* Arithmetic on what is known by now: other axes may still be without an extent. */
 static bool is_arithmetic(tn__declaring *d, const tn__syn *s) {
   if (s->kind == TN__SYN_ACCESS || s->kind == TN__SYN_REDUCE || s->kind == TN__SYN_CALL || s->kind == TN__SYN_TUPLE ||
-      s->kind == TN__SYN_LET)
+      s->kind == TN__SYN_LET || s->kind == TN__SYN_STEP)
     return false;
   const tn__syn *named = let_of(d, s);
   if (named != NULL) tn__te_step(d, &s->at);
@@ -247,6 +259,8 @@ static void see(search *q, const tn__syn *s) {
       tn__meaning n = {.token = s->axes[0].name, .syn = s->args[0], .named = true};
       tn__vec_push(d->arena, &d->names, n);
     }
+    for (int t = 0; s->kind == TN__SYN_STEP && i == 1 && t < s->target_count; t++)
+      tn__vec_push(d->arena, &d->names, ((tn__meaning){.token = s->targets[t].name})); /* their shapes come later */
     see(q, s->args[i]);
   }
   d->names.count = names;

@@ -11,13 +11,8 @@ typedef struct edge_row {
 
 /* ---- positions inside -------------------------------------------------------------------------------------------- */
 
-/* Within a scan, values are for its positions, which are fewer than those of its axis. */
-static const tn__expr *at_position(const tn__declaring *d, const tn__expr *e) {
-  return d->scan_axis != NULL ? tn__ir_substitute(d->ir, e, &d->scan_axis, &d->scan_position, 1) : e;
-}
-
 static bool is_between(tn__declaring *d, const tn__expr *low, const tn__expr *e, const tn__expr *high) {
-  e = at_position(d, e);
+  e = tn__te_at_position(d, e);
   return tn__ir_prove(d->ir, tn__ir_le(d->ir, low, e)) && tn__ir_prove(d->ir, tn__ir_le(d->ir, e, high));
 }
 
@@ -101,6 +96,7 @@ static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer,
     return NULL;
   for (int i = 0; i < d->scan_count; i++)
     if (d->scan_tensors[i] == buffer) return NULL;
+  if (tn__te_stage_of(d->te, buffer) != NULL && tn__te_stage_of(d->te, buffer)->step_of != NULL) return NULL;
   for (int i = 0; i < buffer->rank; i++) {
     int64_t before, after;
     if (!tn__ir_bounds_over(ir, indices[i], d->axes.data, d->axes.count, &low[i], &high)) return NULL;
@@ -139,13 +135,14 @@ const tn__expr *tn__te_edge_value(tn__declaring *d, const tn__syn *s) {
   if (at->kind != TN__SYN_ACCESS)
     tn__te_fail(d, &at->at, "%s takes an element of a tensor%s", edge->name,
                 edge->inside == NULL ? " and what stands for those outside of it" : ", such as X[i - 1]");
-  const tn__buffer *buffer = tn__te_tensor(d, at);
+  const tn__buffer *buffer = tn__te_tensor(d, at, indices);
   tn__te_refuse_open(d, &s->at, tn__te_lookup(d, &at->at),
                      tn__arena_printf(d->arena, "%s needs the edges of %s", edge->name, buffer->name));
-  for (int i = 0; i < at->arg_count; i++) indices[i] = tn__te_index(d, at->args[i], "an index");
+  int first = buffer->rank - at->arg_count;
+  for (int i = 0; i < at->arg_count; i++) indices[first + i] = tn__te_index(d, at->args[i], "an index");
   if (edge->inside == NULL) return padded(d, s, buffer, indices);
   for (int t = 0; t < d->scan_count; t++) own |= d->scan_tensors[t] == buffer;
-  for (int i = 0; i < buffer->rank; i++) {
+  for (int i = first; i < buffer->rank; i++) {
     const tn__expr *size = buffer->shape[i];
     if (own && i == d->scan_dim) continue; /* earlier positions are there, and others must not be read */
     if (is_between(d, zero, indices[i], tn__ir_add_i(d->ir, size, -1))) continue;

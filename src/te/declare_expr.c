@@ -178,9 +178,9 @@ static const tn__expr *name(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   }
   if (n->syn != NULL) return tn__te_value(d, n->syn, want); /* a let's name means the same wherever it is visible */
   if (n->expr != NULL) return n->expr;
-  if (n->buffer->rank > 0)
-    tn__te_fail(d, &s->at, "%s has %d dimension%s: write which element", text, n->buffer->rank,
-                tn__plural(n->buffer->rank));
+  int rank = n->buffer->rank - n->in_step;
+  if (rank > 0) tn__te_fail(d, &s->at, "%s has %d dimension%s: write which element", text, rank, tn__plural(rank));
+  if (n->in_step) return tn__ir_load(d->ir, n->buffer, &d->scan_axis->self);
   tn__te_check_access(d, s, n->buffer, NULL);
   return tn__ir_load(d->ir, n->buffer, NULL);
 }
@@ -210,22 +210,24 @@ static const tn__expr *let(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   return e;
 }
 
-const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s) {
+const tn__buffer *tn__te_tensor(tn__declaring *d, const tn__syn *s, const tn__expr **indices) {
   const tn__meaning *n = tn__te_lookup(d, &s->at);
   const char *text = tn__te_text_of(d, &s->at);
   if (n == NULL) tn__te_unknown(d, &s->at, TN__TE_TENSOR);
   if (n->buffer == NULL) tn__te_fail(d, &s->at, "%s is no tensor: it has no elements", text);
-  if (n->buffer->rank != s->arg_count)
-    tn__te_fail(d, &s->at, "%s has %d dimension%s, not %d", text, n->buffer->rank, tn__plural(n->buffer->rank),
-                s->arg_count);
+  int rank = n->buffer->rank - n->in_step;
+  if (rank != s->arg_count)
+    tn__te_fail(d, &s->at, "%s has %d dimension%s, not %d", text, rank, tn__plural(rank), s->arg_count);
+  if (n->in_step) indices[0] = d->scan_axis->self;
   return n->buffer;
 }
 
 static const tn__expr *access(tn__declaring *d, const tn__syn *s) {
-  const tn__buffer *buffer = tn__te_tensor(d, s);
   const tn__expr *indices[TN__MAX_RANK];
-  for (int i = 0; i < s->arg_count; i++) indices[i] = tn__te_index(d, s->args[i], "an index");
-  tn__te_follow_read(d, s, indices);
+  const tn__buffer *buffer = tn__te_tensor(d, s, indices);
+  int first = buffer->rank - s->arg_count;
+  for (int i = 0; i < s->arg_count; i++) indices[first + i] = tn__te_index(d, s->args[i], "an index");
+  tn__te_follow_read(d, s, indices + first);
   tn__te_check_access(d, s, buffer, indices);
   return tn__ir_load(d->ir, buffer, indices);
 }
@@ -445,6 +447,11 @@ static const tn__expr *value(tn__declaring *d, const tn__syn *s, tn_dtype want) 
     case TN__SYN_REDUCE: return tn__te_lift(d, s, want);
     case TN__SYN_LET: return let(d, s, want);
     case TN__SYN_TUPLE: tn__te_fail(d, &s->at, "several values where one is wanted");
+    case TN__SYN_STEP:
+      tn__te_fail(d, &s->at,
+                  "%s is a tensor, which only steps of a scan have for themselves: let stands right behind then, as in "
+                  "scan(t) first then let %s[...] = ... in ...",
+                  tn__te_text_of(d, &s->at), tn__te_text_of(d, &s->at));
     case TN__SYN_SCAN: break;
   }
   tn__te_fail(d, &s->at, "a scan stands alone on the right side of a statement");

@@ -165,6 +165,38 @@ const tn__expr *const *tn__te_first_of(tn__declaring *d, const tn__syn *s, const
 
 /* ---- reductions inside of expressions ---------------------------------------------------------------------------- */
 
+bool tn__te_reads_scan(const tn__declaring *d, const tn__expr *e) {
+  for (int t = 0; t < d->scan_count; t++)
+    if (tn__expr_uses_buffer(e, d->scan_tensors[t])) return true;
+  for (int s = 0; s < tn__te_stage_count(d->te) && d->scan_count > 0; s++) {
+    const tn__te_stage *stage = tn__te_stage_at(d->te, s);
+    for (int t = 0; stage->step_of == d->scan_tensors[0] && t < stage->tensor_count; t++)
+      if (tn__expr_uses_buffer(e, stage->tensors[t])) return true;
+  }
+  return false;
+}
+
+bool tn__te_reduces_scan(const tn__declaring *d, const tn__te_reduction *r) {
+  bool reads = false;
+  for (int t = 0; t < r->combiner->count; t++) reads |= tn__te_reads_scan(d, r->terms[t]);
+  for (int a = 0; a < r->axes.count; a++) reads |= tn__te_reads_scan(d, r->axes.var[a]->extent);
+  return reads;
+}
+
+static bool reduction_uses(const tn__te_reduction *r, const tn__var *var) {
+  bool used = false;
+  for (int t = 0; t < r->combiner->count; t++) used |= tn__expr_uses_var(r->terms[t], var);
+  for (int a = 0; a < r->axes.count; a++) used |= tn__expr_uses_var(r->axes.var[a]->extent, var);
+  return used;
+}
+
+/* In text the axes of a step's tensors stand beside those of the scan. */
+static const char *name_in_step(const tn__declaring *d, const char *name) {
+  for (int i = 0; i < d->scan_axes->count; i++)
+    if (strcmp(d->scan_axes->var[i]->name, name) == 0) return tn__arena_printf(d->arena, "%s_1", name);
+  return name;
+}
+
 const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   const char *text = tn__te_text_of(d, &s->at);
   if (d->statement == NULL) tn__te_fail(d, &s->at, "%s has no place here: only elements of tensors are reduced", text);
@@ -180,26 +212,27 @@ const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   tn__te_axes outer = {0};
   const tn__var *from[2 * TN__MAX_RANK];
   const tn__expr *to[2 * TN__MAX_RANK], *at[TN__MAX_RANK];
+  bool in_step = tn__te_reduces_scan(d, &r);
+  if (in_step) {
+    at[0] = outer.index[0] = d->scan_axis->self;
+    outer.var[outer.count++] = d->scan_axis;
+  }
+  int first = outer.count;
   for (int i = 0; i < d->axes.count; i++) {
     const tn__var *var = d->axes.data[i];
-    bool used = false;
-    for (int t = 0; t < r.combiner->count; t++) used |= tn__expr_uses_var(r.terms[t], var);
-    for (int a = 0; a < r.axes.count; a++) used |= tn__expr_uses_var(r.axes.var[a]->extent, var);
-    if (!used) continue;
-    for (int t = 0; t < d->scan_count; t++) {
-      bool own = false;
-      for (int v = 0; v < r.combiner->count; v++) own |= tn__expr_uses_buffer(r.terms[v], d->scan_tensors[t]);
-      for (int a = 0; a < r.axes.count; a++) own |= tn__expr_uses_buffer(r.axes.var[a]->extent, d->scan_tensors[t]);
-      if (own) tn__te_fail(d, &s->at, "a scan cannot reduce its own earlier elements");
-    }
+    if (!reduction_uses(&r, var) || (in_step && var == d->scan_axis)) continue;
+    if (tn__te_is_ragged(var))
+      tn__te_fail(d, &s->at, "%s depends on %s, whose bounds are not the same everywhere: define it as a tensor before",
+                  text, var->name);
     if (outer.count == TN__MAX_RANK) tn__te_fail(d, &s->at, "%s depends on more than %d axes", text, TN__MAX_RANK);
-    from[outer.count] = var;
+    from[outer.count - first] = var;
     at[outer.count] = var->self;
-    outer.var[outer.count] = tn__var_create(d->ir, var->name, TN_I64, var->min, var->extent);
-    to[outer.count] = outer.index[outer.count] = outer.var[outer.count]->self;
+    const char *name = in_step ? name_in_step(d, var->name) : var->name;
+    outer.var[outer.count] = tn__var_create(d->ir, name, TN_I64, var->min, var->extent);
+    to[outer.count - first] = outer.index[outer.count] = outer.var[outer.count]->self;
     outer.count++;
   }
-  int count = outer.count;
+  int count = outer.count - first;
   for (int a = 0; a < r.axes.count; a++) {
     const tn__var *var = r.axes.var[a];
     const tn__expr *extent = tn__ir_substitute(d->ir, var->extent, from, to, count);
@@ -214,5 +247,6 @@ const tn__expr *tn__te_lift(tn__declaring *d, const tn__syn *s, tn_dtype want) {
   if (r.index_only) names[0] = tn__arena_printf(d->arena, "%s.value", base);
   const tn__buffer *out[4];
   tn__te_reduce_as(d->te, names, &outer, &r.axes, r.combiner, r.terms, out);
+  if (in_step) tn__te_put_in_step(d->te, out[0], d->scan_tensors[0]);
   return tn__ir_load(d->ir, out[r.index_only ? 1 : 0], at);
 }

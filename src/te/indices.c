@@ -65,12 +65,12 @@ typedef struct securing {
   int index; /* of the stage */
   const tn__te_stage *stage;
   TN__VEC(const tn__var *) axes;
-  const tn__var *scan_axis; /* within a scan: positions of this axis are `scan_position` */
-  const tn__expr *scan_position;
-  context *root, *doubt; /* under no condition; under too many of them */
-  bool moved;            /* an index was */
-  bool strict;           /* what dimensions decide is not shown: nobody will check it */
-  table inside;          /* expressions all of whose accesses are shown to be inside, without any condition */
+  const tn__te_stage *scan;
+  tn__te_positions positions; /* within a scan */
+  context *root, *doubt;      /* under no condition; under too many of them */
+  bool moved;                 /* an index was */
+  bool strict;                /* what dimensions decide is not shown: nobody will check it */
+  table inside;               /* expressions all of whose accesses are shown to be inside, without any condition */
   int contexts, steps;
 } securing;
 
@@ -82,9 +82,7 @@ static context *new_context(securing *c, const fact *facts, bool guarded) {
   return k;
 }
 
-static const tn__expr *at_position(const securing *c, const tn__expr *e) {
-  return c->scan_axis != NULL ? tn__ir_substitute(c->ir, e, &c->scan_axis, &c->scan_position, 1) : e;
-}
+static const tn__expr *at_position(const securing *c, const tn__expr *e) { return tn__te_at(c->ir, e, &c->positions); }
 
 /* The facts with those comparisons of 64-bit numbers that `condition`, or its opposite, is made of. */
 static const fact *with(securing *c, const fact *outer, const tn__expr *condition, bool opposite) {
@@ -162,9 +160,10 @@ static _Noreturn void refuse_index(const securing *c, const tn__buffer *buffer, 
   tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "te %s: stage %s: %s", c->te->name, c->stage->name, what);
 }
 
+/* Of the scan that the stage is, or is in the steps of. */
 static bool is_own(const securing *c, const tn__buffer *buffer) {
-  for (int t = 0; t < c->stage->tensor_count; t++)
-    if (c->stage->tensors[t] == buffer) return true;
+  for (int t = 0; t < c->scan->tensor_count; t++)
+    if (c->scan->tensors[t] == buffer) return true;
   return false;
 }
 
@@ -266,8 +265,8 @@ static const tn__expr *secured_index(securing *c, const context *k, const tn__bu
   if (tn__te_is_too_large(ir, index)) refuse_index(c, buffer, dim, "has a number in it that is larger than any tensor");
   if (is_empty(c->stage)) return index;
   judge(c, k, buffer, dim, index, &low, &high);
-  if (c->scan_axis != NULL && is_own(c, buffer) && dim == c->stage->scan_axis) {
-    if (!(c->stage->backwards ? high : low))
+  if (c->scan != NULL && is_own(c, buffer) && dim == c->scan->scan_axis) {
+    if (!(c->scan->backwards ? high : low))
       refuse_index(
           c, buffer, dim,
           "is not shown to be inside of the tensor under the condition around it; let the scan start with more "
@@ -343,20 +342,25 @@ static void begin(securing *c, const fact *facts) {
   c->doubt = new_context(c, facts, true);
 }
 
-static void secure_values(securing *c, const tn__expr **values, const tn__expr *start, const tn__expr *extent) {
-  int count = c->axes.count;
-  c->scan_axis = NULL;
-  if (extent != NULL) {
-    c->scan_axis = c->stage->axes.var[c->stage->scan_axis];
-    const tn__var *var = tn__var_create(c->ir, c->scan_axis->name, TN_I64, tn__ir_index(c->ir, 0), extent);
-    tn__vec_push(c->te->arena, &c->axes, var);
-    c->scan_position = tn__ir_add(c->ir, var->self, start);
-  }
+static void secure_values(securing *c, const tn__expr **values) {
   begin(c, NULL);
   for (int t = 0; t < c->stage->tensor_count; t++)
     if (values[t] != NULL) values[t] = secured(c, c->root, values[t]);
-  c->scan_axis = NULL;
-  c->axes.count = count;
+}
+
+/* From here on positions of the scan's axis are those that have first values, or the others. */
+static void enter_positions(securing *c, bool first) {
+  const tn__var *axis = tn__te_scan_axis(c->stage);
+  tn__vec_push(c->te->arena, &c->axes, tn__te_positions_enter(c->ir, axis, c->scan, first, &c->positions));
+}
+
+/* Bounds of reductions that depend on it follow. */
+static void enter_bounds(securing *c) {
+  const tn__te_axes *axes = &c->stage->reduce_axes;
+  for (int i = 0; i < axes->count && c->positions.count > 0; i++) {
+    const tn__var *var = tn__te_positions_add(c->ir, axes->var[i], &c->positions);
+    if (var != NULL) tn__vec_push(c->te->arena, &c->axes, var);
+  }
 }
 
 /* Bounds are evaluated before the axis, and those behind it, have a position. */
@@ -385,8 +389,9 @@ static void secure_bounds(securing *c, tn__te_stage *stage) {
 static void secure_accumulation(securing *c, tn__te_stage *stage) {
   tn__ir *ir = c->ir;
   const fact *facts = NULL;
-  secure_values(c, stage->first, NULL, NULL);
+  secure_values(c, stage->first);
   secure_bounds(c, stage);
+  enter_bounds(c);
   begin(c, NULL);
   for (int d = 0; d < stage->axes.count; d++) stage->into[d] = secured(c, c->root, stage->into[d]);
   begin(c, NULL);
@@ -416,19 +421,19 @@ static bool secure(tn__te *te, bool strict, tn__te_refuse *refuse, void *user) {
     c.axes.count = 0;
     for (int i = 0; i < stage->axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->axes.var[i]);
     for (int i = 0; i < stage->reduce_axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->reduce_axes.var[i]);
-    if (stage->kind == TN__TE_ACCUMULATE) {
+    c.scan = tn__te_scan_of(te, stage);
+    c.positions.count = 0;
+    if (stage->kind == TN__TE_SCAN) {
+      int axes = c.axes.count;
+      enter_positions(&c, true);
+      secure_values(&c, stage->first);
+      c.axes.count = axes;
+    }
+    if (c.scan != NULL) enter_positions(&c, false);
+    if (stage->kind == TN__TE_ACCUMULATE)
       secure_accumulation(&c, stage);
-      continue;
-    }
-    if (stage->kind != TN__TE_SCAN) {
-      secure_values(&c, stage->values, NULL, NULL);
-      continue;
-    }
-    for (int first = 1; first >= 0; first--) {
-      const tn__expr *start, *count, *extent = stage->axes.var[stage->scan_axis]->extent;
-      tn__te_scan_positions(c.ir, extent, stage->scan_depth, stage->backwards, first, &start, &count);
-      secure_values(&c, first ? stage->first : stage->values, start, count);
-    }
+    else
+      secure_values(&c, stage->values);
   }
   return c.moved;
 }

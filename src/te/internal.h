@@ -20,8 +20,9 @@ struct tn__te {
   tn__map names;                            /* of tensors, dimensions and stages: who uses which */
 };
 
-/* Adds a copy of the stage; what it reads was imported before. */
-void tn__te_copy_stage(tn__importer *m, tn__te *te, const tn__te_stage *stage);
+/* Adds copies of the stages from `first` up to `end`, those in a scan's steps with it; what they read of others was
+ * imported before. */
+void tn__te_copy_stages(tn__importer *m, tn__te *te, const tn__te *from, int first, int end);
 
 #define TN__TE_MOST (INT64_C(1) << 61) /* sums of a few numbers of this size do not wrap around */
 /* A bound of |e|, for dimensions of at most 2^48 and axes over such extents. */
@@ -36,5 +37,19 @@ void tn__te_move_before(tn__te *te, int at, int added);
 /* The positions of a scan's axis that have its first values, or those of all others: `count` from `start` on. */
 void tn__te_scan_positions(tn__ir *ir, const tn__expr *extent, int64_t depth, bool backwards, bool first,
                            const tn__expr **start, const tn__expr **count);
+
+/* What stands for a scan's axis where only some of its positions are looked at, and for the axes of reductions whose
+ * bounds depend on it. */
+typedef struct tn__te_positions {
+  int count; /* 0: all positions */
+  const tn__var *from[2 * TN__MAX_RANK + 1];
+  const tn__expr *to[2 * TN__MAX_RANK + 1];
+} tn__te_positions;
+/* Those that have the first values of the scan along `axis`, or all others. Returns the variable over them. */
+const tn__var *tn__te_positions_enter(tn__ir *ir, const tn__var *axis, const tn__te_stage *scan, bool first,
+                                      tn__te_positions *out);
+/* Adds what stands for the axis of a reduction; NULL: its bounds don't depend on the scan's. */
+const tn__var *tn__te_positions_add(tn__ir *ir, const tn__var *axis, tn__te_positions *positions);
+const tn__expr *tn__te_at(tn__ir *ir, const tn__expr *e, const tn__te_positions *positions);
 
 #endif

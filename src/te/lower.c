@@ -137,6 +137,22 @@ static const tn__stmt *store_all(const tn__te *te, const tn__te_stage *stage, co
   return tn__ir_seq(te->ir, items, stage->tensor_count);
 }
 
+/* Is the position of the scan's axis behind those of first values? */
+static const tn__expr *is_later(tn__ir *ir, const tn__te_stage *scan, const tn__var *axis) {
+  const tn__expr *depth = tn__ir_index(ir, scan->scan_depth), *end = tn__ir_sub(ir, axis->extent, depth);
+  return scan->backwards ? tn__ir_lt(ir, axis->self, end) : tn__ir_le(ir, depth, axis->self);
+}
+
+/* Values at the first positions of a scan's axis, and elsewhere. There are few of these: their loop is cut off. */
+static const tn__expr *from_first_on(const tn__te *te, const tn__te_stage *stage, const tn__expr *first,
+                                     const tn__expr *value) {
+  tn__ir *ir = te->ir;
+  const tn__te_stage *scan = tn__te_scan_of(te, stage);
+  if (scan == NULL || scan->scan_depth == 0) return value;
+  const tn__expr *later = tn__ir_call1(ir, TN__CALL_LIKELY, is_later(ir, scan, tn__te_scan_axis(stage)));
+  return tn__ir_select(ir, later, value, first);
+}
+
 /* Combines the terms into the elements at `indices`. */
 static const tn__stmt *combine(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *indices) {
   tn__ir *ir = te->ir;
@@ -147,7 +163,7 @@ static const tn__stmt *combine(const tn__te *te, const tn__te_stage *stage, cons
     vars[t] = c->lhs[t];
     values[t] = tn__ir_load(ir, stage->tensors[t], indices);
     vars[c->count + t] = c->rhs[t];
-    values[c->count + t] = stage->values[t];
+    values[c->count + t] = from_first_on(te, stage, c->identity[t], stage->values[t]);
   }
   for (int t = 0; t < c->count; t++) results[t] = tn__ir_substitute(ir, c->result[t], vars, values, 2 * c->count);
   if (c->count == 1) return tn__ir_store(ir, stage->tensors[0], indices, results[0]);
@@ -168,15 +184,9 @@ static const tn__stmt *map_body(const tn__te *te, const tn__te_stage *stage) {
   tn__ir *ir = te->ir;
   const tn__stmt *items[4];
   for (int t = 0; t < stage->tensor_count; t++) {
-    const tn__expr *value = stage->values[t];
-    if (stage->kind == TN__TE_SCAN && stage->first[t] != NULL) {
-      /* The first positions are few: their loop is cut off. */
-      const tn__expr *position = stage->axes.index[stage->scan_axis], *depth = tn__ir_index(ir, stage->scan_depth);
-      const tn__expr *end = stage->axes.var[stage->scan_axis]->extent;
-      const tn__expr *later =
-          stage->backwards ? tn__ir_lt(ir, position, tn__ir_sub(ir, end, depth)) : tn__ir_le(ir, depth, position);
-      value = tn__ir_select(ir, tn__ir_call1(ir, TN__CALL_LIKELY, later), value, stage->first[t]);
-    }
+    const tn__expr *first =
+        stage->kind == TN__TE_SCAN ? stage->first[t] : tn__ir_constant(ir, stage->tensors[t]->dtype, 0);
+    const tn__expr *value = from_first_on(te, stage, first, stage->values[t]);
     items[t] = tn__ir_store(ir, stage->tensors[t], stage->axes.index, value);
   }
   return tn__ir_seq(ir, items, stage->tensor_count);
@@ -197,13 +207,15 @@ typedef struct shared_loops {
   const tn__var *loops[TN__MAX_RANK];
 } shared_loops;
 
-/* One block and the loops around it, outermost first: `around` has the places of the axes. The outermost may be
- * loops that are there already (`shared`, or NULL), and are left to the caller. Axis `backwards` (-1: none) goes
- * from its end. */
-static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *around, const shared_loops *shared,
-                               int backwards) {
+/* One block of the stage and the loops around it, outermost first: `around` has the places of the axes. The outermost
+ * may be loops that are there already (`shared`, or NULL), and are left to the caller. The axis of a scan that runs
+ * backwards goes from its end. */
+static const tn__stmt *nest_of(const tn__te *te, const tn__te_stage *stage, tn__block *block, const int *around,
+                               const shared_loops *shared) {
+  const tn__te_stage *scan = tn__te_scan_of(te, stage);
+  const tn__var *backwards = scan != NULL && scan->backwards ? tn__te_scan_axis(stage) : NULL;
   tn__ir *ir = te->ir;
-  const tn__var *vars[2 * TN__MAX_RANK];
+  const tn__var *vars[2 * TN__MAX_RANK], *loops[2 * TN__MAX_RANK];
   const tn__expr *positions[2 * TN__MAX_RANK];
   tn__block_axis *axes = TN__NEW_ARRAY(te->arena, block->axis_count, tn__block_axis);
   for (int i = 0; i < block->axis_count; i++) {
@@ -212,21 +224,18 @@ static const tn__stmt *nest_of(const tn__te *te, tn__block *block, const int *ar
     const tn__expr *extent = tn__ir_substitute(ir, var->extent, vars, positions, i);
     bool given = shared != NULL && i < shared->count;
     vars[i] = var;
-    positions[i] = (given ? shared->loops[i] : tn__var_create(ir, name, TN_I64, var->min, extent))->self;
-  }
-  for (int i = 0; i < block->axis_count; i++) {
+    loops[i] = given ? shared->loops[i] : tn__var_create(ir, name, TN_I64, var->min, extent);
+    positions[i] = loops[i]->self;
+    if (var == backwards) positions[i] = tn__ir_sub(ir, tn__ir_add_i(ir, var->extent, -1), positions[i]);
     axes[around[i]] = block->axes[around[i]];
     axes[around[i]].binding = positions[i];
-    if (around[i] == backwards)
-      axes[around[i]].binding = tn__ir_sub(ir, tn__ir_add_i(ir, axes[around[i]].var->extent, -1), positions[i]);
   }
   block->axes = axes;
   block->predicate = tn__ir_bool(ir, true);
   tn__te_block_regions(ir, block);
   const tn__stmt *nest = tn__block_stmt(ir, block);
   int first = shared == NULL ? 0 : shared->count;
-  for (int i = block->axis_count - 1; i >= first; i--)
-    nest = tn__ir_for(ir, positions[i]->value.var, TN__LOOP_SERIAL, nest);
+  for (int i = block->axis_count - 1; i >= first; i--) nest = tn__ir_for(ir, loops[i], TN__LOOP_SERIAL, nest);
   return nest;
 }
 
@@ -235,17 +244,22 @@ static void add_axis(tn__block *block, tn__block_axis *axes, const tn__var *var,
   block->axes = axes;
 }
 
-static const tn__stmt *lower_nest(const tn__te *te, const tn__te_stage *stage) {
+/* Is it the axis of a scan, of the stage itself or of the one in whose steps it is? */
+static tn__axis_kind kind_of(const tn__te *te, const tn__te_stage *stage, int axis) {
+  return tn__te_scan_of(te, stage) != NULL && stage->axes.var[axis] == tn__te_scan_axis(stage) ? TN__AXIS_SCAN
+                                                                                               : TN__AXIS_SPATIAL;
+}
+
+/* `shared`: the loop over a scan's steps, if it is there already. */
+static const tn__stmt *lower_nest(const tn__te *te, const tn__te_stage *stage, const shared_loops *shared) {
   int around[2 * TN__MAX_RANK], count = 0;
   tn__block_axis axes[2 * TN__MAX_RANK];
   tn__block block = {.name = stage->name};
-  bool scans = stage->kind == TN__TE_SCAN;
   /* Elements may read any position of the other axes at earlier steps: the scan axis goes around them all. */
-  if (scans) around[count++] = stage->scan_axis;
+  if (stage->kind == TN__TE_SCAN) around[count++] = stage->scan_axis;
   for (int i = 0; i < stage->axes.count; i++) {
-    bool scan = scans && i == stage->scan_axis;
-    add_axis(&block, axes, stage->axes.var[i], scan ? TN__AXIS_SCAN : TN__AXIS_SPATIAL);
-    if (!scan) around[count++] = i;
+    add_axis(&block, axes, stage->axes.var[i], kind_of(te, stage, i));
+    if (stage->kind != TN__TE_SCAN || i != stage->scan_axis) around[count++] = i;
   }
   for (int i = 0; i < stage->reduce_axes.count; i++) {
     add_axis(&block, axes, stage->reduce_axes.var[i], TN__AXIS_REDUCE);
@@ -257,7 +271,7 @@ static const tn__stmt *lower_nest(const tn__te *te, const tn__te_stage *stage) {
   } else {
     block.body = map_body(te, stage);
   }
-  return nest_of(te, &block, around, NULL, scans && stage->backwards ? stage->scan_axis : -1);
+  return nest_of(te, stage, &block, around, shared);
 }
 
 /* Does the number of terms depend on the axis? */
@@ -284,7 +298,7 @@ static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *t
       around[count++] = terms->axis_count;
     else
       inside[inside_count++] = terms->axis_count;
-    add_axis(terms, axes, stage->axes.var[i], TN__AXIS_SPATIAL);
+    add_axis(terms, axes, stage->axes.var[i], kind_of(te, stage, i));
   }
   int outside = count;
   for (int i = 0; i < stage->reduce_axes.count; i++) {
@@ -309,8 +323,9 @@ static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *t
 }
 
 /* The elements' first values, then the terms: in one nest, along the axes that stand around both where each element
- * keeps its terms, else in two; where all terms fall away only the first. */
-static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *stage) {
+ * keeps its terms, else in two; where all terms fall away only the first. `step`: the loop over the steps that evaluate
+ * it, which is around both, or NULL. */
+static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *stage, const shared_loops *step) {
   tn__ir *ir = te->ir;
   int in_order[TN__MAX_RANK], around[2 * TN__MAX_RANK];
   tn__block_axis first_axes[TN__MAX_RANK], axes[2 * TN__MAX_RANK];
@@ -319,7 +334,7 @@ static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *
     first.name = tn__arena_printf(te->arena, "%s.init%d", stage->name, i);
   shared_loops shared = {.count = terms_block(te, stage, &terms, axes, around)};
   for (int i = 0; i < stage->axes.count; i++) {
-    add_axis(&first, first_axes, stage->axes.var[i], TN__AXIS_SPATIAL);
+    add_axis(&first, first_axes, stage->axes.var[i], kind_of(te, stage, i));
     in_order[i] = i;
   }
   for (int i = 0, at = shared.count; i < stage->axes.count && shared.count > 0; i++) {
@@ -330,20 +345,58 @@ static const tn__stmt *lower_accumulation(const tn__te *te, const tn__te_stage *
   for (int l = 0; l < shared.count; l++) {
     const tn__var *var = stage->axes.var[around[l]];
     in_order[l] = around[l];
-    shared.loops[l] =
-        tn__var_create(ir, tn__arena_printf(te->arena, "%s.%s", stage->name, var->name), TN_I64, var->min, var->extent);
+    shared.loops[l] = l == 0 && step != NULL
+                          ? step->loops[0]
+                          : tn__var_create(ir, tn__arena_printf(te->arena, "%s.%s", stage->name, var->name), TN_I64,
+                                           var->min, var->extent);
   }
   first.body = store_all(te, stage, stage->first);
-  const tn__stmt *init = nest_of(te, &first, in_order, &shared, -1);
+  const tn__stmt *init = nest_of(te, stage, &first, in_order, &shared);
   const tn__stmt *both = init;
-  if (terms.body != NULL) both = tn__ir_seq2(ir, init, nest_of(te, &terms, around, &shared, -1));
-  for (int l = shared.count - 1; l >= 0; l--) both = tn__ir_for(ir, shared.loops[l], TN__LOOP_SERIAL, both);
+  if (terms.body != NULL) both = tn__ir_seq2(ir, init, nest_of(te, stage, &terms, around, &shared));
+  for (int l = shared.count - 1; l >= (step != NULL ? 1 : 0); l--)
+    both = tn__ir_for(ir, shared.loops[l], TN__LOOP_SERIAL, both);
   return both;
 }
 
-static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage) {
+/* The stage of a step with bounds that read nothing at the first positions: there are no terms there. */
+static const tn__te_stage *with_guarded_bounds(const tn__te *te, const tn__te_stage *stage) {
+  tn__ir *ir = te->ir;
+  tn__te_stage *guarded = TN__NEW(te->arena, tn__te_stage);
+  const tn__te_stage *scan = tn__te_scan_of(te, stage);
+  const tn__var *from[TN__MAX_RANK];
+  const tn__expr *to[TN__MAX_RANK];
+  *guarded = *stage;
+  for (int i = 0; i < stage->reduce_axes.count; i++) {
+    const tn__var *axis = stage->reduce_axes.var[i];
+    const tn__expr *extent = tn__ir_substitute(ir, axis->extent, from, to, i);
+    if (tn__expr_has_load(extent) && scan->scan_depth > 0)
+      extent = tn__ir_select(ir, is_later(ir, scan, tn__te_scan_axis(stage)), extent, tn__ir_index(ir, 0));
+    from[i] = axis;
+    guarded->reduce_axes.var[i] = tn__var_create(ir, axis->name, TN_I64, axis->min, extent);
+    to[i] = guarded->reduce_axes.index[i] = guarded->reduce_axes.var[i]->self;
+  }
+  for (int t = 0; t < stage->tensor_count; t++)
+    guarded->values[t] = tn__ir_substitute(ir, stage->values[t], from, to, stage->reduce_axes.count);
+  return guarded;
+}
+
+static const tn__stmt *lower_stage(const tn__te *te, const tn__te_stage *stage, const shared_loops *step) {
   if (stage->kind == TN__TE_EXTERN) return lower_extern(te, stage);
-  return stage->kind == TN__TE_ACCUMULATE ? lower_accumulation(te, stage) : lower_nest(te, stage);
+  if (stage->step_of != NULL) stage = with_guarded_bounds(te, stage);
+  return stage->kind == TN__TE_ACCUMULATE ? lower_accumulation(te, stage, step) : lower_nest(te, stage, step);
+}
+
+/* A scan, the last of `count` stages, with what its steps evaluate before: one loop over the steps around them all. */
+static const tn__stmt *lower_steps(const tn__te *te, tn__te_stage *const *stages, int count) {
+  const tn__te_stage *scan = stages[count - 1];
+  const tn__var *axis = tn__te_scan_axis(scan);
+  const char *name = tn__arena_printf(te->arena, "%s.%s", scan->name, axis->name);
+  shared_loops step = {.count = 1};
+  step.loops[0] = tn__var_create(te->ir, name, TN_I64, axis->min, axis->extent);
+  const tn__stmt **items = TN__NEW_ARRAY(te->arena, count, const tn__stmt *);
+  for (int i = 0; i < count; i++) items[i] = lower_stage(te, stages[i], &step);
+  return tn__ir_for(te->ir, step.loops[0], TN__LOOP_SERIAL, tn__ir_seq(te->ir, items, count));
 }
 
 /* ---- the function ------------------------------------------------------------------------------------------------ */
@@ -357,8 +410,13 @@ static bool is_output(const tn__te *te, const tn__buffer *buffer) {
 tn__func *tn__te_lower(const tn__te *te) {
   tn__ir *ir = te->ir;
   const tn__stmt **items = TN__NEW_ARRAY(te->arena, te->stages.count, const tn__stmt *);
-  for (int s = 0; s < te->stages.count; s++) items[s] = lower_stage(te, te->stages.data[s]);
-  const tn__stmt *body = tn__ir_seq(ir, items, te->stages.count);
+  int nests = 0;
+  for (int s = 0, first; s < te->stages.count; s++) {
+    for (first = s; te->stages.data[s]->step_of != NULL;) s++;
+    items[nests++] =
+        first < s ? lower_steps(te, te->stages.data + first, s + 1 - first) : lower_stage(te, te->stages.data[s], NULL);
+  }
+  const tn__stmt *body = tn__ir_seq(ir, items, nests);
   for (int s = te->stages.count - 1; s >= 0; s--)
     for (int t = te->stages.data[s]->tensor_count - 1; t >= 0; t--)
       if (!is_output(te, te->stages.data[s]->tensors[t]))

@@ -30,14 +30,16 @@ void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const 
 
 struct tn__te_uses {
   const tn__te *te;
-  int *last;    /* by a tensor's id: the last stage that reads it, the number of stages for an output; -1: none does */
-  uint32_t ids; /* how many of these there are */
-  int stage;    /* that is looked at */
+  int *first, *last; /* by a tensor's id: stages that read it, the number of stages for an output; -1: none does */
+  uint32_t ids;      /* how many of these there are */
+  int stage;         /* that is looked at */
 };
 
 static void note_use(const tn__buffer *tensor, void *user) {
   tn__te_uses *uses = user;
-  if (tensor->id < uses->ids) uses->last[tensor->id] = uses->stage;
+  if (tensor->id >= uses->ids) return;
+  if (uses->first[tensor->id] < 0) uses->first[tensor->id] = uses->stage;
+  uses->last[tensor->id] = uses->stage;
 }
 
 const tn__te_uses *tn__te_uses_of(const tn__te *te, tn__arena *arena) {
@@ -48,7 +50,9 @@ const tn__te_uses *tn__te_uses_of(const tn__te *te, tn__arena *arena) {
       const uint32_t id = te->stages.data[s]->tensors[t]->id;
       if (id >= uses->ids) uses->ids = id + 1;
     }
+  uses->first = TN__NEW_ARRAY(arena, uses->ids, int);
   uses->last = TN__NEW_ARRAY(arena, uses->ids, int);
+  memset(uses->first, -1, uses->ids * sizeof *uses->first);
   memset(uses->last, -1, uses->ids * sizeof *uses->last);
   for (; uses->stage < te->stages.count; uses->stage++) tn__te_reads(te, te->stages.data[uses->stage], note_use, uses);
   for (int i = 0; i < te->outputs.count; i++) note_use(te->outputs.data[i], uses);
@@ -76,6 +80,12 @@ static void note_input(const tn__buffer *tensor, void *user) {
   tn__vec_push(p->te->arena, &p->inputs, tensor);
 }
 
+/* Does a stage outside of the part read it, or the caller? */
+static bool is_wanted(const tn__te_uses *uses, const part *p, const tn__buffer *tensor) {
+  const int first = uses->first[tensor->id], last = uses->last[tensor->id];
+  return first >= 0 && (first < p->first || last >= p->end);
+}
+
 tn__te *tn__te_part(const tn__te_uses *uses, int first, int count, tn__ir *ir) {
   const tn__te *te = uses->te;
   part p = {.te = te, .first = first, .end = first + count};
@@ -90,13 +100,13 @@ tn__te *tn__te_part(const tn__te_uses *uses, int first, int count, tn__ir *ir) {
   }
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
-      if (uses->last[te->stages.data[s]->tensors[t]->id] >= p.end)
+      if (is_wanted(uses, &p, te->stages.data[s]->tensors[t]))
         tn__ir_import_as_param(m, te->stages.data[s]->tensors[t]);
-  for (int s = p.first; s < p.end; s++) tn__te_copy_stage(m, out, te->stages.data[s]);
+  tn__te_copy_stages(m, out, te, p.first, p.end);
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
       const tn__buffer *tensor = te->stages.data[s]->tensors[t];
-      if (uses->last[tensor->id] >= p.end) tn__vec_push(out->arena, &out->outputs, tn__ir_imported_buffer(m, tensor));
+      if (is_wanted(uses, &p, tensor)) tn__vec_push(out->arena, &out->outputs, tn__ir_imported_buffer(m, tensor));
     }
   return out;
 }

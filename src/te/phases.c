@@ -349,7 +349,7 @@ const tn__te *tn__te_phases(const tn__te *te) {
   range ranges[MOST_CUTS];
   for (int s = 0; s < (copy == NULL ? te : copy)->stages.count; s++) {
     const tn__te_stage *stage = (copy == NULL ? te : copy)->stages.data[s];
-    if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1) continue;
+    if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) continue;
     int count = find_cuts(te->ir, stage, cuts);
     if (count == 0 || stage->axes.count + count > TN__MAX_RANK) continue;
     if (copy == NULL) copy = tn__te_copy(te, te->ir);

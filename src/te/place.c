@@ -255,6 +255,7 @@ const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes) {
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
     if (stage->kind != TN__TE_REDUCE && stage->kind != TN__TE_ACCUMULATE) continue;
+    if (stage->step_of != NULL) continue; /* its places are those of the step */
     tn__te_stage trial = *stage;
     if (copy == NULL && !improve(te->ir, &trial, vector_bytes)) continue;
     if (copy == NULL) copy = tn__te_copy(te, te->ir);

@@ -160,7 +160,7 @@ static void take_in_order(tn__te *te, tn__te_stage *stage, const argreduce *a) {
   define(te, &whole->axes, whole->tensors[1], tn__ir_cast(ir, whole->tensors[1]->dtype, position));
 }
 
-const tn__te *tn__te_positions(const tn__te *te, int64_t vector_bytes) {
+const tn__te *tn__te_argmax(const tn__te *te, int64_t vector_bytes) {
   tn__te *copy = NULL;
   tn__te *scratch = tn__te_create(te->ir, te->name);
   for (int s = 0; s < (copy == NULL ? te : copy)->stages.count; s++) {

@@ -10,10 +10,11 @@
 
 /* ---- a copy in the order of the text ----------------------------------------------------------------------------- */
 
-static tn__te_axes copy_axes(tn__importer *m, const tn__te_axes *axes) {
+/* The first `given` of them are copied already. */
+static tn__te_axes copy_axes(tn__importer *m, const tn__te_axes *axes, int given) {
   tn__te_axes copy = {.count = axes->count};
   for (int i = 0; i < axes->count; i++) {
-    copy.var[i] = tn__ir_import_var(m, axes->var[i]);
+    copy.var[i] = i < given ? tn__ir_import_expr(m, axes->var[i]->self)->value.var : tn__ir_import_var(m, axes->var[i]);
     copy.index[i] = copy.var[i]->self;
   }
   return copy;
@@ -30,17 +31,25 @@ static const tn__te_combiner *copy_combiner(tn__importer *m, tn__arena *arena, c
   return c;
 }
 
-static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_stage *from) {
-  tn__te_stage *s = TN__NEW(arena, tn__te_stage);
-  *s = *from;
-  bool early = from->kind == TN__TE_SCAN || from->kind == TN__TE_EXTERN; /* may occur in their own values */
-  for (int t = 0; early && t < s->tensor_count; t++) s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
-  s->axes = copy_axes(m, &from->axes);
-  if (from->combiner != NULL) s->combiner = copy_combiner(m, arena, from->combiner);
-  s->reduce_axes = copy_axes(m, &from->reduce_axes);
-  bool first_before = from->kind == TN__TE_SCAN; /* an accumulation's stand behind */
-  for (int t = 0; t < s->tensor_count && first_before; t++)
+/* What of a scan stands in front of its steps. */
+static void copy_head(tn__importer *m, const tn__te_stage *from, tn__te_stage *s) {
+  for (int t = 0; t < s->tensor_count; t++) s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
+  s->axes = copy_axes(m, &from->axes, 0);
+  for (int t = 0; t < s->tensor_count; t++)
     if (from->first[t] != NULL) s->first[t] = tn__ir_import_expr(m, from->first[t]);
+}
+
+/* `scan`: the copied head of the scan that the stage is, or is in the steps of; NULL otherwise. */
+static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_stage *from, tn__te_stage *scan) {
+  tn__te_stage *s = from->kind == TN__TE_SCAN ? scan : TN__NEW(arena, tn__te_stage);
+  if (s != scan) *s = *from;
+  bool early = from->kind == TN__TE_SCAN || from->kind == TN__TE_EXTERN; /* may occur in their own values */
+  if (from->step_of != NULL) s->step_of = scan->tensors[0];
+  for (int t = 0; from->kind == TN__TE_EXTERN && t < s->tensor_count; t++)
+    s->tensors[t] = tn__ir_import_buffer(m, from->tensors[t]);
+  if (s != scan) s->axes = copy_axes(m, &from->axes, from->step_of != NULL ? 1 : 0);
+  if (from->combiner != NULL) s->combiner = copy_combiner(m, arena, from->combiner);
+  s->reduce_axes = copy_axes(m, &from->reduce_axes, 0);
   for (int t = 0; t < s->tensor_count && from->kind != TN__TE_EXTERN; t++)
     if (from->values[t] != NULL) s->values[t] = tn__ir_import_expr(m, from->values[t]);
   for (int d = 0; d < s->axes.count && from->kind == TN__TE_ACCUMULATE; d++)
@@ -52,12 +61,23 @@ static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_
   return s;
 }
 
-void tn__te_copy_stage(tn__importer *m, tn__te *te, const tn__te_stage *stage) {
-  tn__te_stage *copy = copy_stage(m, te->arena, stage);
-  const tn__buffer **reads = TN__NEW_ARRAY(te->arena, stage->extern_read_count, const tn__buffer *);
-  for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__ir_imported_buffer(m, stage->extern_reads[r]);
-  copy->extern_reads = reads;
-  tn__vec_push(te->arena, &te->stages, copy);
+void tn__te_copy_stages(tn__importer *m, tn__te *te, const tn__te *from, int first, int end) {
+  tn__te_stage *scan = NULL;
+  const tn__te_stage *copied = NULL; /* the scan that `scan` is a copy of */
+  for (int i = first; i < end; i++) {
+    const tn__te_stage *stage = from->stages.data[i], *its_scan = tn__te_scan_of(from, stage);
+    if (its_scan != NULL && its_scan != copied) {
+      scan = TN__NEW(te->arena, tn__te_stage);
+      *scan = *its_scan;
+      copy_head(m, its_scan, scan);
+      copied = its_scan;
+    }
+    tn__te_stage *copy = copy_stage(m, te->arena, stage, scan);
+    const tn__buffer **reads = TN__NEW_ARRAY(te->arena, stage->extern_read_count, const tn__buffer *);
+    for (int r = 0; r < stage->extern_read_count; r++) reads[r] = tn__ir_imported_buffer(m, stage->extern_reads[r]);
+    copy->extern_reads = reads;
+    tn__vec_push(te->arena, &te->stages, copy);
+  }
 }
 
 tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
@@ -68,7 +88,7 @@ tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
     tn__vec_push(te->arena, &te->dims, tn__ir_import_var(m, from->dims.data[i]));
   for (int i = 0; i < from->inputs.count; i++)
     tn__vec_push(te->arena, &te->inputs, tn__ir_import_buffer(m, from->inputs.data[i]));
-  for (int i = 0; i < from->stages.count; i++) tn__te_copy_stage(m, te, from->stages.data[i]);
+  tn__te_copy_stages(m, te, from, 0, from->stages.count);
   for (int i = 0; i < from->outputs.count; i++)
     tn__vec_push(te->arena, &te->outputs, tn__ir_imported_buffer(m, from->outputs.data[i]));
   return te;
@@ -81,13 +101,32 @@ typedef struct printing {
   tn__printer *p;
   tn__strbuf *out;
   int combiners; /* printed so far */
+  /* Tensors of steps, and what stands for them: without the axis of the scan, which is that of the step. */
+  TN__VEC(const tn__buffer *) step_tensors;
+  TN__VEC(const tn__buffer *) shown_tensors;
 } printing;
+
+static const tn__buffer *shown_tensor(const printing *g, const tn__buffer *tensor) {
+  for (int i = 0; i < g->step_tensors.count; i++)
+    if (g->step_tensors.data[i] == tensor) return g->shown_tensors.data[i];
+  return tensor;
+}
+
+static const tn__expr *shown_load(tn__ir *ir, const tn__expr *e, void *user) {
+  if (e->kind != TN__EXPR_LOAD) return NULL;
+  const tn__buffer *shown = shown_tensor(user, e->value.buffer);
+  return shown == e->value.buffer ? NULL : tn__ir_load(ir, shown, e->args + 1);
+}
+
+static void print_value(printing *g, const tn__expr *e) {
+  tn__printer_expr(g->p, g->step_tensors.count == 0 ? e : tn__expr_rewrite(g->te->ir, e, shown_load, g));
+}
 
 static void print_exprs(printing *g, const tn__expr *const *list, int count) {
   if (count > 1) tn__strbuf_char(g->out, '(');
   for (int i = 0; i < count; i++) {
     if (i > 0) tn__strbuf_append(g->out, ", ");
-    tn__printer_expr(g->p, list[i]);
+    print_value(g, list[i]);
   }
   if (count > 1) tn__strbuf_char(g->out, ')');
 }
@@ -101,12 +140,13 @@ static void print_param(printing *g, const tn__buffer *buffer) {
   tn__strbuf_char(g->out, ']');
 }
 
-static void print_axes(printing *g, const tn__te_axes *axes) {
-  for (int i = 0; i < axes->count; i++) {
+/* From number `first` on. */
+static void print_axes(printing *g, const tn__te_axes *axes, int first) {
+  for (int i = first; i < axes->count; i++) {
     /* The extent is written before the axis is known. */
     const tn__var *var = axes->var[i];
-    tn__strbuf_printf(g->out, "%s%s: ", i > 0 ? ", " : "", tn__printer_bind(g->p, var, var->name));
-    tn__printer_expr(g->p, var->extent);
+    tn__strbuf_printf(g->out, "%s%s: ", i > first ? ", " : "", tn__printer_bind(g->p, var, var->name));
+    print_value(g, var->extent);
   }
 }
 
@@ -200,21 +240,22 @@ static void print_extern(printing *g, const tn__te_stage *stage) {
   tn__strbuf_append(g->out, "  }\n");
 }
 
-/* Targets: the first states the axes, the others repeat their names. */
+/* Targets: the first states the axes, the others repeat their names. In a step the scan's axis is not one of them. */
 static void print_targets(printing *g, const tn__te_stage *stage) {
+  int first = stage->step_of != NULL ? 1 : 0;
   for (int t = 0; t < stage->tensor_count; t++) {
-    const tn__buffer *tensor = stage->tensors[t];
-    tn__strbuf_printf(g->out, "%s%s: %s[", t > 0 ? ", " : "  ", tn__printer_name(g->p, tensor, tensor->name),
+    const tn__buffer *tensor = shown_tensor(g, stage->tensors[t]);
+    tn__strbuf_printf(g->out, "%s%s: %s[", t > 0 ? ", " : "", tn__printer_name(g->p, tensor, tensor->name),
                       tn_dtype_name(tensor->dtype));
     if (t == 0)
-      print_axes(g, &stage->axes);
+      print_axes(g, &stage->axes, first);
     else
-      for (int i = 0; i < stage->axes.count; i++)
-        tn__strbuf_printf(g->out, "%s%s", i > 0 ? ", " : "",
+      for (int i = first; i < stage->axes.count; i++)
+        tn__strbuf_printf(g->out, "%s%s", i > first ? ", " : "",
                           tn__printer_name(g->p, stage->axes.var[i], stage->axes.var[i]->name));
     tn__strbuf_char(g->out, ']');
   }
-  tn__strbuf_append(g->out, " = ");
+  tn__strbuf_append(g->out, first > 0 && stage->tensor_count > 1 ? ") = " : " = ");
 }
 
 static void print_into(printing *g, const tn__te_stage *stage) {
@@ -226,7 +267,7 @@ static void print_into(printing *g, const tn__te_stage *stage) {
   tn__strbuf_append(g->out, " into [");
   for (int d = 0; d < stage->axes.count; d++) {
     if (d > 0) tn__strbuf_append(g->out, ", ");
-    tn__printer_expr(g->p, stage->into[d]);
+    print_value(g, stage->into[d]);
   }
   tn__strbuf_char(g->out, ']');
   if (!stated) return;
@@ -234,37 +275,70 @@ static void print_into(printing *g, const tn__te_stage *stage) {
   print_exprs(g, stage->first, stage->tensor_count);
 }
 
-static void print_stage(printing *g, const tn__te_stage *stage) {
-  if (stage->kind == TN__TE_EXTERN) {
-    print_extern(g, stage);
-    return;
-  }
-  const char *reduction = NULL;
-  if (stage->combiner != NULL) {
-    reduction = simple_name(g, stage->combiner);
-    if (reduction == NULL) reduction = arg_name(g, stage->combiner);
-    if (reduction == NULL) reduction = print_combiner(g, stage->combiner);
-  }
-  int mark = tn__printer_mark(g->p);
+/* The name of the stage's combiner, which is printed where it is none of the language's own. */
+static const char *reduction_name(printing *g, const tn__te_stage *stage) {
+  if (stage->combiner == NULL) return NULL;
+  const char *name = simple_name(g, stage->combiner);
+  if (name == NULL) name = arg_name(g, stage->combiner);
+  return name != NULL ? name : print_combiner(g, stage->combiner);
+}
+
+/* A stage that is neither a scan nor imperative. */
+static void print_elements(printing *g, const tn__te_stage *stage, const char *reduction) {
   print_targets(g, stage);
   if (reduction != NULL) {
     tn__strbuf_printf(g->out, "%s(", reduction);
-    print_axes(g, &stage->reduce_axes);
+    print_axes(g, &stage->reduce_axes, 0);
     tn__strbuf_append(g->out, ") ");
-  } else if (stage->kind == TN__TE_SCAN) {
-    const tn__var *axis = stage->axes.var[stage->scan_axis];
-    tn__strbuf_printf(g->out, "scan(%s%s", stage->backwards ? "-" : "", tn__printer_name(g->p, axis, axis->name));
-    if (stage->scan_depth != 1) tn__strbuf_printf(g->out, ", %lld", (long long)stage->scan_depth);
-    tn__strbuf_append(g->out, ") ");
-    if (stage->scan_depth > 0) {
-      print_exprs(g, stage->first, stage->tensor_count);
-      tn__strbuf_append(g->out, " then ");
-    }
   }
   print_exprs(g, stage->values, stage->tensor_count);
   if (stage->kind == TN__TE_ACCUMULATE) print_into(g, stage);
+}
+
+/* `steps`: the stages in front of it that its steps evaluate, with the names of their reductions. */
+static void print_scan(printing *g, const tn__te_stage *stage, tn__te_stage *const *steps, int count,
+                       const char *const *reductions) {
+  print_targets(g, stage);
+  const tn__var *axis = stage->axes.var[stage->scan_axis];
+  tn__strbuf_printf(g->out, "scan(%s%s", stage->backwards ? "-" : "", tn__printer_name(g->p, axis, axis->name));
+  if (stage->scan_depth != 1) tn__strbuf_printf(g->out, ", %lld", (long long)stage->scan_depth);
+  tn__strbuf_append(g->out, stage->scan_depth > 0 || count == 0 ? ") " : ")");
+  if (stage->scan_depth > 0) {
+    print_exprs(g, stage->first, stage->tensor_count);
+    tn__strbuf_append(g->out, count > 0 ? " then" : " then ");
+  }
+  for (int i = 0; i < count; i++) {
+    int mark = tn__printer_mark(g->p);
+    bool several = steps[i]->tensor_count > 1;
+    tn__strbuf_printf(g->out, "%s%s", i == 0 ? "\n    let " : ",\n    ", several ? "(" : "");
+    print_elements(g, steps[i], reductions[i]);
+    tn__printer_reset(g->p, mark);
+  }
+  if (count > 0) tn__strbuf_append(g->out, "\n    in ");
+  print_exprs(g, stage->values, stage->tensor_count);
+}
+
+/* Prints the stage, or the scan whose steps begin with it; returns the number of the next one. */
+static int print_stage(printing *g, int number) {
+  tn__te_stage *const *stages = g->te->stages.data + number;
+  int count = 0;
+  while (stages[count]->step_of != NULL) count++;
+  const tn__te_stage *stage = stages[count];
+  if (stage->kind == TN__TE_EXTERN) {
+    print_extern(g, stage);
+    return number + 1;
+  }
+  const char **reductions = TN__NEW_ARRAY(g->te->arena, count + 1, const char *);
+  for (int i = 0; i <= count; i++) reductions[i] = reduction_name(g, stages[i]);
+  int mark = tn__printer_mark(g->p);
+  tn__strbuf_append(g->out, "  ");
+  if (stage->kind == TN__TE_SCAN)
+    print_scan(g, stage, stages, count, reductions);
+  else
+    print_elements(g, stage, reductions[0]);
   tn__strbuf_char(g->out, '\n');
   tn__printer_reset(g->p, mark);
+  return number + count + 1;
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -274,8 +348,16 @@ static void bind_all(printing *g) {
   for (int i = 0; i < te->dims.count; i++) tn__printer_bind(g->p, te->dims.data[i], te->dims.data[i]->name);
   for (int i = 0; i < te->inputs.count; i++) tn__printer_bind(g->p, te->inputs.data[i], te->inputs.data[i]->name);
   for (int s = 0; s < te->stages.count; s++)
-    for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
-      tn__printer_bind(g->p, te->stages.data[s]->tensors[t], te->stages.data[s]->tensors[t]->name);
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
+      const tn__buffer *tensor = te->stages.data[s]->tensors[t];
+      if (te->stages.data[s]->step_of != NULL) {
+        tn__vec_push(te->arena, &g->step_tensors, tensor);
+        tensor =
+            tn__buffer_create(te->ir, tensor->name, tensor->dtype, tensor->scope, tensor->rank - 1, tensor->shape + 1);
+        tn__vec_push(te->arena, &g->shown_tensors, tensor);
+      }
+      tn__printer_bind(g->p, tensor, tensor->name);
+    }
 }
 
 static void print_dim(printing *g, const tn__var *dim) {
@@ -330,7 +412,7 @@ static void print_kernel(printing *g) {
     print_param(g, te->outputs.data[i]);
   }
   tn__strbuf_append(g->out, te->outputs.count > 1 ? ") {\n" : " {\n");
-  for (int i = 0; i < te->stages.count; i++) print_stage(g, te->stages.data[i]);
+  for (int i = 0; i < te->stages.count;) i = print_stage(g, i);
   tn__strbuf_append(g->out, "}\n");
 }
 

@@ -7,10 +7,12 @@
 
 enum { LONGEST = 32 };
 
-typedef struct scope { /* axes and lets that are named around an expression */
+typedef struct scope { /* axes, lets and tensors of steps that are named around an expression */
   const struct scope *outer;
   const tn__syn_axis *axes;
   int count;
+  const tn__syn_param *targets;
+  int target_count;
 } scope;
 
 /* ---- the nearest name -------------------------------------------------------------------------------------------- */
@@ -59,8 +61,10 @@ static void consider_token(nearest *n, const tn__token *t) { consider(n, t->text
 static void consider_word(nearest *n, const char *word) { consider(n, word, strlen(word)); }
 
 static void consider_values(nearest *n, const tn__declaring *d, const scope *around, bool tensors_only) {
-  for (; around != NULL && !tensors_only; around = around->outer)
-    for (int i = 0; i < around->count; i++) consider_token(n, &around->axes[i].name);
+  for (; around != NULL; around = around->outer) {
+    for (int i = 0; i < around->count && !tensors_only; i++) consider_token(n, &around->axes[i].name);
+    for (int t = 0; t < around->target_count; t++) consider_token(n, &around->targets[t].name);
+  }
   for (int i = d->visible_from; i < d->names.count; i++)
     if (d->names.data[i].buffer != NULL || !tensors_only) consider_token(n, &d->names.data[i].token);
   for (int i = 0; i < d->source->consts.count && !tensors_only; i++) consider_token(n, &d->source->consts.data[i].name);
@@ -125,10 +129,13 @@ void tn__te_unknown(const tn__declaring *d, const tn__token *name, tn__te_wanted
 
 /* ---- names in the value of a statement --------------------------------------------------------------------------- */
 
-static bool is_axis(const scope *s, const tn__token *name) {
-  for (; s != NULL; s = s->outer)
+static bool is_named(const scope *s, const tn__token *name) {
+  for (; s != NULL; s = s->outer) {
     for (int i = 0; i < s->count; i++)
       if (tn__te_token_same(&s->axes[i].name, name)) return true;
+    for (int t = 0; t < s->target_count; t++)
+      if (tn__te_token_same(&s->targets[t].name, name)) return true;
+  }
   return false;
 }
 
@@ -153,23 +160,24 @@ static bool is_word(const tn__token *t) {
 }
 
 static void check(tn__declaring *d, const tn__syn_stmt *stmt, const tn__syn *s, const scope *around) {
-  scope inner = {around, s->axes, s->axis_count};
+  scope inner = {around, s->axes, s->axis_count, NULL, 0}, behind = {around, NULL, 0, s->targets, s->target_count};
   bool own = stmt->value->kind == TN__SYN_SCAN && is_target(stmt, &s->at);
   tn__te_step(d, &s->at);
   if (s->kind == TN__SYN_CALL && !is_called(d, &s->at)) refuse(d, &s->at, around, TN__TE_CALLED);
   if (s->kind == TN__SYN_REDUCE && !tn__syn_is_reducer(&s->at) && tn__te_find_combiner(d, &s->at) == NULL)
     refuse(d, &s->at, around, TN__TE_REDUCTION);
-  if (s->kind == TN__SYN_NAME && !is_word(&s->at) && !is_axis(around, &s->at) && !own && !tn__te_knows(d, &s->at))
+  if (s->kind == TN__SYN_NAME && !is_word(&s->at) && !is_named(around, &s->at) && !own && !tn__te_knows(d, &s->at))
     refuse(d, &s->at, around, TN__TE_VALUE);
-  if (s->kind == TN__SYN_ACCESS && !own && !is_axis(around, &s->at) && tn__te_lookup(d, &s->at) == NULL)
+  if (s->kind == TN__SYN_ACCESS && !own && !is_named(around, &s->at) && tn__te_lookup(d, &s->at) == NULL)
     refuse(d, &s->at, around, TN__TE_TENSOR);
   for (int i = 0; i < s->arg_count; i++) {
-    bool sees = s->kind == TN__SYN_REDUCE || (s->kind == TN__SYN_LET && i == 1);
-    check(d, stmt, s->args[i], sees ? &inner : around);
+    bool sees = s->kind == TN__SYN_REDUCE || (s->kind == TN__SYN_STEP && i == 0);
+    bool is_behind = (s->kind == TN__SYN_LET || s->kind == TN__SYN_STEP) && i == 1;
+    check(d, stmt, s->args[i], sees ? &inner : is_behind ? &behind : around);
   }
 }
 
 void tn__te_check_names(tn__declaring *d, const tn__syn_stmt *s) {
-  scope axes = {NULL, s->axes, s->axis_count};
+  scope axes = {NULL, s->axes, s->axis_count, NULL, 0};
   check(d, s, s->value, &axes);
 }

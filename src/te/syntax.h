@@ -22,7 +22,9 @@ typedef enum tn__syn_kind {
   TN__SYN_REDUCE,
   TN__SYN_TUPLE, /* (args, args, ...) */
   TN__SYN_LET,   /* args[0] is called axes[0].name in args[1]; `dtype`: its type, if stated */
-  TN__SYN_SCAN   /* scan(axes[0].name, depth) args[0] then args[1] */
+  /* let targets[axes] = args[0] in args[1]: tensors that a step of a scan computes for itself */
+  TN__SYN_STEP,
+  TN__SYN_SCAN /* scan(axes[0].name, depth) args[0] then args[1] */
 } tn__syn_kind;
 
 typedef struct tn__syn tn__syn;
@@ -45,7 +47,9 @@ struct tn__syn {
   const tn__syn *const *args;
   const tn__operator_row *op; /* BINARY */
   const tn__operator_row *const *ops;
-  const tn__syn_axis *axes; /* REDUCE, SCAN, LET; CALL: dimensions by name */
+  const tn__syn_axis *axes; /* REDUCE, SCAN, LET, STEP; CALL: dimensions by name */
+  int target_count;
+  const struct tn__syn_param *targets; /* STEP */
 };
 
 typedef struct tn__syn_param { /* NAME: type[shape], also of combiners (rank 0) and of the targets of statements */

@@ -156,6 +156,13 @@ bool tn__syn_word_comes(const tn__syn_parser *p, const char *word) {
   return tn__lexer_take(&ahead, word) && ahead.token.kind == TN__TOKEN_NAME;
 }
 
+/* "let" and a name, or several in parentheses. */
+static bool let_comes(const tn__syn_parser *p) {
+  tn__lexer ahead = p->lex;
+  ahead.lenient = true;
+  return tn__syn_word_comes(p, "let") || (tn__lexer_take(&ahead, "let") && tn__lexer_is(&ahead, "("));
+}
+
 bool tn__syn_item_comes(const tn__syn_parser *p) {
   static const char *const words[] = {"kernel", "unchecked", "function", "const", "schedule"};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -177,8 +184,8 @@ static bool term_comes(const tn__syn_parser *p, const tn__lexer *ahead) {
   if (ahead->token.kind == TN__TOKEN_NUMBER || tn__lexer_is(ahead, "(") || tn__lexer_is(ahead, "!")) return true;
   if (ahead->token.kind != TN__TOKEN_NAME || tn__lexer_is(ahead, "then") || tn__lexer_is(ahead, "from")) return false;
   if (tn__lexer_is(ahead, "in")) return false; /* behind the value of a let */
-  return !tn__syn_word_comes(&there, "let") && !tn__syn_word_comes(&there, "extern") &&
-         !tn__syn_word_comes(&there, "combiner") && !tn__syn_stmt_comes(&there);
+  return !let_comes(&there) && !tn__syn_word_comes(&there, "extern") && !tn__syn_word_comes(&there, "combiner") &&
+         !tn__syn_stmt_comes(&there);
 }
 
 /* Behind a name: is "(k: ...) ..." a reduction? Of the words that are no other operation, "(k, l)" is one too, and so
@@ -304,22 +311,59 @@ static const tn__syn *parse_parens(tn__syn_parser *p, const tn__token *at) {
   return new_syn(p, TN__SYN_TUPLE, at, list.data, list.count);
 }
 
-const tn__syn *tn__syn_let(tn__syn_parser *p, tn__token *name, tn_dtype *dtype) {
-  *name = tn__lexer_name(&p->lex, "a value");
-  *dtype = TN_DTYPE_INVALID;
-  if (tn__lexer_take(&p->lex, ":")) *dtype = tn__syn_dtype(p);
+static const tn__syn *parse_let_value(tn__syn_parser *p) {
   tn__lexer_expect(&p->lex, "=", "between a name and the value that it stands for");
   return parse_level(p, 0);
 }
 
-/* name "=" value { "," name "=" value } "in" expr, which is everything to the right; behind "let" or ",". Each value
- * may use the names before it. */
+const tn__syn *tn__syn_let(tn__syn_parser *p, tn__token *name, tn_dtype *dtype) {
+  *name = tn__lexer_name(&p->lex, "a value");
+  *dtype = TN_DTYPE_INVALID;
+  if (tn__lexer_take(&p->lex, ":")) *dtype = tn__syn_dtype(p);
+  return parse_let_value(p);
+}
+
+enum { MOST_TARGETS = 4 };
+
+/* name [ ":" type ] [ "[" axes "]" ], or several of them in parentheses, all with the axes of the first. Without axes
+ * `s` becomes a let, else tensors of a step. */
+static void parse_let_targets(tn__syn_parser *p, tn__syn *s) {
+  tn__syn_param *targets = TN__NEW_ARRAY(p->arena, MOST_TARGETS, tn__syn_param);
+  bool several = tn__lexer_take(&p->lex, "(");
+  do {
+    if (s->target_count == MOST_TARGETS) tn__lexer_fail(&p->lex, &p->lex.token, "let names at most 4 tensors at once");
+    tn__syn_param *target = &targets[s->target_count];
+    *target = (tn__syn_param){.name = tn__lexer_name(&p->lex, "a value"), .dtype = TN_DTYPE_INVALID};
+    if (tn__lexer_take(&p->lex, ":")) target->dtype = tn__syn_dtype(p);
+    const tn__syn_axis *axes = NULL;
+    int count = 0;
+    bool has_axes = (several && s->target_count > 0) || s->kind == TN__SYN_STEP;
+    if (tn__lexer_is(&p->lex, "[") || has_axes || several) {
+      tn__lexer_expect(&p->lex, "[", "before the axes of a tensor in a step");
+      tn__syn_axes(p, "]", "the indices on the left", &axes, &count);
+      s->kind = TN__SYN_STEP;
+    }
+    bool same = s->target_count == 0 || count == s->axis_count;
+    for (int i = 0; same && i < count && s->target_count > 0; i++)
+      same = tn__te_token_same(&axes[i].name, &s->axes[i].name);
+    if (!same) tn__lexer_fail(&p->lex, &target->name, "the tensors of one statement have the same axes");
+    if (s->target_count++ > 0) continue;
+    s->axes = axes;
+    s->axis_count = count;
+  } while (several && tn__lexer_take(&p->lex, ","));
+  if (several) tn__lexer_expect(&p->lex, ")", "after the tensors that let names");
+  s->targets = targets;
+}
+
+/* target "=" value { "," target "=" value } "in" expr, which is everything to the right; behind "let" or ",". Each
+ * value may use the names before it. */
 static const tn__syn *parse_let(tn__syn_parser *p) {
   tn__syn_axis *named = TN__NEW(p->arena, tn__syn_axis);
   const tn__syn *args[2];
-  tn_dtype dtype;
+  tn__syn head = {.kind = TN__SYN_LET};
   enter(p);
-  args[0] = tn__syn_let(p, &named->name, &dtype);
+  parse_let_targets(p, &head);
+  args[0] = parse_let_value(p);
   if (tn__lexer_take(&p->lex, ",")) {
     args[1] = parse_let(p);
   } else {
@@ -327,10 +371,13 @@ static const tn__syn *parse_let(tn__syn_parser *p) {
     args[1] = parse_level(p, 0);
   }
   p->nesting--;
-  tn__syn *s = new_syn(p, TN__SYN_LET, &named->name, args, 2);
-  s->dtype = dtype;
-  s->axes = named;
-  s->axis_count = 1;
+  tn__syn *s = new_syn(p, head.kind, &head.targets[0].name, args, 2);
+  s->dtype = head.targets[0].dtype;
+  named->name = head.targets[0].name;
+  s->axes = head.kind == TN__SYN_LET ? named : head.axes;
+  s->axis_count = head.kind == TN__SYN_LET ? 1 : head.axis_count;
+  s->targets = head.targets;
+  s->target_count = head.target_count;
   return s;
 }
 
@@ -357,7 +404,7 @@ static const tn__syn *parse_unary(tn__syn_parser *p) {
   } else if (t.kind == TN__TOKEN_NUMBER) {
     s = new_syn(p, TN__SYN_NUMBER, &t, NULL, 0);
     tn__lexer_advance(&p->lex);
-  } else if (tn__syn_word_comes(p, "let")) {
+  } else if (let_comes(p)) {
     tn__lexer_advance(&p->lex);
     s = parse_let(p);
   } else if (t.kind == TN__TOKEN_NAME && !tn__syn_item_comes(p)) {

@@ -253,6 +253,19 @@ void tn__te_scan_declare(tn__te *te, const char *name, const tn__te_axes *axes, 
   }
 }
 
+/* Stages of the scan's steps come right before it, behind others that its values have needed. */
+static void put_steps_last(tn__te *te, tn__te_stage *scan) {
+  tn__te_stage **sorted = TN__NEW_ARRAY(te->arena, te->stages.count, tn__te_stage *);
+  int count = 0;
+  for (int steps = 0; steps <= 1; steps++)
+    for (int s = 0; s < te->stages.count; s++) {
+      bool in_step = te->stages.data[s] == scan;
+      for (int t = 0; t < scan->tensor_count; t++) in_step |= te->stages.data[s]->step_of == scan->tensors[t];
+      if (in_step == (steps == 1)) sorted[count++] = te->stages.data[s];
+    }
+  memcpy(te->stages.data, sorted, (size_t)count * sizeof(sorted[0]));
+}
+
 void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int64_t depth, const tn__expr *const *first,
                         const tn__expr *const *update, const tn__buffer *const *tensors, int count) {
   tn__te_stage *stage = add_stage(te, TN__TE_SCAN, tensors[0]->name, axes);
@@ -266,6 +279,28 @@ void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int6
     stage->values[i] = update[i];
     stage->first[i] = depth > 0 ? first[i] : NULL;
   }
+  put_steps_last(te, stage);
+}
+
+void tn__te_put_in_step(tn__te *te, const tn__buffer *tensor, const tn__buffer *scan) {
+  for (int s = 0; s < te->stages.count; s++)
+    for (int t = 0; t < te->stages.data[s]->tensor_count; t++)
+      if (te->stages.data[s]->tensors[t] == tensor) te->stages.data[s]->step_of = scan;
+}
+
+const tn__te_stage *tn__te_scan_of(const tn__te *te, const tn__te_stage *stage) {
+  if (stage->kind == TN__TE_SCAN) return stage;
+  return stage->step_of != NULL ? tn__te_stage_of(te, stage->step_of) : NULL;
+}
+
+const tn__var *tn__te_scan_axis(const tn__te_stage *stage) {
+  return stage->axes.var[stage->kind == TN__TE_SCAN ? stage->scan_axis : 0];
+}
+
+bool tn__te_has_steps(const tn__te *te) {
+  for (int s = 0; s < te->stages.count; s++)
+    if (te->stages.data[s]->step_of != NULL) return true;
+  return false;
 }
 
 void tn__te_scan_turn(tn__te *te, const tn__buffer *tensor) {
@@ -282,6 +317,30 @@ void tn__te_scan_positions(tn__ir *ir, const tn__expr *extent, int64_t depth, bo
     *start = first ? tn__ir_sub(ir, extent, *count) : tn__ir_index(ir, 0);
   else
     *start = tn__ir_index(ir, first ? 0 : depth);
+}
+
+const tn__var *tn__te_positions_enter(tn__ir *ir, const tn__var *axis, const tn__te_stage *scan, bool first,
+                                      tn__te_positions *out) {
+  const tn__expr *start, *count;
+  tn__te_scan_positions(ir, axis->extent, scan->scan_depth, scan->backwards, first, &start, &count);
+  const tn__var *var = tn__var_create(ir, axis->name, TN_I64, tn__ir_index(ir, 0), count);
+  out->from[0] = axis;
+  out->to[0] = tn__ir_add(ir, var->self, start);
+  out->count = 1;
+  return var;
+}
+
+const tn__var *tn__te_positions_add(tn__ir *ir, const tn__var *axis, tn__te_positions *positions) {
+  const tn__expr *extent = tn__te_at(ir, axis->extent, positions);
+  if (extent == axis->extent) return NULL;
+  const tn__var *var = tn__var_create(ir, axis->name, TN_I64, axis->min, extent);
+  positions->from[positions->count] = axis;
+  positions->to[positions->count++] = var->self;
+  return var;
+}
+
+const tn__expr *tn__te_at(tn__ir *ir, const tn__expr *e, const tn__te_positions *positions) {
+  return tn__ir_substitute(ir, e, positions->from, positions->to, positions->count);
 }
 
 const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dtype, int rank,

@@ -6,7 +6,7 @@
  *   compute  a value over axes: P[i, j] = A[i, j] + 1
  *   reduce   a combiner over reduce axes, starting from its identity: C[i, j] = sum(k) A[i, k] * B[k, j]
  *   scan     one axis runs in order, forwards or backwards; an element may read its own tensors at positions of that
- *            axis that come before
+ *            axis that come before, also in stages that are part of each step
  *   extern   imperative loop IR that fills its tensors (sort, data-dependent loops); schedules leave it alone
  *   accumulate: a combiner over terms that say themselves which element they go into, H[b[i]] += v[i], or whose number
  *            the element or data say, sum(k: i + 1)
@@ -76,6 +76,10 @@ typedef struct tn__te_stage {
   /* accumulate: the element that a term goes into, by dimension. Where it is the axis itself the term depends on the
    * axis as a reduction's does; no term reads the others. A term whose element is outside of the tensor falls away. */
   const tn__expr *into[TN__MAX_RANK];
+  /* compute, reduce, accumulate: a tensor of the scan that evaluates the stage in its steps, before its own elements,
+   * or NULL. The stage's first axis is the scan's; it has elements at positions from scan_depth on, and may read those
+   * of the scan that come before. Only the scan, and what is in its steps, read it, at the position of the step. */
+  const tn__buffer *step_of;
   const tn__stmt *body; /* extern: reads any earlier tensor, writes every element of its own */
   int extern_read_count;
   const tn__buffer *const *extern_reads;
@@ -119,6 +123,13 @@ void tn__te_scan_declare(tn__te *te, const char *name, const tn__te_axes *axes, 
                          const tn__buffer **out);
 void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int64_t depth, const tn__expr *const *first,
                         const tn__expr *const *update, const tn__buffer *const *tensors, int count);
+/* The stage that defines the tensor is part of each step of the scan that will define `scan`. */
+void tn__te_put_in_step(tn__te *te, const tn__buffer *tensor, const tn__buffer *scan);
+/* The scan itself, or the one in whose steps the stage is evaluated; NULL: neither. */
+const tn__te_stage *tn__te_scan_of(const tn__te *te, const tn__te_stage *stage);
+/* The stage's axis along which the scan of tn__te_scan_of() runs. */
+const tn__var *tn__te_scan_axis(const tn__te_stage *stage);
+bool tn__te_has_steps(const tn__te *te); /* is any stage part of a scan's steps? */
 /* The scan that defines the tensor runs from the last position of its axis to the first. */
 void tn__te_scan_turn(tn__te *te, const tn__buffer *tensor);
 /* Imperative stage: make its tensors with tn__te_extern_tensor, then give the statement. */
@@ -181,7 +192,7 @@ const tn__te *tn__te_words(const tn__te *te);
 /* The declaration in which positions of the greatest or least elements are found term by term where lanes are columns
  * (positions.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements are
  * equal. */
-const tn__te *tn__te_positions(const tn__te *te, int64_t vector_bytes);
+const tn__te *tn__te_argmax(const tn__te *te, int64_t vector_bytes);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);

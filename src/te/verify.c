@@ -7,6 +7,7 @@ typedef struct checker {
   const tn__te *te;
   const tn__te_stage *stage;
   int stage_index;
+  bool first_values; /* of a scan are being checked */
   const char *error; /* the first one */
 } checker;
 
@@ -17,10 +18,10 @@ static void report(checker *c, const char *text) {
 static bool is_defined(const checker *c, const tn__buffer *buffer) {
   for (int i = 0; i < c->te->inputs.count; i++)
     if (c->te->inputs.data[i] == buffer) return true;
-  int last = c->stage->kind == TN__TE_SCAN ? c->stage_index : c->stage_index - 1;
-  for (int s = 0; s <= last; s++)
+  const tn__te_stage *scan = tn__te_scan_of(c->te, c->stage);
+  for (int s = 0; s < c->te->stages.count; s++)
     for (int t = 0; t < c->te->stages.data[s]->tensor_count; t++)
-      if (c->te->stages.data[s]->tensors[t] == buffer) return true;
+      if (c->te->stages.data[s]->tensors[t] == buffer) return s < c->stage_index || c->te->stages.data[s] == scan;
   return false;
 }
 
@@ -30,11 +31,13 @@ static bool among(const tn__var *var, const tn__var *const *list, int count) {
   return false;
 }
 
-/* A stage without elements reads nothing, so no index of it can be wrong. */
-static bool is_empty(const tn__te_stage *stage) {
-  for (int i = 0; i < stage->axes.count; i++)
-    if (tn__ir_is_int_value(stage->axes.var[i]->extent, 0)) return true;
-  return false;
+/* A stage without elements reads nothing, so no index of it can be wrong. The values of a scan, and of what is in its
+ * steps, are only for positions behind the first ones. */
+static bool is_empty(const checker *c) {
+  for (int i = 0; i < c->stage->axes.count; i++)
+    if (tn__ir_is_int_value(c->stage->axes.var[i]->extent, 0)) return true;
+  const tn__te_stage *scan = c->first_values ? NULL : tn__te_scan_of(c->te, c->stage);
+  return scan != NULL && tn__interval_of(c->te->ir, tn__te_scan_axis(c->stage)->extent).max <= scan->scan_depth;
 }
 
 static void check_node(const tn__expr *e, void *user) {
@@ -50,7 +53,7 @@ static void check_node(const tn__expr *e, void *user) {
   if (e->kind != TN__EXPR_LOAD) return;
   const tn__buffer *buffer = e->value.buffer;
   if (!is_defined(c, buffer)) report(c, tn__arena_printf(arena, "reads %s before any stage defines it", buffer->name));
-  for (int d = 0; d < e->arg_count && !is_empty(c->stage); d++) {
+  for (int d = 0; d < e->arg_count && !is_empty(c); d++) {
     if (tn__expr_has_load(e->args[d])) continue;
     tn__interval index = tn__interval_of(c->te->ir, e->args[d]);
     tn__interval size = tn__interval_of(c->te->ir, buffer->shape[d]);
@@ -128,8 +131,10 @@ static void check_stage(checker *c) {
   }
   for (int t = 0; t < stage->tensor_count; t++) {
     check_value(c, stage->values[t], stage->tensors[t]->dtype, "value");
+    c->first_values = stage->kind == TN__TE_SCAN;
     if (stage->kind == TN__TE_ACCUMULATE || (stage->kind == TN__TE_SCAN && stage->scan_depth > 0))
       check_value(c, stage->first[t], stage->tensors[t]->dtype, "first value");
+    c->first_values = false;
     if (stage->combiner != NULL && stage->combiner->identity[t]->dtype != stage->tensors[t]->dtype)
       report(c, "the combiner's identity is not of the tensor's type");
   }

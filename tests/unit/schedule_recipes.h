@@ -218,6 +218,66 @@ static inline void make_steps(making *m) {
   if (m->r->variant & 4) tn__te_output(m->te, state[0]);
 }
 
+/* The axes of a tensor of a scan's steps. */
+static inline tn__te_axes step_axes(const tn__te_axes *scan, const tn__te_axes *own) {
+  tn__te_axes axes = {.count = 1 + own->count, .var = {scan->var[0]}, .index = {scan->index[0]}};
+  for (int i = 0; i < own->count; i++) {
+    axes.var[1 + i] = own->var[i];
+    axes.index[1 + i] = own->index[i];
+  }
+  return axes;
+}
+
+/* A scan whose steps reduce what the steps before gave: products with a matrix (variant 8: what all earlier steps gave
+ * at one place), of rows on their own (`stride` of them), forwards or backwards, of one tensor or two, through a map of
+ * the step; two reductions where there are two tensors. */
+static inline void make_recurrence(making *m) {
+  tn__ir *ir = m->ir;
+  int step = m->r->variant & 1 ? 1 : -1, count = m->r->variant & 2 ? 2 : 1;
+  const tn__expr *batch = size_of(m, m->r->stride), *width = m->dims[1], *end = tn__ir_add_i(ir, m->dims[0], -1);
+  const tn__buffer *a = make_input(m, "A", m->dtype, 3, m->dims[0], batch, width), *state[2], *sums[2];
+  const tn__buffer *w = make_input(m, "W", m->dtype, 2, width, width, NULL);
+  tn__te_axes s = make_axes(m, "i", 3, m->dims[0], batch, width), y = make_axes(m, "m", 2, batch, width, NULL);
+  tn__te_scan_declare(m->te, "S", &s, (const tn_dtype[]){m->dtype, m->dtype}, count, state);
+  tn__te_axes mapped = step_axes(&s, &y);
+  const tn__expr *next = tn__ir_add_i(ir, s.index[0], step);
+  const tn__expr *before = load_at(m, state[count - 1], next, y.index[0], y.index[1]);
+  const tn__expr *smaller = tn__ir_min(ir, before, tn__ir_load(ir, a, mapped.index));
+  const tn__buffer *map = tn__te_compute(m->te, "map", &mapped, smaller);
+  tn__te_put_in_step(m->te, map, state[0]);
+  for (int t = 0; t < count; t++) {
+    tn__te_axes x = make_axes(m, "j", 2, batch, width, NULL), in_step = step_axes(&s, &x);
+    const tn__expr *steps = step < 0 ? s.index[0] : tn__ir_sub(ir, end, s.index[0]), *term;
+    bool all = (m->r->variant & 8) && t == 0;
+    tn__te_axes k = make_axes(m, "k", 1, all ? steps : width, NULL, NULL);
+    const tn__expr *place = step < 0 ? k.index[0] : tn__ir_sub(ir, end, k.index[0]);
+    if (all)
+      term = load_at(m, state[0], place, x.index[0], x.index[1]);
+    else if (m->r->variant & 4)
+      term = load_at(m, map, s.index[0], x.index[0], k.index[0]);
+    else
+      term = load_at(m, state[t], next, x.index[0], k.index[0]);
+    if (!all)
+      term =
+          tn__ir_mul(ir, term, load_at(m, w, t == 0 ? x.index[1] : k.index[0], t == 0 ? k.index[0] : x.index[1], NULL));
+    sums[t] = tn__te_reduce(m->te, t == 0 ? "P" : "Q", &in_step, &k, TN__TE_SUM, term);
+    tn__te_put_in_step(m->te, sums[t], state[0]);
+  }
+  const tn__expr *here = tn__ir_load(ir, a, s.index), *first[] = {here, number_of(m, 2)}, *update[2];
+  for (int t = 0; t < count; t++) {
+    const tn__expr *sum = load_at(m, sums[t], s.index[0], s.index[1], s.index[2]);
+    if (t == 1) sum = tn__ir_add(ir, sum, load_at(m, map, s.index[0], s.index[1], s.index[2]));
+    update[t] = tn__ir_add(ir, tn__ir_min(ir, tn__ir_max(ir, sum, number_of(m, 0)), number_of(m, 5)), here);
+  }
+  tn__te_scan_define(m->te, &s, 0, 1, first, update, state, count);
+  if (step > 0) tn__te_scan_turn(m->te, state[0]);
+  tn__te_axes d = make_axes(m, "i", 3, m->dims[0], batch, width);
+  const tn__buffer *out =
+      tn__te_compute(m->te, "D", &d, tn__ir_sub(ir, tn__ir_load(ir, state[count - 1], d.index), number_of(m, 1)));
+  finish_with_map(m, out, false);
+  if (m->r->variant & 2) tn__te_output(m->te, state[0]);
+}
+
 /* Windows of 3 x 2 with a stride through any reducer. */
 static inline void make_pool(making *m) {
   static const tn__te_reducer reducers[] = {TN__TE_MAX, TN__TE_SUM, TN__TE_PROD, TN__TE_MIN};
@@ -474,15 +534,16 @@ typedef struct recipe_kind {
 } recipe_kind;
 
 static const recipe_kind recipe_kinds[] = {
-    {"product", make_product, true}, {"stencil", make_stencil, false},
-    {"rows", make_rows, true},       {"convolution", make_convolution, false},
-    {"argmax", make_argmax, true},   {"scan", make_scan, true},
-    {"pool", make_pool, false},      {"combined", make_combined, true},
-    {"dots", make_dots, true},       {"transposed", make_transposed, true},
-    {"gather", make_gather, true},   {"logic", make_logic, true},
-    {"turned", make_turned, true},   {"meeting", make_meeting, true},
-    {"steps", make_steps, true},     {"accumulation", make_accumulation, true},
-    {"ragged", make_ragged, true},   {"windows", make_windows, false},
+    {"product", make_product, true},  {"stencil", make_stencil, false},
+    {"rows", make_rows, true},        {"convolution", make_convolution, false},
+    {"argmax", make_argmax, true},    {"scan", make_scan, true},
+    {"pool", make_pool, false},       {"combined", make_combined, true},
+    {"dots", make_dots, true},        {"transposed", make_transposed, true},
+    {"gather", make_gather, true},    {"logic", make_logic, true},
+    {"turned", make_turned, true},    {"meeting", make_meeting, true},
+    {"steps", make_steps, true},      {"accumulation", make_accumulation, true},
+    {"ragged", make_ragged, true},    {"recurrence", make_recurrence, true},
+    {"windows", make_windows, false},
 };
 enum { RECIPE_KINDS = sizeof(recipe_kinds) / sizeof(recipe_kinds[0]) };
 
@@ -501,7 +562,7 @@ static inline recipe draw_recipe(dice *d) {
   for (int i = 0; i < 3; i++) r.dims[i] = roll(d, 4) == 0 ? 1 + roll(d, 19) : 1 + roll(d, 8);
   r.stride = 1 + roll(d, 3);
   r.variant = roll(d, 8);
-  if (r.kind == recipe_kind_of("steps")) r.variant |= 8 * roll(d, 2);
+  if (r.kind == recipe_kind_of("steps") || r.kind == recipe_kind_of("recurrence")) r.variant |= 8 * roll(d, 2);
   r.open = recipe_kinds[r.kind].can_open && roll(d, 4) == 0;
   r.seed = (uint32_t)roll(d, 256);
   return r;

@@ -46,7 +46,7 @@ static void check_equal(const tn__te *te, const tn__func *func, const tn__te *ot
 
 static void compare(tn__te *te, void *user) {
   const expected *e = user;
-  const tn__te *ordered = tn__te_positions(te, 32);
+  const tn__te *ordered = tn__te_argmax(te, 32);
   const tn__te_stage *stage = tn__te_stage_at(ordered, 0);
   tn__target target;
   assert_true((ordered != te) == e->in_order);

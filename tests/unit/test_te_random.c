@@ -122,6 +122,11 @@ static void statement(maker *m) {
       value(m, 1);
       add_number(m, " then v%d[i0 - 1] * ", m->vectors);
       leaf(m);
+      if (any(m, 2) == 0) break;
+      add_number(m, " + (max(i1: i0) v%d[i1] * ", m->vectors);
+      m->axes = 2;
+      leaf(m);
+      add(m, ")");
       break;
     case 1:
       add(m, "[i0: N] = sum(i1: M, i2: 2) ");

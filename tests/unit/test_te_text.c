@@ -252,6 +252,47 @@ static void scans(void **state) {
       "}\n");
 }
 
+static void steps_of_scans(void **state) {
+  prints_as(
+      "kernel rnn(X: f32[T, D], V: f32[H, D], W: f32[H, H]) -> h: f32[T, H] {\n"
+      "  h[t, i] = scan(t) 0 then tanh((sum(d) V[i, d] * X[t, d]) + sum(k) W[i, k] * h[t - 1, k])\n"
+      "}\n",
+      "kernel rnn[T, D, H](X: f32[T, D], V: f32[H, D], W: f32[H, H]) -> h: f32[T, H] {\n"
+      "  h.sum: f32[t: T, i: H] = sum(d: D) V[i, d]*X[t, d]\n"
+      "  h: f32[t: T, i: H] = scan(t) 0.0f32 then\n"
+      "    let h.sum_1: f32[i_1: H] = sum(k: H) W[i_1, k]*h[t - 1, k]\n"
+      "    in tanh(h.sum[t, i] + h.sum_1[i])\n"
+      "}\n");
+  prints_as(
+      "kernel gate(X: f32[T, H], W: f32[H, H]) -> (c: f32[T, H], h: f32[T, H]) {\n"
+      "  c[t, i], h[t, i] = scan(-t, 2) let z = X[t, i] in (z, 0) then\n"
+      "    let r[k: H] = exp(X[t, k] + sum(j) W[k, j] * h[t + 1, j]), (v[m: H], p[m]) = argmax(k) (r[k] * W[k, m], "
+      "k),\n"
+      "        s = r[i] * sum(k) W[i, k] * r[k]\n"
+      "    in (s + v[i], select(p[i] > 0, s, c[t + 2, i]))\n"
+      "}\n",
+      "kernel gate[T, H](X: f32[T, H], W: f32[H, H]) -> (c: f32[T, H], h: f32[T, H]) {\n"
+      "  c: f32[t: T, i: H], h: f32[t, i] = scan(-t, 2) (X[t, i], 0.0f32) then\n"
+      "    let r.sum: f32[k: H] = sum(j: H) W[k, j]*h[t + 1, j],\n"
+      "    r: f32[k: H] = exp(X[t, k] + r.sum[k]),\n"
+      "    (v: f32[m: H], p: i64[m]) = argmax(k: H) (r[k]*W[k, m], k),\n"
+      "    c.sum: f32[i_1: H] = sum(k: H) W[i_1, k]*r[k]\n"
+      "    in (r[i]*c.sum[i] + v[i], select(0 < p[i], r[i]*c.sum[i], c[t + 2, i]))\n"
+      "}\n");
+  prints_as("kernel catalan() -> C: i64[9] { C[n] = scan(n) 1 then sum(s: n) C[s] * C[n - 1 - s] }",
+            "kernel catalan() -> C: i64[9] {\n"
+            "  C: i64[n: 9] = scan(n) 1 then\n"
+            "    let C.sum: i64[] = sum(s: n) C[s]*C[n - s - 1]\n"
+            "    in C.sum[]\n"
+            "}\n");
+  prints_as("kernel all(X: i64[T]) -> R: i64[T] { R[t] = scan(t, 0) X[t] + sum(s: t) R[s] }",
+            "kernel all[T](X: i64[T]) -> R: i64[T] {\n"
+            "  R: i64[t: T] = scan(t, 0)\n"
+            "    let R.sum: i64[] = sum(s: t) R[s]\n"
+            "    in X[t] + R.sum[]\n"
+            "}\n");
+}
+
 static void accumulations(void **state) {
   prints_as("kernel count(X: u8[M, N]) -> H: i32[256] { H[b] = sum(i, j) 1 into [i64(X[i, j])] }",
             "kernel count[M, N](X: u8[M, N]) -> H: i32[256] {\n"
@@ -682,6 +723,43 @@ static const struct {
      "1:50: expected a name for the axis of a scan, not '1'"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(u) A[t] then B[t - 1] + 1 }",
      "1:48: u is no axis of B, which the scan could run along"},
+    {"kernel f(W: f32[H, H]) -> h: f32[T, H] { h[t, i] = scan(t) 0 then sum(k) W[i, k] * h[t, k] }",
+     "1:84: a scan along t reads h at t, which is not shown to be earlier: write t - 1 or less"},
+    {"kernel f(W: f32[T, T]) -> h: f32[T, T] { h[t, i] = scan(t) 0 then sum(k) W[i, k] * h[k, i] }",
+     "1:84: a scan along t reads h at k, which is not shown to be earlier: write t - 1 or less"},
+    {"kernel f(W: f32[H, H]) -> h: f32[T, H] { h[t, i] = scan(t) 0 then sum(k) W[i, k] * h[t - 2, k] }",
+     "1:84: the scan reads h at position -1; start it with more positions: scan(t, DEPTH) first then ..."},
+    {"kernel f() -> C: i64[N] { C[n] = scan(n) 1 then sum(s: n + 1) C[s] }",
+     "1:63: a scan along n reads C at s, which is not shown to be earlier: write n - 1 or less"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r[k: M] = A[k] * B[t] in r[t] + B[t - 1] }",
+     "1:79: a scan along t reads B at t, which is not shown to be earlier: write t - 1 or less"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r[t: M] = A[t] in r[t] + B[t - 1] }",
+     "1:64: the name t is taken already: it is an axis or a dimension"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r[k] = A[k] in r[t + 1] + B[t - 1] }",
+     "1:81: index 0 of r goes up to M, and the tensor has M elements there; pad(...) or select guards it"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r[k] = A[k] in r[t, 0] + B[t - 1] }",
+     "1:77: r has 1 dimension, not 2"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r[k] = A[k] in r + B[t - 1] }",
+     "1:77: r has 1 dimension: write which element"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r: f64[k] = A[k] in B[t - 1] }",
+     "1:74: a value of type f32 for r, whose elements are f64; f64(...) converts"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let B[k] = A[k] in B[t - 1] }",
+     "1:62: the name B is taken already: it is a tensor"},
+    {"kernel f(A: f32[M]) -> (B: f32[M], C: f32[M]) { B[t] = scan(t) 0 then let C[k] = A[k] in B[t - 1] }",
+     "1:75: C is an output of the kernel: a tensor of a scan's steps is none"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let r[k: 4] = sum(s) 1 into [s] in B[t - 1] }",
+     "1:81: into has no place in the steps of a scan: each element takes its terms"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let (r[k], s[k]) = A[k] in B[t - 1] }",
+     "1:77: one value for 2 tensors: only reductions, scans and calls give several"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let (r[k], s[l]) = A[k] in B[t - 1] }",
+     "1:69: the tensors of one statement have the same axes"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) 0 then let (r, s[l]) = A[k] in B[t - 1] }",
+     "1:64: expected '[' before the axes of a tensor in a step, not ','"},
+    {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = let r[k] = A[k] in r[t] }",
+     "1:47: r is a tensor, which only steps of a scan have for themselves: let stands right behind then, as in "
+     "scan(t) first then let r[...] = ... in ..."},
+    {"kernel f(X: f32[N, M]) -> Y: f32[N] { Y[i] = sum(k: i) X[i, k] * (sum(j) X[k, j]) }",
+     "1:67: sum depends on k, whose bounds are not the same everywhere: define it as a tensor before"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + scan }",
      "1:50: 'scan' is a word of the language and no name for a tensor, axis or dimension"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = (A[i], 1) }", "1:43: several values where one is wanted"},
@@ -916,6 +994,7 @@ int main(void) {
       cmocka_unit_test(empty_tensors_read_back),
       cmocka_unit_test(reduces),
       cmocka_unit_test(scans),
+      cmocka_unit_test(steps_of_scans),
       cmocka_unit_test(accumulations),
       cmocka_unit_test(ragged_reductions),
       cmocka_unit_test(calls),

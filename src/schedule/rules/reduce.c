@@ -43,7 +43,7 @@ void tn__reduce_dissolve_maps(tn__schedule *s) {
   const tn__te *te = s->te;
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
-    if (stage->kind != TN__TE_COMPUTE || is_output(s, stage->name)) continue;
+    if (stage->kind != TN__TE_COMPUTE || stage->step_of != NULL || is_output(s, stage->name)) continue;
     if (tn__sched_is_bounding(s, stage->tensors[0])) continue;
     const tn__snode *block = tn__sched_find(s, stage->name, true);
     double cost = (double)tn__rule_cost(s->ir, block->block.body->as.store.value),

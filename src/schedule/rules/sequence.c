@@ -25,6 +25,7 @@ typedef struct partition {
 /* The order of terms may change, and each is a product of two different things; or what a term reads is used again for
  * others. */
 static bool sums_products(const tn__te *te, const tn__te_stage *stage) {
+  if (stage->step_of != NULL) return false; /* a part with all of its scan */
   if (tn__contraction_reuses(tn__te_ir(te), stage)) return true;
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || !stage->combiner->reorderable) return false;
   const tn__expr *value = stage->values[0];
@@ -78,7 +79,8 @@ static void add_stage(partition *p, int stage) {
   part none = {0}, *last = p->parts.count > 0 ? &p->parts.data[p->parts.count - 1] : &none;
   bool sums = sums_products(p->te, tn__te_stage_at(p->te, stage));
   bool is_map = tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE;
-  bool follows = last->count > 0 && (!last->sums_products || (is_map && is_epilogue(p, stage)));
+  bool in_step = stage > 0 && tn__te_stage_at(p->te, stage - 1)->step_of != NULL;
+  bool follows = in_step || (last->count > 0 && (!last->sums_products || (is_map && is_epilogue(p, stage))));
   if (!sums && follows) {
     last->count++;
     return;
@@ -166,4 +168,5 @@ static const tn__nest *sequence_features(const tn__sketch *k, const int64_t *val
 
 static void apply_sequence(const tn__sketch *k, const int64_t *values, tn__schedule *s) { apply_steps(s, k->data); }
 
-const tn__rule tn__rule_sequence = {"sequence", matches_sequence, open_sequence, sequence_features, apply_sequence};
+const tn__rule tn__rule_sequence = {"sequence",        matches_sequence, open_sequence,
+                                    sequence_features, apply_sequence,   .takes_steps = true};

@@ -38,7 +38,7 @@ const tn__te_stage *tn__reduce_stage_to_cut(const tn__te *te) {
   const tn__te_stage *longest = NULL;
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
-    if (stage->kind == TN__TE_REDUCE && stage->combiner->reorderable &&
+    if (stage->kind == TN__TE_REDUCE && stage->step_of == NULL && stage->combiner->reorderable &&
         (longest == NULL || tn__reduce_volume(&stage->axes, &stage->reduce_axes) >
                                 tn__reduce_volume(&longest->axes, &longest->reduce_axes)))
       longest = stage;
@@ -117,6 +117,7 @@ static void schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn_
                            const int64_t *values) {
   const tn__snode *block = tn__sched_find(s, stage->name, true);
   if (block == NULL || stage->kind == TN__TE_EXTERN) return; /* dissolved, or not ours */
+  if (stage->step_of != NULL) return;                        /* its scan's business */
   if (stage->kind == TN__TE_SCAN) {
     tn__rule_scan(s, stage, options);
   } else if (stage->kind == TN__TE_ACCUMULATE) {
@@ -173,4 +174,5 @@ static const tn__nest *stage_features(const tn__sketch *k, const int64_t *v, tn_
   return tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, v[WHOLE], f) ? nest : NULL;
 }
 
-const tn__rule tn__rule_stages = {"stages", matches_anything, open_stages, stage_features, apply_stages};
+const tn__rule tn__rule_stages = {"stages",       matches_anything, open_stages,
+                                  stage_features, apply_stages,     .takes_steps = true};

@@ -16,7 +16,7 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
   te = tn__te_phases(te);
   if (tn__target_can(target, TN__CAN_DPBUSD) && !unit.options.bytes_apart) te = tn__te_words(te);
-  te = tn__te_positions(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
+  te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
   unit.te = tn__te_narrow(te);
   return unit;
 }

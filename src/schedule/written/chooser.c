@@ -93,12 +93,21 @@ static int stage_of(const tn__te *te, const char *name, size_t length) {
   return best;
 }
 
+/* A scan, and what its steps evaluate, are touched together: they share the loop over the steps. */
+static void touch(const completing *c, int stage) {
+  const tn__te *te = c->s->te;
+  const tn__te_stage *scan = tn__te_scan_of(te, tn__te_stage_at(te, stage));
+  c->touched[stage] = true;
+  for (int i = 0; scan != NULL && i < tn__te_stage_count(te); i++)
+    if (tn__te_scan_of(te, tn__te_stage_at(te, i)) == scan) c->touched[i] = true;
+}
+
 static void note_touched(const completing *c, const char *line) {
   for (const char *p = strchr(line, '"'); p != NULL; p = strchr(p, '"')) {
     const char *end = strchr(p + 1, '"');
     if (end == NULL) return;
     int stage = stage_of(c->s->te, p + 1, (size_t)(end - p - 1));
-    if (stage >= 0) c->touched[stage] = true;
+    if (stage >= 0) touch(c, stage);
     p = end + 1;
   }
 }
