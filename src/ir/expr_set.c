@@ -21,7 +21,9 @@ static const tn__expr **take_slots(tn__ir *ir, size_t capacity) {
   tn__spare_set *found = size < TN__SET_SIZES ? ir->spare_sets[size] : NULL;
   if (found == NULL) return TN__NEW_ARRAY(ir->arena, capacity, const tn__expr *);
   ir->spare_sets[size] = found->next;
-  return memset(found, 0, capacity * sizeof(const tn__expr *));
+  const tn__expr **slots = (void *)found;
+  memset(slots, 0, capacity * sizeof *slots);
+  return slots;
 }
 
 void tn__expr_set_clear(tn__expr_set *set) {

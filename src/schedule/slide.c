@@ -25,10 +25,11 @@ static bool covers(rows *r) {
   bool used[TN__MAX_LOOPS] = {false};
   r->size = 1;
   for (int n = 0; n < r->loops; n++) {
-    int next = -1;
+    int next = 0;
     int64_t extent;
-    for (int i = 0; i < r->loops; i++)
-      if (!used[i] && (next < 0 || r->count[i] < r->count[next])) next = i;
+    while (used[next]) next++;
+    for (int i = next + 1; i < r->loops; i++)
+      if (!used[i] && r->count[i] < r->count[next]) next = i;
     if (!tn__ir_as_int(r->loop[next]->var->extent, &extent) || extent < 1 || extent > TN__MOST_WINDOW) return false;
     if (r->count[next] < 1 || r->count[next] > r->size) return false;
     used[next] = true;

@@ -223,11 +223,12 @@ static void use_words(tn__te *te, tn__te_stage *stage, const product *p) {
 }
 
 const tn__te *tn__te_words(const tn__te *te) {
+  const tn__te *now = te;
   tn__te *copy = NULL;
-  for (int s = 0; s < (copy == NULL ? te : copy)->stages.count; s++) {
+  for (int s = 0; s < now->stages.count; s++) {
     product p;
-    if (!find_product((copy == NULL ? te : copy)->stages.data[s], &p)) continue;
-    if (copy == NULL) copy = tn__te_copy(te, te->ir);
+    if (!find_product(now->stages.data[s], &p)) continue;
+    if (copy == NULL) now = copy = tn__te_copy(te, te->ir);
     tn__te_stage *stage = copy->stages.data[s];
     const tn__te_stage whole = *stage;
     bool again = find_product(&whole, &p); /* in terms of the copy */
@@ -238,5 +239,5 @@ const tn__te *tn__te_words(const tn__te *te) {
     tn__te_move_before(copy, s, added);
     s += added;
   }
-  return copy != NULL ? copy : te;
+  return now;
 }

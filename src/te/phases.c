@@ -344,15 +344,16 @@ static const tn__expr *element(const phases *p, range *ranges, int i) {
 }
 
 const tn__te *tn__te_phases(const tn__te *te) {
+  const tn__te *now = te;
   tn__te *copy = NULL;
   cut cuts[MOST_CUTS + 1];
   range ranges[MOST_CUTS];
-  for (int s = 0; s < (copy == NULL ? te : copy)->stages.count; s++) {
-    const tn__te_stage *stage = (copy == NULL ? te : copy)->stages.data[s];
+  for (int s = 0; s < now->stages.count; s++) {
+    const tn__te_stage *stage = now->stages.data[s];
     if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) continue;
     int count = find_cuts(te->ir, stage, cuts);
     if (count == 0 || stage->axes.count + count > TN__MAX_RANK) continue;
-    if (copy == NULL) copy = tn__te_copy(te, te->ir);
+    if (copy == NULL) now = copy = tn__te_copy(te, te->ir);
     tn__te_stage *dealt = copy->stages.data[s];
     const tn__te_stage whole = *dealt;
     const phases p = {.te = copy, .ir = te->ir, .stage = &whole, .cuts = cuts, .count = count};
@@ -366,5 +367,5 @@ const tn__te *tn__te_phases(const tn__te *te) {
     tn__te_move_before(copy, s, added);
     s += added;
   }
-  return copy != NULL ? copy : te;
+  return now;
 }

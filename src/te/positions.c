@@ -161,12 +161,13 @@ static void take_in_order(tn__te *te, tn__te_stage *stage, const argreduce *a) {
 }
 
 const tn__te *tn__te_argmax(const tn__te *te, int64_t vector_bytes) {
+  const tn__te *now = te;
   tn__te *copy = NULL;
   tn__te *scratch = tn__te_create(te->ir, te->name);
-  for (int s = 0; s < (copy == NULL ? te : copy)->stages.count; s++) {
+  for (int s = 0; s < now->stages.count; s++) {
     argreduce a;
-    if (!find(scratch, (copy == NULL ? te : copy)->stages.data[s], vector_bytes, &a)) continue;
-    if (copy == NULL) copy = tn__te_copy(te, te->ir);
+    if (!find(scratch, now->stages.data[s], vector_bytes, &a)) continue;
+    if (copy == NULL) now = copy = tn__te_copy(te, te->ir);
     const tn__te_stage whole = *copy->stages.data[s];
     a.stage = &whole;
     int before = copy->stages.count;
@@ -175,5 +176,5 @@ const tn__te *tn__te_argmax(const tn__te *te, int64_t vector_bytes) {
     tn__te_move_before(copy, s + 1, added);
     s += added;
   }
-  return copy != NULL ? copy : te;
+  return now;
 }

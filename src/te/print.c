@@ -13,10 +13,9 @@
 /* The first `given` of them are copied already. */
 static tn__te_axes copy_axes(tn__importer *m, const tn__te_axes *axes, int given) {
   tn__te_axes copy = {.count = axes->count};
-  for (int i = 0; i < axes->count; i++) {
-    copy.var[i] = i < given ? tn__ir_import_expr(m, axes->var[i]->self)->value.var : tn__ir_import_var(m, axes->var[i]);
-    copy.index[i] = copy.var[i]->self;
-  }
+  for (int i = 0; i < given; i++) copy.var[i] = tn__ir_import_expr(m, axes->var[i]->self)->value.var;
+  for (int i = given; i < axes->count; i++) copy.var[i] = tn__ir_import_var(m, axes->var[i]);
+  for (int i = 0; i < axes->count; i++) copy.index[i] = copy.var[i]->self;
   return copy;
 }
 

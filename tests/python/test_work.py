@@ -24,9 +24,9 @@ import networks
 CLI = os.environ["TENON_CLI"]
 SHARE = 1 / 3  # of what is allowed, at the most
 # A model twice as large may take so much more. Chains are cut into kernels of the same size, of up to 48 nodes: the sizes
-# are beyond that.
+# are well beyond that, as the first kernel may be another than those behind it.
 GROWTH = 2.6
-SIZES = (50, 100, 200)
+SIZES = (60, 120, 240)
 
 
 class WorkTest(unittest.TestCase):

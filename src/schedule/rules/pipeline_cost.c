@@ -379,7 +379,8 @@ void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
   }
   for (bool more = true; more;) {
     for (int a = 0; a < last->spatial; a++) tile[a] = sizes[a][at[a]];
-    for (int slides = 0; slides <= (g->sweep != NULL); slides++) {
+    for (int way = 0; way < (g->sweep != NULL ? 2 : 1); way++) {
+      const bool slides = way == 1;
       double cycles = tn__pipe_cycles(p, g, tile, slides);
       if (cycles >= g->cycles) continue;
       g->cycles = cycles;

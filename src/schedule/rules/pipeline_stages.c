@@ -85,7 +85,7 @@ static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block 
   *lanes = target->cpu.vector_bytes / c.widest;
   int64_t extent;
   if (c.along != NULL && tn__ir_as_int(c.along->extent, &extent))
-    while (*lanes > extent) *lanes /= 2; /* the rest of a vector would be empty */
+    while (*lanes > extent && *lanes > 1) *lanes /= 2; /* the rest of a vector would be empty */
   /* A product of floats that is added is one operation with the sum. */
   double fused = !c.floats ? c.sums + c.products : c.sums > c.products ? c.sums : c.products;
   tn__operations ops = {.vector_bytes = target->cpu.vector_bytes,
@@ -246,6 +246,8 @@ static void read_axes(const tn__schedule *s, tn__pipe_stage *stage, const tn__sn
       stage->open[stage->axis_count] = !tn__ir_is_int(axis->var->extent);
       stage->movable &= tn__ir_as_int(with_sizes(s, axis->var->extent), &stage->extent[stage->axis_count]);
       stage->movable &= kind == 0 || !stage->open[stage->axis_count];
+      /* Others are less than any tensor has: 2,000 fewer than an open size, say. */
+      stage->movable &= stage->extent[stage->axis_count] > 0;
       if (stage->movable && kind == 1) stage->terms *= (double)stage->extent[stage->axis_count];
       stage->axis_count++;
       stage->spatial += kind == 0;
