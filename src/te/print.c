@@ -41,6 +41,7 @@ static void copy_head(tn__importer *m, const tn__te_stage *from, tn__te_stage *s
 /* `scan`: the copied head of the scan that the stage is, or is in the steps of; NULL otherwise. */
 static tn__te_stage *copy_stage(tn__importer *m, tn__arena *arena, const tn__te_stage *from, tn__te_stage *scan) {
   tn__te_stage *s = from->kind == TN__TE_SCAN ? scan : TN__NEW(arena, tn__te_stage);
+  TN__INVARIANT(s != NULL && (from->step_of == NULL || scan != NULL)); /* heads are copied in front of steps */
   if (s != scan) *s = *from;
   bool early = from->kind == TN__TE_SCAN || from->kind == TN__TE_EXTERN; /* may occur in their own values */
   if (from->step_of != NULL) s->step_of = scan->tensors[0];
