@@ -226,7 +226,7 @@ static void infer_col2im(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, a->dtype, 2 + image->count, dims, NULL);
 }
 
-/* Each image element sums the block elements that lie over it. */
+/* Each image element sums the block elements that lie over it; of truth values, whether one of them is true. */
 static void declare_col2im(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
                            const tn__buffer **outputs) {
   tn__ir *ir = tn__lower_ir(lower);
@@ -255,7 +255,8 @@ static void declare_col2im(tn__lower_context *lower, const tn__node *node, const
   const tn__expr *own =
       tn__ir_cast(ir, wide, tn__ir_load(ir, inputs[0], (const tn__expr *[]){axes.index[0], row, column}));
   const tn__expr *term = tn__ir_select(ir, valid, own, tn__ir_constant(ir, wide, 0));
-  const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "col2im"), &axes, &reduce, TN__TE_SUM, term);
+  const tn__te_reducer reducer = wide == TN_BOOL ? TN__TE_ANY : TN__TE_SUM;
+  const tn__buffer *sum = tn__te_reduce(te, tn__lower_name(lower, "col2im"), &axes, &reduce, reducer, term);
   outputs[0] = tn__lower_convert(lower, sum, inputs[0]->dtype);
 }
 
