@@ -19,6 +19,7 @@ static tn__cg_v clamped(tn__cg *cg, tn__cg_v x, double low, double high) {
 typedef struct exp_parts {
   tn__cg_v count;     /* n as a float */
   tn__cg_v n;         /* n as an integer of the float's width */
+  tn__cg_v exponent;  /* the same where a float has its exponent */
   tn__cg_v r, second; /* exp(x) = 2^n (1 + r + r^2 second) */
 } exp_parts;
 
@@ -37,6 +38,7 @@ static exp_parts reduce_exp(tn__cg *cg, tn__cg_v x, tn__cg_v tail) {
       wide ? tn__cg_polynomial(cg, r, exp_f64, COUNT(exp_f64)) : tn__cg_polynomial(cg, r, exp_f32, COUNT(exp_f32));
   exp_parts parts = {.count = count, .r = r, .second = q};
   parts.n = isub(cg, to_bits(cg, shifted), to_bits(cg, magic));
+  parts.exponent = shl_by(cg, to_bits(cg, shifted), wide ? 52 : 23);
   return parts;
 }
 
@@ -58,21 +60,51 @@ static tn__cg_v power_of_two(tn__cg *cg, tn__cg_v n) {
   return from_bits(cg, shl_by(cg, iadd(cg, n, iconst(n, wide ? 1023 : 127)), wide ? 52 : 23));
 }
 
-/* exp(x + tail) 2^extra. The scale is applied in two steps, the first exact, so that results below the normal range
- * round once; an instruction for it does the same to the last bit. */
-static tn__cg_v exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
-  bool wide = is_f64(cg, x);
-  exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -746 : -104.5, wide ? 711 : 90), tail);
-  tn__cg_v value = exp_of(cg, &parts);
-  tn__cg_v count = extra == 0 ? parts.count : add(cg, parts.count, real(x, extra));
-  tn__cg_v direct = cg->arch->scale ? cg->arch->scale(cg, value, count) : NULL;
-  if (direct != NULL) return direct;
-  tn__cg_v n = extra == 0 ? parts.n : iadd(cg, parts.n, iconst(parts.n, extra));
-  tn__cg_v first = ashr_by(cg, n, 1), second = isub(cg, n, first);
-  return mul(cg, mul(cg, value, power_of_two(cg, first)), power_of_two(cg, second));
+/* The bits of a result below the normal range, which is a number of the smallest steps: that number, rounded once. */
+static tn__cg_v bits_of_steps(tn__cg *cg, tn__cg_v steps) {
+  tn__cg_v magic = real(steps, is_f64(cg, steps) ? 0x1p52 : 0x1p23); /* leaves whole numbers in the low bits */
+  return isub(cg, to_bits(cg, add(cg, steps, magic)), to_bits(cg, magic));
 }
 
-tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, 0); }
+/* exp(x + tail) 2^extra, extra being 0 or -1. Results below the normal range are counted in steps, as numbers of usual
+ * size: many cores take a hundred times as long for an operation that ends there, or in zero because of it. The others
+ * are scaled in two steps, the first exact; an instruction for it does the same to the last bit. */
+static tn__cg_v exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
+  bool wide = is_f64(cg, x);
+  int fraction = wide ? 52 : 23, bias = wide ? 1023 : 127, steps = bias - 1 + fraction;
+  exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -746 : -104.5, wide ? 711 : 90), tail);
+  tn__cg_v value = exp_of(cg, &parts), bits = to_bits(cg, value), count = parts.count, scaled = NULL;
+  tn__cg_v n = extra == 0 ? parts.n : iadd(cg, parts.n, iconst(parts.n, extra));
+  tn__cg_v is_small = icmp(cg, LLVMIntSLT, n, iconst(n, 1 - bias));
+  if (extra != 0) count = add(cg, count, real(x, extra));
+  if (cg->arch->scale != NULL) scaled = cg->arch->scale(cg, value, select_of(cg, is_small, real(x, 0), count));
+  if (scaled == NULL) {
+    tn__cg_v usual = select_of(cg, is_small, iconst(n, 0), n), first = ashr_by(cg, usual, 1);
+    scaled = mul(cg, value, power_of_two(cg, first));
+    scaled = mul(cg, scaled, power_of_two(cg, isub(cg, usual, first)));
+  }
+  tn__cg_v number = iadd(cg, bits, shl_by(cg, iadd(cg, n, iconst(n, steps)), fraction));
+  return from_bits(cg, select_of(cg, is_small, bits_of_steps(cg, from_bits(cg, number)), to_bits(cg, scaled)));
+}
+
+static tn__cg_v any_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, 0); }
+
+/* Where all lanes have results of the normal range, 2^n may still be beyond it: half of it and twice the rest. */
+tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x) {
+  bool wide = is_f64(cg, x);
+  double least = wide ? -708 : -86.9; /* n is that of the least normal number, and one */
+  double most = wide ? 710 : 88.8;    /* infinite, and n is not yet one more */
+  int64_t half = (int64_t)(wide ? 1022 : 126) << (wide ? 52 : 23);
+  tn__cg_v is_small = fcmp(cg, LLVMRealOLT, x, real(x, least));
+  exp_parts parts = reduce_exp(cg, clamped(cg, x, least, most), NULL);
+  tn__cg_v value = exp_of(cg, &parts), usual = NULL;
+  if (cg->arch->scale != NULL) usual = cg->arch->scale(cg, value, parts.count);
+  if (usual == NULL) {
+    tn__cg_v power = from_bits(cg, iadd(cg, parts.exponent, iconst(parts.exponent, half)));
+    usual = mul(cg, add(cg, value, value), power);
+  }
+  return tn__cg_seldom(cg, is_small, usual, any_exp, x);
+}
 tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, -1); }
 
 /* 2 (s p + (s - 1/2)) with s = 2^(n-1): no overflow before the last step, and no rounding of p when n is 0. */
