@@ -1,5 +1,6 @@
 /* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only NAME]
- *                        [--shape KIND,N,N...] [--table FILE] [--verbose] [FILE.te...]
+ *                        [--shape KIND,N,N...] [--machine FILE] [--far N] [--with TEXT]
+ *                        [--table FILE] [--verbose] [FILE.te...]
  *
  * How good are the schedules that the static cost function chooses? Random declarations of shapes that nobody chose, or
  * the kernels of files, are each compiled with the static choice and with candidates out of the same sketches, all that
@@ -8,6 +9,10 @@
  * declaration or a file, pairs of candidates are counted whose times are further apart than a factor of 1.3, and the
  * share of them that the cost function orders right is printed. Times are the CPU time of the calling thread, the least
  * of several, so that other work on the machine disturbs little.
+ *
+ * --far N flushes the declaration's input N from the caches before each run, as the weights of a network are gone until
+ * it comes to them again. --with "rows 14, ahead 1; rows 12" takes the static choice with these decisions for
+ * candidates instead, one for each semicolon. --machine FILE takes the numbers of the cost function from there.
  *
  * --seconds bounds the time for each declaration's candidates. --table writes what was measured as JSON, a line for
  * each candidate: class, declaration, rule, decisions, predicted cycles, seconds. The first of a declaration is the
@@ -23,6 +28,7 @@
 #include "base/file.h"
 #include "codegen/backend.h"
 #include "ir/passes.h"
+#include "machine/machine_file.h"
 #include "schedule/rules/choose.h"
 #include "te/text.h"
 #include "tenon/kernel_abi.h"
@@ -327,20 +333,38 @@ static void compile(kernel *out, const tn__te *te, const tn__schedule *schedule,
   out->workspace = info.workspace_bytes > 0 ? new_buffer((size_t)info.workspace_bytes) : NULL;
 }
 
-static double run_once(kernel *k, void **buffers, int count) {
+/* What a kernel is given; of it, what is far away when it starts. */
+typedef struct operands {
+  void *buffer[17];
+  int count;
+  const char *far;
+  size_t far_bytes;
+} operands;
+
+static void send_away(const operands *o) {
+#if defined(__x86_64__)
+  for (size_t at = 0; at < o->far_bytes; at += TN__LINE_BYTES) __builtin_ia32_clflush(o->far + at);
+  __builtin_ia32_mfence();
+#else
+  (void)o;
+#endif
+}
+
+static double run_once(kernel *k, operands *o) {
   tn_kernel_env env = {
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = serial_for, .thread_count = 1};
-  buffers[count] = k->workspace;
+  o->buffer[o->count] = k->workspace;
+  send_away(o);
   double start = now();
-  if (k->code(&env, buffers, NULL) != TN_KERNEL_OK) exit(4);
+  if (k->code(&env, o->buffer, NULL) != TN_KERNEL_OK) exit(4);
   return now() - start;
 }
 
 /* The least of enough runs to fill `seconds`; stops early when it is far above `best`. */
-static double measure(kernel *k, void **buffers, int count, double seconds, double best) {
-  double least = run_once(k, buffers, count), total = 0;
+static double measure(kernel *k, operands *o, double seconds, double best) {
+  double least = run_once(k, o), total = 0;
   for (int i = 0; i < 400 && (i < 4 || total < seconds); i++) {
-    double t = run_once(k, buffers, count);
+    double t = run_once(k, o);
     total += t;
     if (t < least) least = t;
     if (least > 2 * best && i >= 2) break;
@@ -362,15 +386,16 @@ typedef struct job {
   tn__arena *arena;
   const int64_t *values; /* NULL: the static choice */
   const char *rule;      /* whose sketch the values are for */
-  int64_t point;         /* of the sketch; -1: a random one */
+  int64_t point;         /* of the sketch; -1: a random one, or the static choice with what `with` says */
+  const char *with;      /* "NAME N, ..."; NULL: nothing */
   uint64_t *random;
   int64_t drawn[TN__MAX_DECISIONS];
   tn__plan plan;
   double predicted;
   char text[1024];
   kernel *kernel;
-  void **buffers;
-  int buffer_count;
+  operands *operands;
+  int far; /* the input that is; -1: none */
   double choosing;
   const char *rule_name;
   int64_t points;
@@ -382,6 +407,19 @@ static void describe(job *j, const tn__sketch *k, const int64_t *values) {
   tn__sketch_print(k, values, &text);
   snprintf(j->text, sizeof(j->text), "%s", tn__strbuf_text(&text));
   tn__strbuf_release(&text);
+}
+
+/* The static choice, but for the decisions in the text up to its end or a semicolon. */
+static void decide(const tn__sketch *k, const job *j, int64_t *values) {
+  memcpy(values, j->plan.values, sizeof(int64_t) * TN__MAX_DECISIONS);
+  for (const char *at = j->with; *at != 0 && *at != ';'; at += strcspn(at, ",;"), at += *at == ',') {
+    at += strspn(at, " ");
+    for (int d = 0; d < k->decision_count; d++) {
+      size_t length = strlen(k->decisions[d].name);
+      if (strncmp(at, k->decisions[d].name, length) == 0 && at[length] == ' ' && strchr("-0123456789", at[length + 1]))
+        values[d] = strtoll(at + length, NULL, 10);
+    }
+  }
 }
 
 static void prepare(tn__escape *escape, void *arg) {
@@ -411,6 +449,7 @@ static void prepare(tn__escape *escape, void *arg) {
     for (int tries = 0; tries < (j->point < 0 ? 100000 : 1); tries++) {
       int64_t point = j->point < 0 ? (int64_t)(next_random(j->random) % (uint64_t)j->points) : j->point;
       tn__sketch_at(k, point, j->drawn);
+      if (j->with != NULL) decide(k, j, j->drawn), tries = 100000;
       j->predicted = tn__sketch_cost(k, j->drawn, NULL);
       if (isfinite(j->predicted)) break;
     }
@@ -418,11 +457,14 @@ static void prepare(tn__escape *escape, void *arg) {
     describe(j, k, j->drawn);
     schedule = tn__sketch_apply(k, j->drawn);
   }
-  if (j->buffer_count == 0) {
+  operands *o = j->operands;
+  if (o->count == 0) {
     for (int i = 0; i < tn__te_input_count(te); i++)
-      j->buffers[j->buffer_count++] = new_buffer(buffer_bytes(tn__te_input_at(te, i)));
+      o->buffer[o->count++] = new_buffer(buffer_bytes(tn__te_input_at(te, i)));
+    if (j->far >= 0 && j->far < o->count)
+      o->far = o->buffer[j->far], o->far_bytes = buffer_bytes(tn__te_input_at(te, j->far));
     for (int i = 0; i < tn__te_output_count(te); i++)
-      j->buffers[j->buffer_count++] = new_buffer(buffer_bytes(tn__te_output_at(te, i)));
+      o->buffer[o->count++] = new_buffer(buffer_bytes(tn__te_output_at(te, i)));
   }
   compile(j->kernel, te, schedule, j->target);
 }
@@ -460,9 +502,10 @@ typedef struct tally {
 
 typedef struct bench {
   const tn__target *target;
-  int candidates;
+  int candidates, far;
   double seconds; /* of each declaration's candidates, at the most */
   bool verbose;
+  const char *with;
   FILE *table; /* NULL: none */
   tally tallies[64];
   int tally_count;
@@ -533,10 +576,16 @@ static void try_candidates(bench *b, job *j, uint64_t seed, found *out) {
   j->rule = j->rule_name;
   j->random = &seed;
   j->kernel = &other;
+  j->with = b->with;
   for (int i = 0; i < (all ? j->points : b->candidates) && j->points > 1 && now() - start < b->seconds; i++) {
-    j->point = all ? i : -1;
+    if (b->with != NULL && i > 0) {
+      j->with = strchr(j->with, ';');
+      if (j->with == NULL) break;
+      j->with++;
+    }
+    j->point = all && b->with == NULL ? i : -1;
     if (!build(j)) continue;
-    double t = measure(&other, j->buffers, j->buffer_count, 0.005, out->seconds);
+    double t = measure(&other, j->operands, 0.005, out->seconds);
     add_sample(b, j, t);
     if (b->verbose) printf("    %9.1f us, predicted %9.0f cycles: %s\n", t * 1e6, j->predicted, j->text);
     if (t >= out->seconds) {
@@ -554,21 +603,21 @@ static void try_candidates(bench *b, job *j, uint64_t seed, found *out) {
 
 static void try_declaration(bench *b, const subject *what, uint64_t seed) {
   kernel chosen;
-  void *buffers[17] = {NULL};
+  operands given = {.count = 0};
   char text[1024];
-  job j = {.what = what, .target = b->target, .kernel = &chosen, .buffers = buffers};
+  job j = {.what = what, .target = b->target, .kernel = &chosen, .operands = &given, .far = b->far};
   b->sample_count = 0;
   build(&j);
-  double seconds = measure(&chosen, buffers, j.buffer_count, 0.02, INFINITY);
+  double seconds = measure(&chosen, &given, 0.02, INFINITY);
   add_sample(b, &j, seconds);
   snprintf(text, sizeof(text), "%s", j.text);
   double predicted = j.predicted;
   found best = {.seconds = seconds};
   try_candidates(b, &j, seed, &best);
   for (int i = 0; best.any && i < 6; i++) { /* once more, taking turns: of 200 the least is partly luck */
-    double again = measure(&best.kernel, buffers, j.buffer_count, 0.004, INFINITY);
+    double again = measure(&best.kernel, &given, 0.004, INFINITY);
     best.seconds = i == 0 || again < best.seconds ? again : best.seconds;
-    again = measure(&chosen, buffers, j.buffer_count, 0.004, INFINITY);
+    again = measure(&chosen, &given, 0.004, INFINITY);
     seconds = i == 0 || again < seconds ? again : seconds;
   }
   double ratio = best.any && best.seconds < seconds ? seconds / best.seconds : 1;
@@ -584,7 +633,7 @@ static void try_declaration(bench *b, const subject *what, uint64_t seed) {
   b->slowest = fmax(b->slowest, j.choosing);
   drop(&chosen);
   if (best.any) drop(&best.kernel);
-  for (int i = 0; i < j.buffer_count; i++) free(buffers[i]);
+  for (int i = 0; i < given.count; i++) free(given.buffer[i]);
 }
 
 static void print_tallies(const bench *b) {
@@ -662,14 +711,16 @@ static bool read_shape(const char *text, shape *out) {
 
 typedef struct arguments {
   long seed, count, candidates, seconds;
-  const char *only, *table;
+  const char *only, *table, *machine, *with;
+  long far; /* -1: none */
   bool verbose;
   shape given;
   int files; /* the first argument that names one */
 } arguments;
 
 static arguments read_arguments(int argc, char **argv) {
-  arguments a = {.seed = 1, .count = 30, .candidates = 200, .seconds = 60, .given = {.kind = KINDS}, .files = argc};
+  arguments a = {.seed = 1, .count = 30, .candidates = 200, .seconds = 60, .given = {.kind = KINDS}, .far = -1};
+  a.files = argc;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--seed") == 0) {
       a.seed = number(argv, &i, argc);
@@ -683,6 +734,12 @@ static arguments read_arguments(int argc, char **argv) {
       a.only = argv[++i];
     } else if (strcmp(argv[i], "--table") == 0 && i + 1 < argc) {
       a.table = argv[++i];
+    } else if (strcmp(argv[i], "--machine") == 0 && i + 1 < argc) {
+      a.machine = argv[++i];
+    } else if (strcmp(argv[i], "--with") == 0 && i + 1 < argc) {
+      a.with = argv[++i];
+    } else if (strcmp(argv[i], "--far") == 0) {
+      a.far = number(argv, &i, argc);
     } else if (strcmp(argv[i], "--shape") == 0 && i + 1 < argc) {
       if (!read_shape(argv[++i], &a.given)) {
         fprintf(stderr, "bench_schedules: %s is no shape: KIND,N,N... with a KIND such as packed or convolution\n",
@@ -698,7 +755,8 @@ static arguments read_arguments(int argc, char **argv) {
     } else {
       fprintf(stderr,
               "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only NAME]\n"
-              "                       [--shape KIND,N...] [--table FILE] [--verbose] [FILE.te...]\n");
+              "                       [--shape KIND,N...] [--machine FILE] [--far N] [--with TEXT]\n"
+              "                       [--table FILE] [--verbose] [FILE.te...]\n");
       exit(2);
     }
   }
@@ -711,13 +769,26 @@ static void fail(tn_status *status) {
   exit(1);
 }
 
+static void use_machine(const char *path, tn__target *target) {
+  tn__machine machine = target->cpu.row;
+  tn__file_map text;
+  if (path == NULL) return;
+  fail(tn__file_map_open(path, &text));
+  fail(tn__machine_read(path, (const char *)text.data, text.size, target->cpu.arch, &machine));
+  tn__file_map_close(&text);
+  tn__target_use(target, &machine);
+}
+
 int main(int argc, char **argv) {
   arguments a = read_arguments(argc, argv);
   tn__target target;
   fail(tn__target_parse(NULL, &target));
+  use_machine(a.machine, &target);
   bench b = {.target = &target,
              .candidates = (int)a.candidates,
              .seconds = (double)a.seconds,
+             .far = (int)a.far,
+             .with = a.with,
              .verbose = a.verbose,
              .table = a.table != NULL ? fopen(a.table, "w") : NULL,
              .samples = malloc(sizeof(sample) * (size_t)(a.candidates + 1)),

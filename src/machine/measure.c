@@ -36,20 +36,14 @@ static void take(tn__machine *machine, const char *name, double value) {
   tn__machine_set(machine, row, value < row->low ? row->low : value > row->high ? row->high : value);
 }
 
-/* Half of a cache is surely in it; four times the last one is not, up to 256 MiB. */
 static tn_status *measure_reading(const tn__target *target, double clock, tn__machine *machine) {
-  int64_t outside =
-      4 * target->cpu.machine.l3_bytes < ((int64_t)256 << 20) ? 4 * target->cpu.machine.l3_bytes : (int64_t)256 << 20;
-  int64_t in_l3 = target->cpu.machine.l2_bytes + (target->cpu.machine.l3_bytes / 2 - target->cpu.machine.l2_bytes) / 2;
-  double l2, l3, memory;
-  TN_RETURN_IF_ERROR(tn__probe_read(target->cpu.machine.l2_bytes / 2, &l2));
-  TN_RETURN_IF_ERROR(tn__probe_read(in_l3 > target->cpu.machine.l2_bytes ? in_l3 : target->cpu.machine.l2_bytes, &l3));
-  TN_RETURN_IF_ERROR(tn__probe_read(outside, &memory));
-  if (l3 > l2) l3 = l2; /* what is farther is not faster: that was noise */
-  if (memory > l3) memory = l3;
-  take(machine, "l2_rate", l2 / clock);
-  take(machine, "l3_rate", l3 / clock);
-  take(machine, "memory_rate", memory / clock);
+  tn__reading_rates rates;
+  TN_RETURN_IF_ERROR(tn__probe_reading(&target->cpu.machine, &rates));
+  if (rates.l3 > rates.l2) rates.l3 = rates.l2; /* what is farther is not faster: that was noise */
+  if (rates.memory > rates.l3) rates.memory = rates.l3;
+  take(machine, "l2_rate", rates.l2 / clock);
+  take(machine, "l3_rate", rates.l3 / clock);
+  take(machine, "memory_rate", rates.memory / clock);
   return NULL;
 }
 

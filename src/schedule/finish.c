@@ -327,6 +327,14 @@ static const tn__buffer *placed(const builder *b, const tn__buffer *buffer) {
   return place < 0 ? buffer : b->places.data[place].buffer;
 }
 
+/* Not what is private in the end, or does not lie as its indices say. */
+static bool may_prefetch(const builder *b, const tn__sched_prefetch *p, const tn__buffer *buffer) {
+  int dim;
+  bool backwards;
+  if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return false;
+  return tn__sched_folded_in(b->s, p->buffer) == NULL && tn__sched_rows_of(b->s, p->buffer, &dim, &backwards) == 0;
+}
+
 /* One prefetch for every line of the rows that will be read, up to a few of each. Rows lie along the innermost other
  * dimension of which there are several. More rows than L1 may have room for in a set go to L2:
  * a power of two apart, they would drive each other out before they are used. */
@@ -336,10 +344,7 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
   const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *indices[TN__MAX_RANK];
   const tn__buffer *buffer = placed(b, p->buffer);
   int last = buffer->rank - 1, down = last - 1;
-  if (buffer->scope != TN__SCOPE_PARAM && buffer->scope != TN__SCOPE_WORKSPACE) return;
-  int dim;
-  bool backwards;
-  if (tn__sched_folded_in(b->s, p->buffer) != NULL || tn__sched_rows_of(b->s, p->buffer, &dim, &backwards) > 0) return;
+  if (!may_prefetch(b, p, buffer)) return;
   if (!tn__sched_prefetch_start(b->s, loop, p, first, extent)) return;
   int64_t per_line = b->s->target->cpu.machine.costs.line_bytes / (int64_t)tn_dtype_size(buffer->dtype), lines = 1,
           rows = 1, size;
@@ -356,13 +361,55 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
     }
 }
 
+/* The elements of a region that lies in one piece; 0: it does not, or it is not known. */
+static int64_t piece_of(const tn__buffer *buffer, const tn__expr *const *extent) {
+  int64_t piece = 1, size, shape;
+  bool whole = true; /* all dimensions so far: the next one goes on behind them */
+  for (int d = buffer->rank - 1; d >= 0; d--) {
+    if (extent[d] == NULL || !tn__ir_as_int(extent[d], &size) || !tn__ir_as_int(buffer->shape[d], &shape)) return 0;
+    if (size > 1 && !whole) return 0;
+    piece = tn__ir_bound_mul(piece, size);
+    whole = whole && size == shape;
+  }
+  return piece;
+}
+
+/* The share of one iteration of `loop`: the region's elements in order, as the loops go by. */
+static void build_spread(builder *b, const tn__snode *loop, const tn__sched_prefetch *p, stmts *out) {
+  enum { MOST_LINES = 16 };
+  tn__ir *ir = b->s->ir;
+  const tn__expr *first[TN__MAX_RANK], *extent[TN__MAX_RANK], *turn = tn__ir_index(ir, 0);
+  const tn__buffer *buffer = placed(b, p->buffer);
+  int64_t turns = 1, trips, per_line = b->s->target->cpu.machine.costs.line_bytes;
+  if (!may_prefetch(b, p, buffer) || !tn__sched_is_under(loop, p->ahead)) return;
+  for (const tn__snode *at = loop; at != p->ahead; at = at->parent) {
+    if (!tn__ir_as_int(at->var->extent, &trips)) return;
+    const tn__expr *steps = tn__ir_mul_i(ir, at->var->self, turns);
+    turn = tn__ir_add(ir, steps, turn);
+    turns = tn__ir_bound_mul(turns, trips);
+  }
+  if (!tn__sched_prefetch_start(b->s, p->ahead, p, first, extent)) return;
+  int64_t piece = piece_of(buffer, extent), share = (piece + turns - 1) / (turns > 0 ? turns : 1);
+  per_line /= (int64_t)tn_dtype_size(buffer->dtype);
+  if (piece == 0 || buffer->rank == 0 || per_line < 1) return;
+  const tn__expr *last = first[buffer->rank - 1], *begin = tn__ir_mul_i(ir, turn, share);
+  for (int64_t l = 0; l < MOST_LINES && l * per_line < share; l++) {
+    const tn__expr *past = tn__ir_add_i(ir, begin, l * per_line);
+    first[buffer->rank - 1] = tn__ir_add(ir, last, past);
+    tn__vec_push(b->s->arena, out, tn__ir_prefetch_stmt(ir, buffer, first, true));
+  }
+}
+
 static const tn__stmt *build(builder *b, const tn__snode *node) {
   if (node->is_block) return build_block(b, node);
   const tn__stmt *body = build_children(b, node);
   if (node->var == NULL) return body;
   if (node->prefetches.count > 0) {
     stmts items = {0};
-    for (int i = 0; i < node->prefetches.count; i++) build_prefetch(b, node, &node->prefetches.data[i], &items);
+    for (int i = 0; i < node->prefetches.count; i++) {
+      const tn__sched_prefetch *p = &node->prefetches.data[i];
+      (p->spread ? build_spread : build_prefetch)(b, node, p, &items);
+    }
     tn__vec_push(b->s->arena, &items, body);
     body = tn__ir_seq(b->s->ir, items.data, items.count);
   }

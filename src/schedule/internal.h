@@ -30,6 +30,7 @@ typedef struct tn__sched_prefetch {
   const tn__buffer *buffer;
   const tn__snode *ahead;
   int64_t distance;
+  bool spread; /* a share of what one whole iteration of `ahead` reads, so that all of them fetch it once */
 } tn__sched_prefetch;
 
 struct tn__snode {

@@ -186,7 +186,7 @@ void tn__sched_pragma(tn__schedule *s, const char *name, const char *key, int64_
 /* ---- prefetch ---------------------------------------------------------------------------------------------------- */
 
 static void add_prefetch(tn__schedule *s, const char *block_name, int read_index, const char *loop_name,
-                         const char *ahead_name, int64_t distance) {
+                         const char *ahead_name, int64_t distance, bool spread) {
   const tn__snode *block = tn__sched_block(s, "prefetch", block_name), *ahead = NULL;
   tn__snode *loop = tn__sched_loop(s, "prefetch", loop_name);
   if (read_index < 0 || read_index >= block->block.read_count)
@@ -211,8 +211,8 @@ static void add_prefetch(tn__schedule *s, const char *block_name, int read_index
     if (ahead == loop || !tn__sched_is_under(loop, ahead))
       tn__sched_refuse(s, "prefetch of \"%s\": \"%s\" does not stand around \"%s\"", block_name, ahead_name, loop_name);
   }
-  tn__sched_prefetch p = {.block = block, .buffer = buffer, .ahead = ahead, .distance = distance};
-  if (!tn__sched_prefetch_start(s, loop, &p, NULL, NULL))
+  tn__sched_prefetch p = {.block = block, .buffer = buffer, .ahead = ahead, .distance = distance, .spread = spread};
+  if (!tn__sched_prefetch_start(s, spread ? ahead : loop, &p, NULL, NULL))
     tn__sched_refuse(s, "prefetch of \"%s\": where it reads %s under \"%s\" is not known", block_name, buffer->name,
                      loop_name);
   tn__vec_push(s->arena, &loop->prefetches, p);
@@ -221,7 +221,7 @@ static void add_prefetch(tn__schedule *s, const char *block_name, int read_index
 void tn__sched_prefetch_block(tn__schedule *s, const char *block, int read_index, const char *loop, int64_t distance) {
   const char *names[] = {block, loop};
   const int64_t numbers[] = {read_index, distance};
-  add_prefetch(s, block, read_index, loop, NULL, distance);
+  add_prefetch(s, block, read_index, loop, NULL, distance, false);
   tn__sched_record(s, "prefetch", names, 2, numbers, 2);
 }
 
@@ -229,8 +229,16 @@ void tn__sched_prefetch_ahead(tn__schedule *s, const char *block, int read_index
                               int64_t distance) {
   const char *names[] = {block, loop, ahead};
   const int64_t numbers[] = {read_index, distance};
-  add_prefetch(s, block, read_index, loop, ahead, distance);
+  add_prefetch(s, block, read_index, loop, ahead, distance, false);
   tn__sched_record(s, "prefetch_ahead", names, 3, numbers, 2);
+}
+
+void tn__sched_prefetch_spread(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
+                               int64_t distance) {
+  const char *names[] = {block, loop, ahead};
+  const int64_t numbers[] = {read_index, distance};
+  add_prefetch(s, block, read_index, loop, ahead, distance, true);
+  tn__sched_record(s, "prefetch_spread", names, 3, numbers, 2);
 }
 
 /* ---- stream ------------------------------------------------------------------------------------------------------ */

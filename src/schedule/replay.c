@@ -73,6 +73,9 @@ static void apply_pragma(tn__schedule *s, const operands *o) {
 static void apply_prefetch_ahead(tn__schedule *s, const operands *o) {
   tn__sched_prefetch_ahead(s, o->names[0], (int)o->numbers[0], o->names[1], o->names[2], o->numbers[1]);
 }
+static void apply_prefetch_spread(tn__schedule *s, const operands *o) {
+  tn__sched_prefetch_spread(s, o->names[0], (int)o->numbers[0], o->names[1], o->names[2], o->numbers[1]);
+}
 static void apply_prefetch(tn__schedule *s, const operands *o) {
   tn__sched_prefetch_block(s, o->names[0], (int)o->numbers[0], o->names[1], o->numbers[1]);
 }
@@ -133,6 +136,7 @@ static const step steps[] = {
     {"prefetch", 2, 2, 2, 2, apply_prefetch},
     {"stream", 1, 1, 1, 1, apply_stream},
     {"prefetch_ahead", 3, 3, 2, 2, apply_prefetch_ahead},
+    {"prefetch_spread", 3, 3, 2, 2, apply_prefetch_spread},
     {"storage_align", 1, 1, 4, 4, apply_storage_align},
     {"fold_storage", 2, 2, 1, 1, apply_fold_storage},
     {"fold_scan", 1, 1, 2, 2, apply_fold_scan},

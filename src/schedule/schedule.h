@@ -52,6 +52,12 @@ void tn__sched_prefetch_block(tn__schedule *s, const char *block, int read_index
  * does not stand around `loop` any more in the end. */
 void tn__sched_prefetch_ahead(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
                               int64_t distance);
+/* In each iteration of `loop`: fetches a share of what the block will read in one whole iteration of the loop `ahead`
+ * around it, `distance` of them later, so that all iterations of `loop` in one of `ahead` have fetched it once, evenly:
+ * into L2, as it is used much later. Dropped as above, and where what is read does not lie in one piece or an extent is
+ * open. */
+void tn__sched_prefetch_spread(tn__schedule *s, const char *block, int read_index, const char *loop, const char *ahead,
+                               int64_t distance);
 /* `rows` around `lanes` are the element-wise block's two innermost loops, 2 to 64 steps each. What the block reads
  * contiguously along `rows`, but neither contiguously nor standing still along `lanes`, is read in vectors along `rows`
  * into registers, "<block>.rows<i>", and the block, unrolled along `rows`, takes vectors along `lanes` out of them: a

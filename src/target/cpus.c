@@ -76,6 +76,8 @@ const tn__cpu tn__cpus[] = {
 /* ---- which one it is --------------------------------------------------------------------------------------------- */
 
 #define AMD "AuthenticAMD"
+#define INTEL "GenuineIntel"
+#define FIRST_WITH_TILES "sapphirerapids"
 #define ARM "ARM"
 
 /* Models of the same core as the makers' lists and LLVM's have them. Zen 5 of notebooks, which halves 512-bit vectors,
@@ -86,34 +88,20 @@ static const struct {
   uint16_t first, last; /* models */
   char name[16];
 } id_rows[] = {
-    {"GenuineIntel", 6, 0x3c, 0x3c, "haswell"},
-    {"GenuineIntel", 6, 0x3f, 0x3f, "haswell"},
-    {"GenuineIntel", 6, 0x45, 0x46, "haswell"},
-    {"GenuineIntel", 6, 0x4e, 0x4e, "skylake"},
-    {"GenuineIntel", 6, 0x5e, 0x5e, "skylake"},
-    {"GenuineIntel", 6, 0x8e, 0x8e, "skylake"},
-    {"GenuineIntel", 6, 0x9e, 0x9e, "skylake"},
-    {"GenuineIntel", 6, 0xa5, 0xa6, "skylake"},
-    {"GenuineIntel", 6, 0x55, 0x55, "skylake-avx512"},
-    {"GenuineIntel", 6, 0x6a, 0x6a, "icelake-server"},
-    {"GenuineIntel", 6, 0x6c, 0x6c, "icelake-server"},
-    {"GenuineIntel", 6, 0x8f, 0x8f, "sapphirerapids"},
-    {"GenuineIntel", 6, 0xcf, 0xcf, "sapphirerapids"},
-    {"GenuineIntel", 6, 0x97, 0x97, "alderlake"},
-    {"GenuineIntel", 6, 0x9a, 0x9a, "alderlake"},
-    {"GenuineIntel", 6, 0xb7, 0xb7, "alderlake"},
-    {"GenuineIntel", 6, 0xba, 0xba, "alderlake"},
-    {"GenuineIntel", 6, 0xbf, 0xbf, "alderlake"},
-    {AMD, 0x17, 0x30, 0xaf, "znver2"},
-    {AMD, 0x19, 0x00, 0x0f, "znver3"},
-    {AMD, 0x19, 0x20, 0x5f, "znver3"},
-    {AMD, 0x19, 0x10, 0x1f, "znver4"},
-    {AMD, 0x19, 0x60, 0x7f, "znver4"},
-    {AMD, 0x19, 0xa0, 0xaf, "znver4"},
-    {AMD, 0x1a, 0x00, 0x1f, "znver5"},
-    {AMD, 0x1a, 0x40, 0x4f, "znver5"},
-    {ARM, 0x41, 0xd0c, 0xd0c, "neoverse-n1"},
-    {ARM, 0x41, 0xd40, 0xd40, "neoverse-v1"},
+    {INTEL, 6, 0x3c, 0x3c, "haswell"},        {INTEL, 6, 0x3f, 0x3f, "haswell"},
+    {INTEL, 6, 0x45, 0x46, "haswell"},        {INTEL, 6, 0x4e, 0x4e, "skylake"},
+    {INTEL, 6, 0x5e, 0x5e, "skylake"},        {INTEL, 6, 0x8e, 0x8e, "skylake"},
+    {INTEL, 6, 0x9e, 0x9e, "skylake"},        {INTEL, 6, 0xa5, 0xa6, "skylake"},
+    {INTEL, 6, 0x55, 0x55, "skylake-avx512"}, {INTEL, 6, 0x6a, 0x6a, "icelake-server"},
+    {INTEL, 6, 0x6c, 0x6c, "icelake-server"}, {INTEL, 6, 0x8f, 0x8f, "sapphirerapids"},
+    {INTEL, 6, 0xcf, 0xcf, "sapphirerapids"}, {INTEL, 6, 0x97, 0x97, "alderlake"},
+    {INTEL, 6, 0x9a, 0x9a, "alderlake"},      {INTEL, 6, 0xb7, 0xb7, "alderlake"},
+    {INTEL, 6, 0xba, 0xba, "alderlake"},      {INTEL, 6, 0xbf, 0xbf, "alderlake"},
+    {AMD, 0x17, 0x30, 0xaf, "znver2"},        {AMD, 0x19, 0x00, 0x0f, "znver3"},
+    {AMD, 0x19, 0x20, 0x5f, "znver3"},        {AMD, 0x19, 0x10, 0x1f, "znver4"},
+    {AMD, 0x19, 0x60, 0x7f, "znver4"},        {AMD, 0x19, 0xa0, 0xaf, "znver4"},
+    {AMD, 0x1a, 0x00, 0x1f, "znver5"},        {AMD, 0x1a, 0x40, 0x4f, "znver5"},
+    {ARM, 0x41, 0xd0c, 0xd0c, "neoverse-n1"}, {ARM, 0x41, 0xd40, 0xd40, "neoverse-v1"},
     {ARM, 0x61, 0x022, 0x029, "apple-m1"},
 };
 
@@ -130,13 +118,17 @@ tn__cpu_id tn__cpu_id_of_midr(uint64_t midr) {
       .maker = ARM, .family = (int)(midr >> 24 & 255), .model = (int)(midr >> 4 & 4095), .stepping = (int)(midr & 15)};
 }
 
+static const tn__cpu *cpu_named(const char *name) {
+  const tn__cpu *cpu = tn__cpus;
+  while (cpu->name[0] && strcmp(cpu->name, name) != 0) cpu++;
+  return cpu->name[0] ? cpu : NULL;
+}
+
 const tn__cpu *tn__cpu_find(const tn__cpu_id *id) {
   for (size_t i = 0; i < sizeof id_rows / sizeof id_rows[0]; i++) {
     if (strcmp(id_rows[i].maker, id->maker) != 0 || id_rows[i].family != id->family) continue;
     if (id->model < id_rows[i].first || id->model > id_rows[i].last) continue;
-    const tn__cpu *cpu = tn__cpus;
-    while (cpu->name[0] && strcmp(cpu->name, id_rows[i].name) != 0) cpu++;
-    return cpu->name[0] ? cpu : NULL;
+    return cpu_named(id_rows[i].name);
   }
   return NULL;
 }
@@ -171,6 +163,9 @@ static void use_family_of_amd(int family, tn__core *core) {
 
 void tn__cpu_use_id(const tn__cpu_id *id, tn__target *target) {
   const tn__cpu *cpu = tn__cpu_find(id);
+  /* Virtual machines may name an older model than the one whose features they lend. */
+  bool tiles = target->cpu.arch == TN__ARCH_X86_64 && (target->cpu.features & TN__X86_AMX_TILE);
+  if (!cpu && tiles && strcmp(id->maker, INTEL) == 0) cpu = cpu_named(FIRST_WITH_TILES);
   if (cpu && cpu->vector_bytes == target->cpu.vector_bytes)
     tn__cpu_use(cpu, target);
   else if (strcmp(id->maker, AMD) == 0)

@@ -56,7 +56,8 @@ const tn__cpu *tn__cpu_find(const tn__cpu_id *id);
  * port does as many instructions a cycle, and so fewer bytes. */
 void tn__cpu_use(const tn__cpu *cpu, tn__target *target);
 /* The same for this machine's CPU or, in tests, another. One that is not in the table, or whose vectors are not those
- * that it says to have, as virtual machines may do, stays as usual for the features, and for the family of AMD's. */
+ * that it says to have, as virtual machines may do, stays as usual for the features, and for the family of AMD's; an
+ * Intel that is not in the table and has tiles has at least the core of the first that had them. */
 void tn__cpu_use_id(const tn__cpu_id *id, tn__target *target);
 
 #endif

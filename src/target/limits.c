@@ -16,17 +16,14 @@ static void usual_limits(tn_machine_limits *limits, const tn__target *target) {
   limits->memory_bytes_per_second = limits->clock_hz * core->memory_bytes;
 }
 
-/* Half of a cache is surely in it; four times the last one is not, up to 256 MiB. */
 static tn_status *measure_limits(tn_machine_limits *limits, const tn__target *target) {
-  const tn__machine *machine = &target->cpu.machine;
+  tn__reading_rates rates;
   limits->clock_hz = tn__probe_clock();
   limits->flops_per_second = tn__probe_flops(target);
-  int64_t outside = 4 * machine->l3_bytes < ((int64_t)256 << 20) ? 4 * machine->l3_bytes : (int64_t)256 << 20;
-  int64_t in_l3 = machine->l2_bytes + (machine->l3_bytes / 2 - machine->l2_bytes) / 2;
-  TN_RETURN_IF_ERROR(tn__probe_read(machine->l2_bytes / 2, &limits->l2_bytes_per_second));
-  TN_RETURN_IF_ERROR(
-      tn__probe_read(in_l3 > machine->l2_bytes ? in_l3 : machine->l2_bytes, &limits->l3_bytes_per_second));
-  TN_RETURN_IF_ERROR(tn__probe_read(outside, &limits->memory_bytes_per_second));
+  TN_RETURN_IF_ERROR(tn__probe_reading(&target->cpu.machine, &rates));
+  limits->l2_bytes_per_second = rates.l2;
+  limits->l3_bytes_per_second = rates.l3;
+  limits->memory_bytes_per_second = rates.memory;
   limits->measured = limits->flops_per_second > 0;
   return NULL;
 }

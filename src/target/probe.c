@@ -7,22 +7,27 @@
 #include "target/fma_loops.h"
 
 enum { ROUNDS = 7, SHORT_ROUNDS = 40 };
+/* How many times as much as L2 holds is read from beyond it, if as much is sure to be in L3: some caches keep a part of
+ * what is read over and over, which is little of that then. */
+enum { PAST = 8 };
 #define SHORT_SECONDS 0.02 /* in which there are more rounds: some are between what else the machine does */
 
+/* Of two registers: additions of a constant to one are done by the renamer of some cores, six of them in a cycle though
+ * each waits for the one before (Golden Cove's). */
 #if defined(__x86_64__)
-#define ADD_ONE "add $1, %0\n"
+#define ADD "add %1, %0\n"
 #else
-#define ADD_ONE "add %0, %0, #1\n"
+#define ADD "add %0, %0, %1\n"
 #endif
 
 double tn__probe_clock(void) {
   enum { STEPS = 100000 };
   double best = 0;
   for (int round = 0; round < ROUNDS; round++) {
-    uint64_t x = 0;
+    uint64_t x = 0, one = 1;
     double start = tn__now();
     for (int i = 0; i < STEPS; i++) /* ten additions, each waiting for the one before */
-      __asm__ volatile(ADD_ONE ADD_ONE ADD_ONE ADD_ONE ADD_ONE ADD_ONE ADD_ONE ADD_ONE ADD_ONE ADD_ONE : "+r"(x)::"cc");
+      __asm__ volatile(ADD ADD ADD ADD ADD ADD ADD ADD ADD ADD : "+r"(x) : "r"(one) : "cc");
     double rate = 10.0 * STEPS / (tn__now() - start);
     if (rate > best) best = rate;
   }
@@ -79,23 +84,55 @@ double tn__probe_flops(const tn__target *target) {
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* The C library's search for a byte that is not there reads as fast as anything can, in any build of this file. */
-tn_status *tn__probe_read(int64_t bytes, double *out) {
+static void read_all(const char *memory, size_t bytes) {
+  const void *found = memchr(memory, 0, bytes);
+  __asm__ volatile("" ::"r"(found) : "memory");
+}
+
+/* All of it goes from all caches to memory. */
+static void send_away(const char *memory, size_t bytes) {
+#if defined(__x86_64__)
+#define FLUSH "clflush (%0)\n"
+#define FENCE "mfence\n"
+#else
+#define FLUSH "dc civac, %0\n"
+#define FENCE "dsb sy\n"
+#endif
+  for (size_t at = 0; at < bytes; at += TN__LINE_BYTES) __asm__ volatile(FLUSH ::"r"(memory + at) : "memory");
+  __asm__ volatile(FENCE ::: "memory");
+}
+
+typedef struct reader {
+  int64_t bytes; /* that are read over and over */
+  bool far;      /* from memory */
+} reader;
+
+static tn_status *rate_of_reading(reader r, double *out) {
   void *memory;
   *out = 0;
-  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)bytes, 1, 64, &memory));
-  memset(memory, 1, (size_t)bytes);
-  int64_t passes = ((int64_t)8 << 20) / bytes;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r.bytes, 1, 64, &memory));
+  memset(memory, 1, (size_t)r.bytes);
+  int64_t passes = r.far ? 1 : ((int64_t)8 << 20) / r.bytes;
   if (passes < 1) passes = 1;
   double begun = tn__now();
   for (int round = 0; round < ROUNDS || (round < SHORT_ROUNDS && tn__now() - begun < SHORT_SECONDS); round++) {
+    if (r.far) send_away(memory, (size_t)r.bytes);
     double start = tn__now();
-    for (int64_t pass = 0; pass < passes; pass++) {
-      const void *found = memchr(memory, 0, (size_t)bytes);
-      __asm__ volatile("" ::"r"(found) : "memory");
-    }
-    double rate = (double)(bytes * passes) / (tn__now() - start);
+    for (int64_t pass = 0; pass < passes; pass++) read_all(memory, (size_t)r.bytes);
+    double rate = (double)(r.bytes * passes) / (tn__now() - start);
     if (rate > *out) *out = rate;
   }
-  tn__free(NULL, memory, (size_t)bytes, 64);
+  tn__free(NULL, memory, (size_t)r.bytes, 64);
+  return NULL;
+}
+
+tn_status *tn__probe_reading(const tn__machine *machine, tn__reading_rates *out) {
+  int64_t past_l2 = PAST * machine->l2_bytes,
+          half = machine->l2_bytes + (machine->l3_bytes / 2 - machine->l2_bytes) / 2;
+  if (past_l2 > half) past_l2 = half;
+  if (past_l2 < machine->l2_bytes) past_l2 = machine->l2_bytes;
+  TN_RETURN_IF_ERROR(rate_of_reading((reader){machine->l2_bytes / 2, false}, &out->l2));
+  TN_RETURN_IF_ERROR(rate_of_reading((reader){past_l2, false}, &out->l3));
+  TN_RETURN_IF_ERROR(rate_of_reading((reader){past_l2, true}, &out->memory));
   return NULL;
 }

@@ -1,6 +1,6 @@
 /* usage: chosen_schedules KERNELS.te...
  *
- * Prints which schedules are chosen for the kernels on the machines of v3.machine and v4.machine in the current folder:
+ * Prints which schedules are chosen for the kernels on the machines of files in the current folder:
  * for each its rule, its decisions, and the start of a digest of its trace, which tells when the same decisions lead to
  * other steps. tools/schedules.py compares that. */
 #include <stdio.h>
@@ -21,6 +21,7 @@ static const struct machine {
     {"x86-64-v3", "v3.machine", {.threads = 8, .results_read = true}},
     {"x86-64-v4", "v4.machine", {.threads = 1, .results_read = true}},
     {"x86-64-v4", "v4.machine", {.threads = 16}},
+    {"sapphirerapids", "sapphirerapids.machine", {.threads = 1, .results_read = true}},
 };
 
 typedef struct job {

@@ -366,7 +366,7 @@ static inline bool propose_stream(proposal *p) {
   return false;
 }
 
-static inline bool propose_prefetch_ahead(proposal *p) {
+static inline bool propose_fetch_of_outer(proposal *p, const char *primitive) {
   const tn__snode *block = choose(p, true, can_prefetch);
   const tn__snode *loop = block == NULL ? NULL : loop_around(p, block);
   if (loop == NULL || block->block.read_count == 0 || loop->parent->var == NULL) return false;
@@ -375,9 +375,12 @@ static inline bool propose_prefetch_ahead(proposal *p) {
   int at = roll(p->d, block->block.read_count);
   for (int i = 0; i < block->block.read_count && tn__sched_writes(block, block->block.reads[at].buffer); i++)
     at = (at + 1) % block->block.read_count;
-  return say(p, "prefetch_ahead \"%s\" \"%s\" \"%s\" %d %d", block->name, loop->name, ahead->name, at,
+  return say(p, "%s \"%s\" \"%s\" \"%s\" %d %d", primitive, block->name, loop->name, ahead->name, at,
              1 + roll(p->d, 4));
 }
+
+static inline bool propose_prefetch_ahead(proposal *p) { return propose_fetch_of_outer(p, "prefetch_ahead"); }
+static inline bool propose_prefetch_spread(proposal *p) { return propose_fetch_of_outer(p, "prefetch_spread"); }
 
 static inline bool propose_compute_at(proposal *p) {
   const tn__snode *block = choose(p, true, is_producer);
@@ -647,6 +650,7 @@ static const primitive primitives[] = {
     {"prefetch", propose_prefetch},
     {"stream", propose_stream},
     {"prefetch_ahead", propose_prefetch_ahead},
+    {"prefetch_spread", propose_prefetch_spread},
     {"compute_at", propose_compute_at},
     {"reverse_compute_at", propose_reverse_compute_at},
     {"compute_root", propose_compute_root},

@@ -231,6 +231,14 @@ static void unknown_ones_stay_usual(void **state) {
   tn__cpu_use_id(&none, &target);
   tn__cpu_use_id(&sapphire, &target); /* of which a virtual machine hides the wide vectors */
   assert_memory_equal(&target, &usual, sizeof(usual));
+  const tn__cpu_id masked = {"GenuineIntel", 6, 0xa7, 1}; /* an older model than the features that it lends */
+  tn__target sapphires = parsed("sapphirerapids");
+  target = parsed(sapphires.name);
+  tn__cpu_use_id(&masked, &target);
+  assert_memory_equal(&target.cpu.machine, &sapphires.cpu.machine, sizeof(sapphires.cpu.machine));
+  usual = target = parsed("x86-64-v4");
+  tn__cpu_use_id(&masked, &target);
+  assert_memory_equal(&target, &usual, sizeof(usual));
   target = parsed("x86-64-v4");
   tn__cpu_use_id(&zen1, &target);
   assert_int_equal(target.cpu.machine.core.fma_bytes, 64);

@@ -163,6 +163,32 @@ static void prefetches_ahead(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* The next three rows of eleven once, spread over the 704 turns of the loops around these. */
+static void prefetches_spread(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, wide_product);
+  tn__sched_split(s, "C.i0", (const int64_t[]){0, 3}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i0.0", "C.i1", "C.k0", "C.i0.1"}, 4);
+  tn__sched_prefetch_spread(s, "C", 1, "C.k0", "C.i0.0", 1);
+  assert_non_null(strstr(schedule_text(s, true), "prefetch_far A[C.i0.0*3 + 3, C.i1*11 + C.k0]"));
+  check_all(s);
+  tn__sched_prefetch_spread(s, "C", 2, "C.k0", "C.i0.0", 1); /* the same in each iteration: 704 elements */
+  assert_non_null(strstr(schedule_text(s, true), "prefetch_far B[0, C.i1*11 + C.k0]"));
+  check_all(s);
+  tn__sched_reorder(s, (const char *[]){"C.k0", "C.i1", "C.i0.0"}, 3); /* the loop stands around no longer */
+  assert_null(strstr(schedule_text(s, true), "prefetch"));
+  check_all(s);
+}
+
+/* Columns of rows that go on beside them do not lie in one piece. */
+static void prefetches_no_pieces(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, wide_product);
+  tn__sched_split(s, "C.i1", (const int64_t[]){0, 16}, 2);
+  tn__sched_reorder(s, (const char *[]){"C.i1.0", "C.i0", "C.k0", "C.i1.1"}, 4);
+  tn__sched_prefetch_spread(s, "C", 2, "C.k0", "C.i1.0", 1);
+  assert_null(strstr(schedule_text(s, true), "prefetch"));
+  check_all(s);
+}
+
 static void aligned(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, convolution);
   tn__sched_storage_align(s, "pad", 0, 0, 16, 4); /* [8, 9, 2] becomes [8, 10, 2]: 20 is 4 modulo 16 */
@@ -385,6 +411,8 @@ static void legal(void **state) {
   check_ok(in_context(prefetches, NULL));
   check_ok(in_context(streams, NULL));
   check_ok(in_context(prefetches_ahead, NULL));
+  check_ok(in_context(prefetches_spread, NULL));
+  check_ok(in_context(prefetches_no_pieces, NULL));
   check_ok(in_context(aligned, NULL));
   check_ok(in_context(aligned_open, NULL));
   check_ok(in_context(folded, NULL));
@@ -631,6 +659,7 @@ static void prefetch_nothing(tn__schedule *s) { tn__sched_prefetch_block(s, "D",
 static void prefetch_own(tn__schedule *s) { tn__sched_prefetch_block(s, "C", 0, "C.i0", 1); }
 static void prefetch_here(tn__schedule *s) { tn__sched_prefetch_block(s, "C", 1, "C.i0", 0); }
 static void prefetch_inside(tn__schedule *s) { tn__sched_prefetch_ahead(s, "C", 1, "C.i0", "C.k0", 1); }
+static void prefetch_spread_inside(tn__schedule *s) { tn__sched_prefetch_spread(s, "C", 1, "C.i0", "C.k0", 1); }
 static void prefetch_private(tn__schedule *s) {
   tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
   tn__sched_prefetch_block(s, "D", 0, "D.i0", 1);
@@ -875,6 +904,7 @@ static const refusal refusals[] = {
     {product, pragma_split, "split of \"C.i0\": the loop has a pragma; give it to the new loops instead"},
     {product, prefetch_elsewhere, "prefetch of \"C\": it is not under \"D.i0\""},
     {product, prefetch_nothing, "prefetch of \"D\": there is no tensor 5, it reads 2"},
+    {product, prefetch_spread_inside, "prefetch of \"C\": \"C.k0\" does not stand around \"C.i0\""},
     {product, prefetch_inside, "prefetch of \"C\": \"C.k0\" does not stand around \"C.i0\""},
     {product, prefetch_own, "prefetch of \"C\": it writes C itself"},
     {product, prefetch_here, "prefetch of \"C\": the distance is 1 to 4096 iterations, not 0"},

@@ -171,7 +171,9 @@ static const struct {
 } primitives[] = {
     {"primed", {"split \"C.j\" 0 16", "pragma \"C.j.0\" \"whole\" 1", "unroll \"C.j.1\""}},
     {"primed", {"fuse \"E.i\" \"E.j\"", "parallel \"E.i+E.j\""}},
-    {"primed", {"reorder \"C.j\" \"C.i\"", "prefetch_ahead \"C\" \"C.k\" \"C.j\" 2 1", "prefetch \"C\" \"C.i\" 1 4"}},
+    {"primed",
+     {"reorder \"C.j\" \"C.i\"", "prefetch_ahead \"C\" \"C.k\" \"C.j\" 2 1",
+      "prefetch_spread \"C\" \"C.k\" \"C.j\" 2 1", "prefetch \"C\" \"C.i\" 1 4"}},
     {"primed", {"tile \"C.i\" \"C.j\" 4 8", "bind \"C.i.0\" \"block.x\"", "bind \"C.j.0\" \"thread.x\""}},
     {"primed", {"compute_at \"E\" \"D.i\"", "fold_storage \"E\" \"D.i\" 0"}},
     {"primed", {"compute_at \"E\" \"D.i\"", "set_scope \"E\" 0 2", "compute_root \"E\""}},
@@ -218,6 +220,7 @@ static void every_primitive_is_a_step(void **state) {
                                       "prefetch",
                                       "stream",
                                       "prefetch_ahead",
+                                      "prefetch_spread",
                                       "storage_align",
                                       "fold_storage",
                                       "store_over",

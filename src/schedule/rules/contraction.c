@@ -102,7 +102,7 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
       choices[n++] = TN__PLACE_AT + d;
     k->decisions[tn__sketch_open(k, side == 0 ? "left" : "right", choices, n)].late = true;
   }
-  static const int64_t ahead[] = {0, 1};
+  static const int64_t ahead[] = {TN__AHEAD_SPREAD, TN__AHEAD_STEPS};
   bool streams_by = right->exists && right->bounded && !right->is_map && !p->depthwise && p->group == 0;
   k->decisions[tn__sketch_open(k, "ahead", ahead, streams_by ? 2 : 1)].late = true;
   int n = 0;
@@ -342,12 +342,17 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
     tn__sched_parallel(s, loops[0]);
 }
 
-/* The panel of the right operand that the next column tile takes, step by step while the present one is in use. */
-static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *columns, int64_t distance) {
+/* The panel of the right operand that the next column tile takes, while the present one is in use: step by step in each
+ * row tile, or once, spread over all of them. */
+static void fetch_ahead(tn__contraction *c, const nest_loops *nest, const char *columns, bool spread) {
   const tn__snode *sum = tn__sched_find(c->s, c->block, true);
-  for (int r = 0; r < sum->block.read_count; r++)
-    if (sum->block.reads[r].buffer == c->right->value.buffer)
-      tn__sched_prefetch_ahead(c->s, c->block, r, nest->last_reduction, columns, distance);
+  for (int r = 0; r < sum->block.read_count; r++) {
+    if (sum->block.reads[r].buffer != c->right->value.buffer) continue;
+    if (spread)
+      tn__sched_prefetch_spread(c->s, c->block, r, nest->last_reduction, columns, 1);
+    else
+      tn__sched_prefetch_ahead(c->s, c->block, r, nest->last_reduction, columns, 1);
+  }
 }
 
 /* The longest axis of the reduction, where it is worth blocking: shorter ones have panels that stay in the second
@@ -500,7 +505,8 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     place_operand(&c, known, side, place, place >= TN__PLACE_AT ? nest.places[place - TN__PLACE_AT] : NULL,
                   v[TN__TILE_LANES]);
   }
-  if (v[TN__TILE_AHEAD] > 0) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], v[TN__TILE_AHEAD]);
+  bool spread = tn__contraction_spreads(k, v);
+  if (spread || v[TN__TILE_AHEAD] == TN__AHEAD_STEPS) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], spread);
   if (outer.depth >= 0) {
     finish_blocks(&c, known, v, &nest, &outer);
     return;

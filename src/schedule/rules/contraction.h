@@ -54,8 +54,11 @@ enum {
  * (TN__PLACE_APART); the map is computed at each use (TN__PLACE_INLINE); or the part that is used in an iteration of
  * outer loop d is computed or copied there, into private memory (TN__PLACE_AT + d). Epilogues are computed from
  * registers behind each tile (TN__EPILOGUE_TILE), in a nest of their own behind all of them (TN__EPILOGUE_AFTER), or
- * behind the tiles of an iteration of outer loop d (TN__EPILOGUE_AT + d). */
+ * behind the tiles of an iteration of outer loop d (TN__EPILOGUE_AT + d). What the next column tile takes of the right
+ * operand is fetched ahead once, spread over the row tiles, where that pays (TN__AHEAD_SPREAD), or step by step in each
+ * of them (TN__AHEAD_STEPS). */
 enum { TN__PLACE_BEFORE, TN__PLACE_APART, TN__PLACE_INLINE, TN__PLACE_AT };
+enum { TN__AHEAD_SPREAD, TN__AHEAD_STEPS };
 enum { TN__EPILOGUE_TILE, TN__EPILOGUE_AFTER, TN__EPILOGUE_AT };
 
 /* What there is to know for putting an operand elsewhere. */
@@ -156,5 +159,7 @@ bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *
 int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis);
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
+/* With TN__AHEAD_SPREAD: does fetching ahead pay, and is there something to be fetched? */
+bool tn__contraction_spreads(const tn__sketch *k, const int64_t *v);
 
 #endif

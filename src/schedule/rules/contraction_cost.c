@@ -245,7 +245,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (!p->streams && v[TN__TILE_LEFT] < TN__PLACE_AT)
     misses = conflicts(p, k, v, tile[0], tile[1], p->depthwise ? vectors * vector_bytes : 1) * costs->line_bytes *
              core->load_ports / core->l2_bytes;
-  if (v[TN__TILE_AHEAD] > 0)
+  if (v[TN__TILE_AHEAD] == TN__AHEAD_STEPS)
     step.loads += TN__RULE_PREFETCH * (double)(unroll * tiles(vectors * vector_bytes, costs->line_bytes));
   if (p->general) {
     tn__operations term = {0};
@@ -411,7 +411,39 @@ static bool epilogue_phase(const tn__contraction_space *p, const tn__sketch *k, 
   return true;
 }
 
-const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+/* What is packed is constant. A model has more constants than the near caches hold, so each comes from farther away, at
+ * the rate of L3, whatever else the nest touches. A panel of it arrives while its first tile is computed; what takes
+ * longer than that is waited for, unless it was fetched while the panel before was in use, spread over all of its
+ * tiles: true where that pays. Where all tiles of a panel together take less than fetching it does, memory is what
+ * matters, and is counted as that. */
+static bool first_touch(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                        const tn__outer_loops *outer, bool fits, tn__sketch_features *f) {
+  if (p->panel == 0 || p->depthwise || v[TN__TILE_RIGHT] != TN__PLACE_BEFORE) return false;
+  const tn__core *core = &k->target->cpu.machine.core;
+  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
+  double panels = 1, visits = 1, tiles = 1, steps = 1;
+  for (int i = 0; i < outer->count; i++) {
+    const tn__outer_loop *loop = &outer->loop[i];
+    bool moves = loop->axis == p->column || loop->axis >= p->spatial || p->moves_right[loop->axis];
+    if (moves) panels *= (double)loop->trips;
+    if (i <= outer->column_tiles) visits *= (double)loop->trips;
+    tiles *= (double)loop->trips;
+  }
+  for (int a = p->spatial; a < p->nest.axis_count; a++) steps *= (double)tn__contraction_steps(p, v, a);
+  double fetching = steps * (double)(width * p->right_element) / core->l3_bytes, all = f->work_cycles / panels;
+  if (fetching > all) fetching = all;
+  double waits = fetching - f->work_cycles / tiles, still = fetching - f->work_cycles / visits;
+  if (waits <= 0) return false;
+  double price = tiles * steps / (double)v[TN__TILE_UNROLL] * TN__RULE_PREFETCH / core->load_ports;
+  price += waits + (still > 0 ? still * (panels - 1) : 0); /* the first panel has none before it */
+  bool spread = fits && tiles > visits && !p->any_open && v[TN__TILE_AHEAD] == TN__AHEAD_SPREAD &&
+                width % p->panel == 0 && price < waits * panels;
+  f->work_cycles += spread ? price : waits * panels;
+  return spread;
+}
+
+/* tn__contraction_features, which also tells whether fetching ahead is spread over tiles. */
+static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sketch_features *f, bool *spread) {
   const tn__contraction_space *p = k->data;
   tn__outer_loops outer;
   int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS], rows = v[TN__TILE_ROWS] * v[TN__TILE_MORE_ROWS];
@@ -478,18 +510,30 @@ const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, 
                    p->right_steps > TN__RULE_HIDDEN_ROWS;
   /* Nor do a few channels of every pixel, one walk over the image for each column tile. */
   scattered |= p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
-  f->exposed = v[TN__TILE_AHEAD] > 0   ? TN__RULE_EXPOSED_AHEAD
-               : !scattered            ? 0
-               : v[TN__TILE_RIGHT] > 0 ? TN__RULE_EXPOSED_COPY
-                                       : TN__RULE_EXPOSED_PAGES;
+  f->exposed = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS ? TN__RULE_EXPOSED_AHEAD
+               : !scattered                         ? 0
+               : v[TN__TILE_RIGHT] > 0              ? TN__RULE_EXPOSED_COPY
+                                                    : TN__RULE_EXPOSED_PAGES;
   /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
   bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && outer.loop[outer.column_tiles].trips > 1 &&
-                    outer.depth < outer.column_tiles && (p->panel == 0 || width <= p->panel);
-  if (v[TN__TILE_AHEAD] > 0 && !ahead_fits) return NULL;
+                    outer.depth < outer.column_tiles;
+  if (v[TN__TILE_AHEAD] == TN__AHEAD_STEPS && !(ahead_fits && (p->panel == 0 || width <= p->panel))) return NULL;
+  *spread = first_touch(p, k, v, &outer, ahead_fits, f);
   int64_t left = p->streams ? TN__PLACE_AT + outer.column_tiles : v[TN__TILE_LEFT];
   if (!operand_phase(p, k, v, &outer, 0, left, f) || !operand_phase(p, k, v, &outer, 1, v[TN__TILE_RIGHT], f) ||
       !epilogue_phase(p, k, v, &outer, f) || !blocks_phase(p, k, v, &outer, f))
     return NULL;
   f->useful = times * (double)(p->rows * p->more * p->columns);
   return &p->nest;
+}
+
+const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  bool spread;
+  return features_of(k, v, f, &spread);
+}
+
+bool tn__contraction_spreads(const tn__sketch *k, const int64_t *v) {
+  tn__sketch_features f = {.loop_count = 0};
+  bool spread;
+  return features_of(k, v, &f, &spread) != NULL && spread;
 }

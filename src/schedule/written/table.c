@@ -25,6 +25,7 @@ const tn__written_row tn__written_rows[] = {
     {"rfactor", "rfactor %l0", TN__WRITTEN_NOTHING},
     {"privatize", "privatize %l0", TN__WRITTEN_NOTHING},
     {"decompose_reduction", "initialize %b0 before %l1", TN__WRITTEN_NOTHING},
+    {"prefetch_spread", "prefetch %i0 for %b0 in %l1 spread over %n1 of %l2", TN__WRITTEN_NOTHING},
     {"prefetch_ahead", "prefetch %i0 for %b0 in %l1 by %n1 of %l2", TN__WRITTEN_NOTHING},
     {"prefetch", "prefetch %i0 for %b0 in %l1 by %n1", TN__WRITTEN_NOTHING},
     {"stream", "stream %o", TN__WRITTEN_NOTHING},
