@@ -114,6 +114,10 @@
 /* Terms of an accumulation for each element of the copies that they go into: writing copies and adding them up takes a
  * hundredth of the time then. */
 #define TN__RULE_TERMS_PER_COPIED 64
+/* Operations of a map that an accumulation whose terms go one after the other had better not compute: vectors make it,
+ * so many elements at a time, which stay in L1 until they are read. */
+#define TN__RULE_SCATTERED_COST 4
+#define TN__RULE_SCATTERED_TURN 2048
 /* One thread cuts a reduction that promises it a tenth. How many threads decide of those that share what is reduced,
  * whatever number there is; that is looked into where they take more than twice the time of an even share, and chosen
  * where it takes less than 0.7 of their time and costs one thread a hundredth at the most. */

@@ -193,6 +193,10 @@ const tn__te *tn__te_words(const tn__te *te);
  * (positions.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements are
  * equal. */
 const tn__te *tn__te_argmax(const tn__te *te, int64_t vector_bytes);
+/* The declaration in which places and values that take work of terms that accumulations take one after the other are
+ * maps of their own (terms.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context.
+ * Elements are equal. */
+const tn__te *tn__te_terms(const tn__te *te);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);

@@ -1,5 +1,7 @@
 /* Accumulations: terms that say themselves which element they go into, or whose number data say. Each element's terms
  * are combined in the order of the declaration, or in copies of the tensor that are combined in order behind. */
+#include <string.h>
+
 #include "schedule/rules/reduce.h"
 
 /* Terms, or vectors of them, that are computed in one turn of the loop: their loads don't wait for the stores of those
@@ -81,30 +83,74 @@ static void copy_for(tn__schedule *s, const tn__te_stage *stage, const char *loo
   vectorize_rows(s, stage, combining, options);
 }
 
-/* Terms one by one: several in a turn, into copies of their own where that is worth it, and so for parts of the domain.
- * All loops around are of the reduction then. */
-static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+/* A loop of so many turns that what is computed of their terms stays near: `*near` becomes the one around it, NULL when
+ * there is none. Returns the loop over the turns, which may be a part of what it was. */
+static const char *turn_near(tn__schedule *s, const char *block, const char *turn, const char **near) {
   const char *loops[TN__MAX_LOOPS];
+  int64_t extent = tn__rule_loop_extent(s, turn);
+  *near = NULL;
+  if (extent < 0 || extent >= 2 * TN__RULE_SCATTERED_TURN) {
+    tn__sched_split(s, turn, (const int64_t[]){0, TN__RULE_SCATTERED_TURN}, 2);
+    *near = tn__arena_printf(s->arena, "%s.0", turn);
+    return tn__arena_printf(s->arena, "%s.1", turn);
+  }
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
+  for (int i = 1; i < count; i++)
+    if (strcmp(loops[i], turn) == 0) *near = loops[i - 1];
+  return turn;
+}
+
+/* The maps are computed in each iteration of the loop, in vectors. */
+static void compute_near(tn__schedule *s, const char *const *maps, int count, const char *loop,
+                         const tn__schedule_options *options) {
+  tn__snode *path[TN__MAX_LOOPS];
+  for (int i = 0; i < count; i++) {
+    tn__sched_compute_at(s, maps[i], loop);
+    tn__sched_set_scope(s, maps[i], 0, TN__SCOPE_STACK);
+    int around = tn__sched_path(s, s->root, tn__sched_find(s, loop, false), path) + 1;
+    tn__rule_vectorize_map(s, maps[i], around, options);
+  }
+}
+
+/* Terms one by one: several in a turn, into copies of their own where that is worth it, and so for parts of the domain.
+ * All loops around are of the reduction then. What else is computed of the terms comes in vectors. */
+static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
+  enum { MOST_MAPS = 8 };
+  const char *loops[TN__MAX_LOOPS], *maps[MOST_MAPS];
   int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
   tn__snode *first = tn__sched_find(s, loops[0], false), *last = tn__sched_find(s, loops[count - 1], false);
   tn__snode *block = tn__sched_find(s, stage->name, true);
   int64_t outer = tn__rule_loop_extent(s, loops[0]), inner = tn__rule_loop_extent(s, loops[count - 1]);
   bool alone = tn__sched_drives(first, block, TN__AXIS_REDUCE);
   copies c = alone ? choose_copies(s, stage) : (copies){1, 1};
-  if (tn__expr_has_load(last->var->extent) || (inner >= 0 && inner < 2 * TERMS_IN_A_TURN)) return;
-  if (c.parts > 1 && outer >= 2 * c.parts * (count == 1 ? TERMS_IN_A_TURN : 1))
+  if (tn__expr_has_load(last->var->extent)) return;
+  const char *turn = loops[count - 1], *few = NULL;
+  if (inner >= 0 && inner < 2 * TERMS_IN_A_TURN) { /* a few terms, of channels say, are written out in each turn */
+    if (count < 2 || !tn__sched_drives(tn__sched_find(s, loops[count - 2], false), block, TN__AXIS_REDUCE)) return;
+    few = turn;
+    turn = loops[count - 2];
+    if (tn__rule_loop_extent(s, turn) < 2 * TERMS_IN_A_TURN) return;
+  }
+  int map_count = tn__reduce_own_maps(s, block, maps, MOST_MAPS);
+  if (c.parts > 1 && outer >= 2 * c.parts * (turn == loops[0] ? TERMS_IN_A_TURN : 1)) {
     tn__sched_split(s, loops[0], (const int64_t[]){0, (outer + c.parts - 1) / c.parts}, 2);
-  else
+    if (turn == loops[0]) turn = tn__arena_printf(s->arena, "%s.1", turn);
+  } else {
     c.parts = 1;
-  tn__sched_split(s, tn__reduce_last_loop(s, stage->name), (const int64_t[]){0, TERMS_IN_A_TURN}, 2);
-  const char *turn = tn__reduce_last_loop(s, stage->name);
+  }
+  const char *near = NULL;
+  if (map_count > 0) turn = turn_near(s, stage->name, turn, &near);
+  tn__sched_split(s, turn, (const int64_t[]){0, TERMS_IN_A_TURN}, 2);
+  turn = tn__arena_printf(s->arena, "%s.1", turn);
   if (c.neighbours > 1) copy_for(s, stage, turn, options);
   if (c.parts > 1) {
     const char *part = tn__arena_printf(s->arena, "%s.0", loops[0]);
     copy_for(s, stage, part, options);
     if (tn__rule_shares(s, options)) tn__sched_parallel(s, part);
   }
+  if (near != NULL) compute_near(s, maps, map_count, near, options);
   tn__sched_unroll(s, turn);
+  if (few != NULL) tn__sched_unroll(s, few);
 }
 
 /* Threads share the columns of rows that one index selects: each adds all rows to its own. */

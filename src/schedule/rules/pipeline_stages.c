@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "ir/linear.h"
 #include "schedule/rules/pipeline.h"
+#include "schedule/rules/reduce.h"
 
 /* ---- what a body costs ------------------------------------------------------------------------------------------- */
 
@@ -121,9 +122,10 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
     const tn__block *reader = &readers.data[i]->block;
     const tn__stmt *body = tn__sched_body_with(s, block, readers.data[i]);
     if (body == NULL || reader->axis_count == 0) return false;
-    double points = points_of(readers.data[i]);
-    apart += points / (double)lanes * body_cycles(s->ir, target, reader, reader->body, &lanes);
-    inside += points / (double)lanes * body_cycles(s->ir, target, reader, body, &lanes);
+    double points = points_of(readers.data[i]), before = body_cycles(s->ir, target, reader, reader->body, &lanes);
+    apart += points / (double)lanes * before;
+    double with_it = body_cycles(s->ir, target, reader, body, &lanes);
+    inside += points / (double)lanes * with_it;
   }
   return readers.count > 0 && inside <= apart;
 }
@@ -145,7 +147,18 @@ static bool is_read_by_statements(tn__schedule *s, const tn__snode *block) {
 }
 
 bool tn__pipe_can_inline(tn__schedule *s, const tn__snode *block) {
-  return is_map(block) && !tn__sched_is_output(s, block->block.writes[0].buffer) && !is_read_by_statements(s, block);
+  if (!is_map(block) || tn__sched_is_output(s, block->block.writes[0].buffer) || is_read_by_statements(s, block))
+    return false;
+  tn__snodes writers = {0}, readers = {0}; /* what an accumulation starts from is not all of its tensor */
+  tn__sched_writers(s, block->block.writes[0].buffer, &writers);
+  tn__sched_readers(s, block->block.writes[0].buffer, &readers);
+  bool scattered = false;
+  for (int i = 0; i < readers.count; i++) {
+    const tn__te_stage *reader = tn__te_stage_of(s->te, readers.data[i]->block.writes[0].buffer);
+    scattered |= reader != NULL && tn__reduce_scatters(reader);
+  }
+  return writers.count == 1 &&
+         !(scattered && tn__rule_cost(s->ir, block->block.body->as.store.value) >= TN__RULE_SCATTERED_COST);
 }
 
 /* The only reader of the block's tensor, when it is a map that reads it nowhere but at its own element. */

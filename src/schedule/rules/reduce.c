@@ -38,6 +38,16 @@ double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b) {
   return points;
 }
 
+bool tn__reduce_scatters(const tn__te_stage *stage) {
+  bool placed = false;
+  if (stage->kind != TN__TE_ACCUMULATE) return false;
+  for (int a = 0; a < stage->axes.count; a++) {
+    if (placed && tn__te_keeps_axis(stage, a)) return false; /* vectors run along it */
+    placed |= !tn__te_keeps_axis(stage, a);
+  }
+  return placed;
+}
+
 /* Costs grow as maps are inlined into each other, so they are taken from the blocks. */
 void tn__reduce_dissolve_maps(tn__schedule *s) {
   const tn__te *te = s->te;
@@ -49,15 +59,17 @@ void tn__reduce_dissolve_maps(tn__schedule *s) {
     double cost = (double)tn__rule_cost(s->ir, block->block.body->as.store.value),
            own = tn__reduce_volume(&stage->axes, NULL), reads = 0;
     tn__snodes readers = {0};
-    bool imperative = false;
+    bool imperative = false, scalar = false;
     tn__sched_readers(s, stage->tensors[0], &readers);
     for (int r = 0; r < readers.count; r++) {
       const tn__te_stage *reader = stage_named(te, readers.data[r]->name);
       imperative |= reader == NULL || reader->kind == TN__TE_EXTERN;
       if (reader != NULL) reads += tn__reduce_volume(&reader->axes, &reader->reduce_axes);
+      scalar |= reader != NULL && tn__reduce_scatters(reader);
     }
     /* Each read would cost `cost`; a tensor of its own costs about two for each element and one for each read. */
-    if (!imperative && reads * cost <= own * (cost + 2) + reads) tn__sched_inline_if_small(s, stage->name);
+    if (imperative || (scalar && cost >= TN__RULE_SCATTERED_COST)) continue;
+    if (reads * cost <= own * (cost + 2) + reads) tn__sched_inline_if_small(s, stage->name);
   }
 }
 
@@ -219,6 +231,22 @@ static bool is_lone_map(tn__schedule *s, tn__snode *block) {
   tn__snodes nest = {0};
   tn__sched_blocks(s, tn__sched_root_nest(s, block), &nest);
   return nest.count == 1 && block->combiner == NULL && block->block.body->kind == TN__STMT_STORE;
+}
+
+int tn__reduce_own_maps(tn__schedule *s, const tn__snode *block, const char **names, int capacity) {
+  int count = 0;
+  for (int r = 0; r < block->block.read_count && count < capacity; r++) {
+    const tn__region *region = &block->block.reads[r];
+    tn__snodes writers = {0}, readers = {0};
+    tn__sched_writers(s, region->buffer, &writers);
+    tn__sched_readers(s, region->buffer, &readers);
+    bool own = writers.count == 1 && readers.count == 1 && is_lone_map(s, writers.data[0]) &&
+               !tn__sched_is_output(s, region->buffer);
+    for (int d = 0; d < region->buffer->rank && own; d++)
+      own = region->min[d]->kind == TN__EXPR_VAR && tn__ir_is_int_value(region->extent[d], 1);
+    if (own) names[count++] = writers.data[0]->name;
+  }
+  return count;
 }
 
 void tn__rule_vectorize_map(tn__schedule *s, const char *name, int rows, const tn__schedule_options *options) {

@@ -12,6 +12,10 @@ void tn__reduce_open(tn__sketch *k, tn__schedule *scratch);
 double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b);
 /* Inlines maps that cost little more when their readers compute them. */
 void tn__reduce_dissolve_maps(tn__schedule *s);
+/* Is it an accumulation whose terms go one after the other, with nothing of it side by side? */
+bool tn__reduce_scatters(const tn__te_stage *stage);
+/* The maps that only this block reads, each element where it needs it; returns how many names there are. */
+int tn__reduce_own_maps(tn__schedule *s, const tn__snode *block, const char **names, int capacity);
 bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block);
 /* tn__rule_reduce_across(), fetching rows ahead if wanted. True when the only map that reads the results has become
  * part of the nest. */

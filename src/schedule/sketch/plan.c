@@ -17,7 +17,7 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   te = tn__te_phases(te);
   if (tn__target_can(target, TN__CAN_DPBUSD) && !unit.options.bytes_apart) te = tn__te_words(te);
   te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
-  unit.te = tn__te_narrow(te);
+  unit.te = tn__te_narrow(tn__te_terms(te));
   return unit;
 }
 
