@@ -435,18 +435,13 @@ void tn__sched_reverse_compute_at(tn__schedule *s, const char *block_name, const
   const tn__var *vars[TN__MAX_LOOPS];
   const tn__expr *values[TN__MAX_LOOPS];
   int count = tn__sched_path(s, m.loop, m.producer, path), reduce_count = 0;
-  bool vectorized = false, extra = false;
+  bool vectorized = false;
   for (int i = 0; i < count; i++) {
     if (!tn__sched_drives_elements(path[i], m.producer))
       reducing[reduce_count++] = path[i];
     else
       vectorized |= path[i]->kind == TN__LOOP_VECTORIZED;
   }
-  for (int i = 0; i < block->block.axis_count; i++)
-    extra |= m.dim_of_axis[i] < 0 && !tn__ir_is_int_value(block->block.axes[i].var->extent, 1);
-  if (vectorized && extra)
-    tn__sched_refuse(s, "reverse_compute_at of \"%s\": it has axes that \"%s\" lacks, inside of a vectorised loop",
-                     block_name, m.producer->name);
   int cloned = tn__sched_clone_spatial(s, m.producer, block->name, path, count, vars, values, &outermost, &innermost);
   const tn__expr *predicate = tn__sched_conjuncts_without(ir, m.producer->block.predicate, reducing, reduce_count);
   predicate = tn__ir_substitute(ir, predicate, vars, values, cloned);
@@ -458,12 +453,17 @@ void tn__sched_reverse_compute_at(tn__schedule *s, const char *block_name, const
     if (d < 0) {
       tn__snode *loop = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.%s", block->name, axes[i].var->name),
                                            extent, TN__LOOP_SERIAL);
+      axes[i].binding = loop->var->self;
+      if (vectorized) { /* a vectorised loop has no loops inside */
+        tn__sched_append(s, loop, outermost);
+        outermost = loop;
+        continue;
+      }
       if (innermost == NULL)
         outermost = loop;
       else
         tn__sched_append(s, innermost, loop);
       innermost = loop;
-      axes[i].binding = loop->var->self;
       continue;
     }
     const tn__expr *binding = axis_of_dim[d] < 0 ? tn__ir_index(ir, 0) : m.producer->block.axes[axis_of_dim[d]].binding;

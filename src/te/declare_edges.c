@@ -83,6 +83,20 @@ static const tn__expr *padded_at(tn__ir *ir, const tn__buffer *buffer, const tn_
   return tn__ir_select(ir, inside, tn__ir_load(ir, buffer, indices), value);
 }
 
+/* Margins in several dimensions make a small tensor large: is the padded one still of the size of what it pads? Sizes
+ * that are open are large beside their margins. */
+static bool is_worth_padding(const tn__buffer *buffer, const tn__expr *const *extents) {
+  enum { MOST_GROWTH = 8, SMALL = 4096 };
+  double before = 1, after = 1;
+  for (int i = 0; i < buffer->rank; i++) {
+    int64_t size, extent;
+    if (!tn__ir_as_int(buffer->shape[i], &size) || !tn__ir_as_int(extents[i], &extent)) continue;
+    before *= (double)size;
+    after *= (double)extent;
+  }
+  return after <= SMALL || after <= MOST_GROWTH * before;
+}
+
 /* In the terms of a reduction: all of the padded tensor, as one of its own, so that the terms are as simple as without
  * padding. Where the indices go is needed for that, with a margin that is known; NULL when it is not. */
 static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer, const tn__expr *const *indices,
@@ -107,7 +121,7 @@ static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer,
     if (before < -MOST_MARGIN || after > 2 * MOST_MARGIN) return NULL;
     margins |= before < 0 || after + before > 0;
   }
-  if (!margins) return NULL;
+  if (!margins || !is_worth_padding(buffer, extents)) return NULL;
   tn__te_axes axes = tn__te_axes_create(d->te, "p", buffer->rank, extents);
   for (int i = 0; i < buffer->rank; i++) places[i] = tn__ir_add(ir, axes.index[i], low[i]);
   const char *name = tn__arena_printf(d->arena, "%s.pad", d->statement);

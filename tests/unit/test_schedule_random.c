@@ -2,7 +2,7 @@
  * to the same function, and every primitive must have come before every other one in some trace.
  *
  * usage: unit_schedule_random [PART [TEST]]: other parts draw other pairs. TENON_RANDOM_TRACES sets how many. */
-#include "unit/kernel.h"
+#include "unit/schedule_compiled.h"
 #include "unit/schedule_oracle.h"
 
 static int part;
@@ -86,39 +86,15 @@ static void sliding_pairs(void **state) {
 
 /* ---- the same through compiled code ------------------------------------------------------------------------------ */
 
-enum { WORKSPACE_BYTES = 4 << 20 }; /* more than any of these declarations wants */
-
-static tn_status *check_compiled(const tn__schedule *s, const pair *p, void *user) {
-  static const int64_t scalars[] = {OPEN_DIM};
-  kernel_test *t = user;
-  const tn__te *te = tn__schedule_te(s);
-  uint8_t *plain, *compiled;
-  size_t size, other_size;
-  void *buffers[MOST_BUFFERS] = {NULL};
-  t->ir = tn__te_ir(te);
-  const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
-  tn_kernel kernel = kernel_compile(t, func);
-  assert_true(tn__cg_kernel_workspace(t->ir, func).workspace_bytes <= WORKSPACE_BYTES);
-  check_ok(outputs_of(te, tn__te_lower(te), NULL, p->r.seed, &plain, &size));
-  make_inputs(te, p->r.seed, buffers);
-  check_ok(pack_inputs(s, buffers));
-  int count = func->input_count + func->output_count;
-  for (int i = func->input_count; i < count; i++) buffers[i] = fresh_bytes(func->params[i]);
-  void *workspace = buffers[count] = kernel_alloc(WORKSPACE_BYTES);
-  int32_t result = kernel_run(kernel, buffers, scalars);
-  compiled = take_outputs(func, buffers, &other_size);
-  bool same = result == TN_KERNEL_OK && size == other_size && memcmp(plain, compiled, size) == 0;
-  free(plain);
-  free(compiled);
-  kernel_free(workspace, WORKSPACE_BYTES);
-  return same ? NULL : tn_status_create(TN_INTERNAL, "the compiled kernel ends with %d and other results", (int)result);
+static tn_status *check_compiled_pair(const tn__schedule *s, const pair *p, void *user) {
+  return compare_compiled(user, s, p->r.seed, false);
 }
 
 static void compile_pairs(kernel_test *t, void *user) {
   tally unused = {{0}};
   for (int i = 0; i < pairs_wanted() / 50; i++) {
     dice d = {.state = seed_of(500000 + i)};
-    tn_status *status = oracle_pair(&d, 12, &no_wish, &unused, check_compiled, t);
+    tn_status *status = oracle_pair(&d, 12, &no_wish, &unused, check_compiled_pair, t);
     if (status != NULL) fail_msg("part %d, compiled pair %d: %s", part, i, tn_status_message(status));
   }
 }

@@ -1,0 +1,104 @@
+/* Declarations of any kind, drawn at random: what is chosen for them, for CPUs of several widths and for caches of all
+ * sizes, must compute what their plain loops do, in the interpreter and, for this machine, compiled. */
+#include <inttypes.h>
+
+#include "te/text.h"
+#include "unit/draw_declaration.h"
+#include "unit/schedule_check.h"
+#include "unit/schedule_compiled.h"
+
+typedef struct job {
+  const char *text, *target;
+  uint64_t seed;
+} job;
+
+static const tn__te *declare(tn__ir *ir, const char *text) {
+  tn__te_source *source;
+  tn__te *te;
+  tn_status *status = tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source);
+  if (status == NULL) status = tn__te_declare(source, 0, NULL, 0, ir, &te);
+  if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), text);
+  return te;
+}
+
+/* Caches are so small, now and then, that memory is as dear as it is for large tensors. */
+static const tn__schedule *chosen(const tn__te *te, const job *j) {
+  tn__target target = test_target(j->target);
+  int64_t l1 = (int64_t)1024 << (j->seed % 6);
+  target.cpu.machine.l1_bytes = l1;
+  target.cpu.machine.l2_bytes = 4 * l1;
+  target.cpu.machine.l3_bytes = 8 * l1;
+  target.cpu.row = target.cpu.machine;
+  tn__schedule_options options = {.threads = 1 + (int)(j->seed / 6 % 2), .cache_bytes = target.cpu.machine.l2_bytes};
+  return default_schedule(te, &target, &options);
+}
+
+static void check_drawn(tn_status *status, const job *j, const tn__schedule *s) {
+  if (status == NULL) return;
+  fprintf(stderr, "%s%s%s", j->text, schedule_text(s, false), schedule_text(s, true)); /* cmocka cuts messages */
+  fail_msg("seed %" PRIu64 ", %s: %s", j->seed, j->target, tn_status_message(status));
+}
+
+static void interpret_drawn(tn__ir *ir, const void *arg) {
+  const job *j = arg;
+  const tn__schedule *s = chosen(declare(ir, j->text), j);
+  check_drawn(compare_results(s, j->seed), j, s);
+}
+
+static void compile_drawn(kernel_test *t, void *arg) {
+  const job *j = arg;
+  const tn__schedule *s = chosen(declare(t->ir, j->text), j);
+  check_drawn(compare_compiled(t, s, j->seed, true), j, s);
+}
+
+/* Once broken, in short. */
+static const char *const found[] = {
+    /* a tile's epilogue with an axis of its own, inside of vectors */
+    "kernel drawn(C: u8[23], B: u8[33, 12]) -> (Y: u8[1, 33, 13]) {\n"
+    "  Y[b, i, j] = min(min(k: i + 1) C[j] + C[2] * B[max(i - 1, 0), k % 12], 9)\n"
+    "}\n",
+    "kernel drawn(A: f32[33, 40], B: f32[40, 64], X: f32[3, 33, 64]) -> (Y: f32[3, 33, 64]) {\n"
+    "  Y[b, i, j] = (sum(k) A[i, k] * B[k, j]) + X[b, i, j]\n"
+    "}\n",
+    /* a diagonal, whose padded tensor would have 80 million elements */
+    "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
+    "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"
+    "}\n"};
+
+static void what_broke_once_holds(void **state) {
+  for (int i = 0; i < (int)(sizeof(found) / sizeof(found[0])); i++) {
+    job j = {found[i], "x86-64-v3", 12};
+    check_ok(in_context(interpret_drawn, &j));
+    check_ok(kernel_try(NULL, compile_drawn, &j));
+  }
+}
+
+/* `unit_declarations COUNT FIRST` draws others than the tests do. */
+static int wanted = 400, first = 0;
+
+static void what_is_chosen_computes_what_is_declared(void **state) {
+  static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "x86-64-v2", "aarch64"};
+  draw d = {.count = 0};
+  for (int i = first; i < first + wanted; i++) {
+    d.dice = (dice){.state = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15) + 20261125};
+    draw_kernel(&d);
+    job j = {tn__strbuf_text(&d.text), targets[i % 4], (uint64_t)i};
+    tn_status *status = in_context(interpret_drawn, &j);
+    if (status != NULL) fail_msg("seed %d, %s: %s\n%s", i, j.target, tn_status_message(status), j.text);
+    if (i % 4 == 0) {
+      j.target = "native";
+      status = kernel_try(NULL, compile_drawn, &j);
+      if (status != NULL) fail_msg("seed %d, compiled: %s\n%s", i, tn_status_message(status), j.text);
+    }
+    tn__strbuf_release(&d.text);
+  }
+  for (int kind = 0; kind < DRAW_KINDS; kind++) assert_true(d.drawn[kind] >= wanted / 20);
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(what_broke_once_holds),
+                                     cmocka_unit_test(what_is_chosen_computes_what_is_declared)};
+  if (argc > 1) wanted = atoi(argv[1]);
+  if (argc > 2) first = atoi(argv[2]);
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
