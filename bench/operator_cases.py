@@ -65,8 +65,8 @@ def uniform(rng, shape, low=0.0, high=1.0):
     return (low + (high - low) * rng.random(shape, np.float32)).astype(np.float32)
 
 
-def weights(rng, *shape):
-    return Constant(rng.standard_normal(shape, np.float32))
+def weights(rng, *shape, scale=1, dtype=np.float32):
+    return Constant(rng.standard_normal(shape, np.float32) * scale, dtype)
 
 
 def indices(rng, below, *shape):
@@ -230,11 +230,24 @@ def convolution_cases():
     def convolution(name, image, window, operator="Conv", **attributes):
         return Case(name, operator, lambda rng: [uniform(rng, image), weights(rng, *window)], attributes)
 
+    def half(name, image, window, **attributes):
+        return Case(name, "Conv", lambda rng: [uniform(rng, image).astype(np.float16),
+                                               weights(rng, *window, scale=0.1, dtype=np.float16)], attributes)
+
     yield convolution("ConvTranspose 4x4/2", (1, 64, 32, 32), (64, 32, 4, 4), "ConvTranspose", strides=[2, 2],
                       pads=[1] * 4)
     yield convolution("Conv 3, 1-D", (1, 80, 3000), (384, 80, 3), pads=[1, 1])
     yield convolution("Conv 10/5 of sound", (1, 1, 16000), (512, 1, 10), strides=[5])
     yield convolution("Conv 3x3x3", (1, 16, 16, 28, 28), (32, 16, 3, 3, 3), pads=[1] * 6)
+    yield convolution("Conv 3x3x3, as wide as deep", (1, 64, 8, 28, 28), (64, 64, 3, 3, 3), pads=[1] * 6)
+    yield convolution("Conv 3x3x3/2", (1, 32, 16, 28, 28), (64, 32, 3, 3, 3), pads=[1] * 6, strides=[2] * 3)
+    yield convolution("Conv 1x1x1", (1, 64, 8, 28, 28), (128, 64, 1, 1, 1))
+    yield convolution("Conv 3x7x7/1,2,2 of a film", (1, 3, 16, 112, 112), (64, 3, 3, 7, 7), pads=[1, 3, 3, 1, 3, 3],
+                      strides=[1, 2, 2])
+    yield half("Conv 3x3, f16", (1, 64, 56, 56), (64, 64, 3, 3), pads=[1] * 4)
+    yield half("Conv 1x1, f16", (1, 256, 28, 28), (128, 256, 1, 1))
+    yield half("Conv 7x7/2, f16 picture", (1, 3, 224, 224), (64, 3, 7, 7), pads=[3] * 4, strides=[2, 2])
+    yield half("Conv 3x3, f16, depthwise", (1, 96, 56, 56), (96, 1, 3, 3), pads=[1] * 4, group=96)
     yield convolution("Conv 7x7, depthwise", (1, 96, 56, 56), (96, 1, 7, 7), pads=[3] * 4, group=96)
     yield convolution("Conv 3x3, dilated by 2", (1, 128, 28, 28), (128, 128, 3, 3), pads=[2] * 4, dilations=[2, 2])
     yield convolution("Conv 3x3, dilated by 18", (1, 64, 33, 33), (64, 64, 3, 3), pads=[18] * 4, dilations=[18, 18])

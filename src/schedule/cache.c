@@ -2,7 +2,7 @@
 #include "schedule/internal.h"
 
 /* A nest that copies one tensor into another, at place `at` of the root; dimension d of `to` is dimension order[d] of
- * `from`. */
+ * `from`, and elements are of the type of `to`. */
 static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from,
                         const int *order, int at) {
   tn__ir *ir = s->ir;
@@ -26,7 +26,9 @@ static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to,
   }
   block.axes = axes;
   tn__snode *node = tn__sched_new_block(s, &block);
-  tn__sched_set_body(s, node, NULL, tn__ir_store(ir, to, indices, tn__ir_load(ir, from, source)));
+  const tn__expr *value = tn__ir_load(ir, from, source);
+  if (to->dtype != from->dtype) value = tn__ir_cast(ir, to->dtype, value);
+  tn__sched_set_body(s, node, NULL, tn__ir_store(ir, to, indices, value));
   if (innermost == NULL)
     outermost = node;
   else
@@ -94,8 +96,46 @@ static void permute(tn__ir *ir, const tn__expr *const *indices, const tn__expr *
   for (int d = 0; d < p->rank; d++) out[d] = indices[p->order[d]];
 }
 
-static const char *cache_read(tn__schedule *s, const char *name, int index, tn__scope scope, const int *order,
-                              int rank) {
+/* Casts of what is loaded from a tensor; what becomes of them are loads of `to`, or in a trial (`to` is NULL) zeros. */
+typedef struct casting {
+  const tn__buffer *from, *to;
+  tn_dtype dtype; /* of the first one that was met, once `any` was */
+  bool any;
+} casting;
+
+static const tn__expr *replace_cast(tn__ir *ir, const tn__expr *e, void *user) {
+  casting *c = user;
+  if (e->kind != TN__EXPR_CAST || e->args[0]->kind != TN__EXPR_LOAD || e->args[0]->value.buffer != c->from) return NULL;
+  if (!c->any) c->dtype = e->dtype, c->any = true;
+  if (e->dtype != c->dtype) return NULL;
+  return c->to != NULL ? tn__ir_load(ir, c->to, e->args[0]->args) : tn__ir_cast(ir, e->dtype, tn__ir_index(ir, 0));
+}
+
+bool tn__sched_casts(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, tn_dtype *dtype) {
+  casting trial = {.from = buffer};
+  const tn__stmt *body = block->block.body;
+  if (body->kind != TN__STMT_STORE) return false;
+  const tn__expr *rest = tn__expr_rewrite(s->ir, body->as.store.value, replace_cast, &trial);
+  *dtype = trial.dtype;
+  return trial.any && !tn__expr_uses_buffer(rest, buffer);
+}
+
+static void redirect_reads(tn__schedule *s, tn__snode *block, const tn__buffer *from, const tn__buffer *to,
+                           const int *order) {
+  permuting p = {.order = order, .rank = to->rank};
+  const tn__stmt *init = block->block.init, *body = block->block.body;
+  if (from->dtype != to->dtype) {
+    casting c = {.from = from, .to = to};
+    const tn__expr *value = tn__expr_rewrite(s->ir, body->as.store.value, replace_cast, &c);
+    tn__sched_set_body(s, block, init, tn__ir_store(s->ir, body->as.store.buffer, body->as.store.indices, value));
+    return;
+  }
+  if (init != NULL) init = tn__stmt_replace_buffer(s->ir, init, from, to, permute, &p);
+  tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, body, from, to, permute, &p));
+}
+
+static const char *cache_read(tn__schedule *s, const char *name, int index, tn__scope scope, const int *order, int rank,
+                              bool casts) {
   tn__snode *block = tn__sched_block(s, "cache_read", name);
   check_scope(s, "cache_read", name, scope);
   check_plain(s, "cache_read", block);
@@ -116,14 +156,15 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
     if (tn__sched_index(tn__sched_root_nest(s, writers.data[i])) >= tn__sched_index(nest))
       tn__sched_refuse(s, "cache_read of \"%s\": \"%s\" writes %s in the same nest", name, writers.data[i]->name,
                        buffer->name);
+  tn_dtype dtype = buffer->dtype;
+  if (casts && !tn__sched_casts(s, block, buffer, &dtype))
+    tn__sched_refuse(s, "cache_read_cast of \"%s\": it does not cast all that it reads of %s to one type", name,
+                     buffer->name);
   const tn__expr *shape[TN__MAX_RANK];
   for (int d = 0; d < rank; d++) shape[d] = buffer->shape[order[d]];
   const tn__buffer *local =
-      tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.read", buffer->name), buffer->dtype, scope, rank, shape);
-  permuting p = {.order = order, .rank = rank};
-  const tn__stmt *init = block->block.init;
-  if (init != NULL) init = tn__stmt_replace_buffer(s->ir, init, buffer, local, permute, &p);
-  tn__sched_set_body(s, block, init, tn__stmt_replace_buffer(s->ir, block->block.body, buffer, local, permute, &p));
+      tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.read", buffer->name), dtype, scope, rank, shape);
+  redirect_reads(s, block, buffer, local, order);
   const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.read%d", name, index));
   insert_copy(s, copy, local, buffer, order, tn__sched_index(nest));
   return copy;
@@ -132,14 +173,21 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
 void tn__sched_cache_read(tn__schedule *s, const char *name, int index, tn__scope scope) {
   const tn__snode *block = tn__sched_block(s, "cache_read", name);
   int rank = region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer->rank;
-  cache_read(s, name, index, scope, same_order, rank);
+  cache_read(s, name, index, scope, same_order, rank, false);
   record(s, "cache_read", name, index, scope);
+}
+
+void tn__sched_cache_read_cast(tn__schedule *s, const char *name, int index, tn__scope scope) {
+  const tn__snode *block = tn__sched_block(s, "cache_read_cast", name);
+  int rank = region_at(s, "cache_read_cast", name, block->block.reads, block->block.read_count, index)->buffer->rank;
+  cache_read(s, name, index, scope, same_order, rank, true);
+  record(s, "cache_read_cast", name, index, scope);
 }
 
 const char *tn__sched_cache_read_in_order(tn__schedule *s, const char *name, int index, tn__scope scope,
                                           const int *order, int rank) {
   int64_t numbers[2 + TN__MAX_RANK] = {index, (int64_t)scope};
-  const char *copy = cache_read(s, name, index, scope, order, rank);
+  const char *copy = cache_read(s, name, index, scope, order, rank, false);
   for (int d = 0; d < rank; d++) numbers[2 + d] = order[d];
   tn__sched_record(s, "cache_read_in_order", &name, 1, numbers, 2 + rank);
   return copy;

@@ -58,6 +58,10 @@
 #define TN__RULE_LONG_PIECE 48
 #define TN__RULE_LONG_PIECE_LOSS 1.05
 #define TN__RULE_MASKED_PIECE_LOSS 1.25
+/* Rows from which on a right operand of a narrower type is widened before the tiles, and the share of L2 that it may
+ * fill then: what is larger is read in half the bytes. */
+#define TN__RULE_ROWS_TO_WIDEN 64
+#define TN__RULE_WIDENED 0.25
 /* Steps of the shortest block of a reduction: shorter ones read and write their sums too often. */
 #define TN__RULE_SHORTEST_BLOCK 256
 /* And of the longest: no cache holds a column of as many. */

@@ -211,6 +211,10 @@ void tn__sched_users(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out)
 /* May steps of the scan at different values of this loop be taken in any order, as each reads its own? */
 bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__snode *loop);
 
+/* ---- cache.c ----------------------------------------------------------------------------------------------------- */
+/* Does the block cast all that it reads of the buffer to one type, and to which? */
+bool tn__sched_casts(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, tn_dtype *dtype);
+
 /* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
 /* Throws unless the loop's iterations don't depend on each other: no reduction or scan along it, and no element written
  * in two of them, apart from buffers that belong to the iteration when there are `privates`. */

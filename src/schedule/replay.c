@@ -43,6 +43,9 @@ static void apply_cache_read(tn__schedule *s, const operands *o) {
 static void apply_hoist(tn__schedule *s, const operands *o) {
   tn__sched_hoist(s, o->names[0], (int)o->numbers[0], (int)o->numbers[1]);
 }
+static void apply_cache_read_cast(tn__schedule *s, const operands *o) {
+  tn__sched_cache_read_cast(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
+}
 static void apply_cache_read_in_order(tn__schedule *s, const operands *o) {
   int order[TN__MAX_RANK];
   for (int i = 2; i < o->number_count; i++) order[i - 2] = (int)o->numbers[i];
@@ -122,6 +125,7 @@ static const step steps[] = {
     {"reverse_inline", 1, 1, 0, 0, apply_reverse_inline},
     {"cache_write", 1, 1, 2, 2, apply_cache_write},
     {"cache_read", 1, 1, 2, 2, apply_cache_read},
+    {"cache_read_cast", 1, 1, 2, 2, apply_cache_read_cast},
     {"cache_read_in_order", 1, 1, 2, 2 + TN__MAX_RANK, apply_cache_read_in_order},
     {"hoist", 1, 1, 2, 2, apply_hoist},
     {"set_scope", 1, 1, 2, 2, apply_set_scope},

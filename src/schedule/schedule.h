@@ -85,6 +85,9 @@ void tn__sched_reverse_inline(tn__schedule *s, const char *block); /* an element
 void tn__sched_cache_write(tn__schedule *s, const char *block, int write_index, tn__scope scope);
 void tn__sched_cache_read(tn__schedule *s, const char *block, int read_index,
                           tn__scope scope); /* new block "<block>.read<i>" */
+/* The same where the block casts all that it reads of the tensor to one type: the copy holds what the casts give, so
+ * that an element that is read often is cast once. */
+void tn__sched_cache_read_cast(tn__schedule *s, const char *block, int read_index, tn__scope scope);
 /* The same with the copy's dimensions in another order: its dimension d is dimension order[d] of the tensor. Returns
  * the new block's name. */
 const char *tn__sched_cache_read_in_order(tn__schedule *s, const char *block, int read_index, tn__scope scope,

@@ -442,6 +442,17 @@ static inline bool propose_cache_read(proposal *p) {
   return read_to_cache(p, &block, &at) && say(p, "cache_read \"%s\" %d %d", block->name, at, scope(p));
 }
 
+/* Seldom does a block cast what it reads: what casts nothing is proposed now and then, to be refused. */
+static inline bool propose_cache_read_cast(proposal *p) {
+  const tn__snode *block;
+  tn_dtype dtype;
+  int at;
+  if (!read_to_cache(p, &block, &at)) return false;
+  if (!tn__sched_casts(p->s, block, block->block.reads[at].buffer, &dtype) && roll(p->d, 16) > 0)
+    return say(p, "cache_read \"%s\" %d %d", block->name, at, scope(p));
+  return say(p, "cache_read_cast \"%s\" %d %d", block->name, at, scope(p));
+}
+
 static inline bool propose_cache_read_in_order(proposal *p) {
   const tn__snode *block;
   int at;
@@ -659,6 +670,7 @@ static const primitive primitives[] = {
     {"cache_write", propose_cache_write},
     {"cache_read", propose_cache_read},
     {"cache_read_in_order", propose_cache_read_in_order},
+    {"cache_read_cast", propose_cache_read_cast},
     {"hoist", propose_hoist},
     {"set_scope", propose_set_scope},
     {"rfactor", propose_rfactor},

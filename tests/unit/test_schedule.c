@@ -215,6 +215,18 @@ static void tiled_product(tn__ir *ir, const void *arg) {
   check_same(s);
 }
 
+/* The copy is of the type that the sum's terms have, and they cast no more. */
+static void cast_once(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, bf16_dots);
+  tn__sched_cache_read_cast(s, "C", 1, TN__SCOPE_WORKSPACE);
+  tn__sched_compute_at(s, "C.read1", "C.i0");
+  tn__sched_set_scope(s, "C.read1", 0, TN__SCOPE_STACK);
+  const char *text = schedule_text(s, true);
+  assert_non_null(strstr(text, "alloc A.read: f32[1, 6] stack"));
+  assert_null(strstr(text, "*f32(A"));
+  check_same(s);
+}
+
 static void cached_product(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, product);
   tn__sched_cache_write(s, "D", 0, TN__SCOPE_STACK);
@@ -281,6 +293,7 @@ static void legal(void **state) {
   check_ok(in_context(loops_of_product, NULL));
   check_ok(in_context(tiled_product, NULL));
   check_ok(in_context(cached_product, NULL));
+  check_ok(in_context(cast_once, NULL));
   check_ok(in_context(moved_stencil, NULL));
   check_ok(in_context(reverse_inlined, NULL));
   check_ok(in_context(factored_rows, NULL));
@@ -375,6 +388,7 @@ static void factor_late(tn__schedule *s) {
 static void scope_output(tn__schedule *s) { tn__sched_set_scope(s, "D", 0, TN__SCOPE_STACK); }
 static void scope_param(tn__schedule *s) { tn__sched_set_scope(s, "C", 0, TN__SCOPE_PARAM); }
 static void no_tensor(tn__schedule *s) { tn__sched_cache_write(s, "C", 1, TN__SCOPE_STACK); }
+static void no_cast(tn__schedule *s) { tn__sched_cache_read_cast(s, "C", 1, TN__SCOPE_STACK); }
 static void no_read(tn__schedule *s) { tn__sched_cache_read(s, "C", 7, TN__SCOPE_STACK); }
 static void private_open(tn__schedule *s) {
   tn__sched_set_scope(s, "C", 0, TN__SCOPE_STACK);
@@ -426,6 +440,7 @@ static const refusal refusals[] = {
     {product, scope_output, "set_scope of \"D\": D is an output"},
     {product, scope_param, "set_scope of \"C\": the scope must be workspace, stack, register or shared"},
     {product, no_tensor, "cache_write of \"C\": there is no tensor 1, it has 1"},
+    {product, no_cast, "cache_read_cast of \"C\": it does not cast all that it reads of A to one type"},
     {product, no_read, "cache_read of \"C\": there is no tensor 7, it has 3"},
     {open_product, private_open, "C cannot be kept private: dimension 0 has no constant bound where it is used"},
     {product, vector_inside, "reorder: the vectorised loop \"D.i1\" must stay innermost"},

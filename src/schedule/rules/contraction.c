@@ -80,6 +80,18 @@ static void scan_maps(tn__contraction *c, tn__contraction_space *p) {
   if (c->sum->tensors[0] == output) see_output(c, p, c->sum->name, &p->nest);
 }
 
+/* Is an operand that is widened where it is read always better widened once, before? On the left each element goes into
+ * all lanes alone, with instructions of its own. On the right vectors are widened, once for each tile of rows. */
+static bool widens_before(const tn__sketch *k, const tn__contraction_space *p, int side) {
+  const tn__contraction_operand *o = &p->operand[side];
+  double bytes = o->element, rows = 1;
+  if (!p->casts[side] || !(side == 0 ? o->bounded : o->sized)) return false;
+  for (int d = 0; d < o->rank; d++) bytes *= (double)o->shape[d];
+  for (int a = 0; a < p->spatial; a++) rows *= a == p->column || p->moves_right[a] ? 1 : (double)p->nest.extent[a];
+  bool few = bytes <= TN__RULE_WIDENED * (double)k->options.cache_bytes;
+  return side == 0 || (rows >= TN__RULE_ROWS_TO_WIDEN && few);
+}
+
 /* Where operands and the epilogue are computed; there are at most `depths` loops around the tiles. */
 static void open_places(tn__sketch *k, const tn__contraction_space *p, int depths) {
   int64_t choices[TN__MAX_CHOICES];
@@ -88,16 +100,19 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
   for (int side = 0; side < 2; side++) {
     int n = 0;
     bool fixed = side == 0 && p->in_place;
-    choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
+    const tn__contraction_operand *o = side == 0 ? left : right;
+    bool casts = p->casts[side] && (side == 0 ? o->bounded : o->sized) && !fixed,
+         before = !fixed && widens_before(k, p, side);
+    if (!before) choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
+    if (side == 1 && casts) choices[n++] = TN__PLACE_APART;
     /* An even number of lines from row to row leaves sets of L1 unused. */
     bool even = p->rows > 1 && p->row_stride > 0 && p->row_stride % (2 * k->target->cpu.machine.costs.line_bytes) == 0;
     if (side == 0 && left->exists && !p->depthwise && !fixed) {
-      if (left->bounded && left->dim >= 0 && even) choices[n++] = TN__PLACE_APART;
+      if (left->bounded && ((left->dim >= 0 && even) || casts)) choices[n++] = TN__PLACE_APART;
       /* Borders are worth their copies of the code only where the rule above found so. */
-      if (left->is_map && !left->pads) choices[n++] = TN__PLACE_INLINE;
+      if (left->is_map && !left->pads && !casts) choices[n++] = TN__PLACE_INLINE;
     }
-    bool useful = side == 0 ? left->is_map || even : p->panel == 0;
-    const tn__contraction_operand *o = side == 0 ? left : right;
+    bool useful = casts || (side == 0 ? left->is_map || even : p->panel == 0);
     for (int d = 0; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
       choices[n++] = TN__PLACE_AT + d;
     k->decisions[tn__sketch_open(k, side == 0 ? "left" : "right", choices, n)].late = true;
@@ -323,11 +338,14 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
   }
   const tn__snode *sum = tn__sched_find(s, c->block, true);
   const tn__buffer *buffer = side == 0 ? c->left->value.buffer : c->right->value.buffer;
-  for (int r = 0; block == NULL && r < sum->block.read_count; r++)
+  bool casts = p->casts[side];
+  for (int r = 0; (block == NULL || casts) && r < sum->block.read_count; r++)
     if (sum->block.reads[r].buffer == buffer) {
-      block = tn__arena_printf(s->arena, "%s.read%d", c->block, r);
-      block = tn__sched_fresh_name(s, true, block);
-      tn__sched_cache_read(s, c->block, r, TN__SCOPE_WORKSPACE);
+      const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.read%d", c->block, r));
+      (casts ? tn__sched_cache_read_cast : tn__sched_cache_read)(s, c->block, r, TN__SCOPE_WORKSPACE);
+      if (block != NULL) tn__sched_inline(s, block); /* the map, into the copy */
+      block = copy;
+      break;
     }
   if (block == NULL) tn__sched_refuse(s, "contraction: the sum does not read its operand");
   if (place >= TN__PLACE_AT) {

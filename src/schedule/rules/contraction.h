@@ -64,7 +64,7 @@ enum { TN__EPILOGUE_TILE, TN__EPILOGUE_AFTER, TN__EPILOGUE_AT };
 /* What there is to know for putting an operand elsewhere. */
 typedef struct tn__contraction_operand {
   bool exists, is_map, pads; /* pads: it only puts a constant around another tensor */
-  bool bounded;              /* parts of it have a size: shape and step, in elements, are known */
+  bool sized, bounded;       /* it has a size, shape is known; parts of it have, step, in elements, is known, too */
   int rank, dim;             /* the dimension that the rows move; -1: none has one behind it */
   int element;               /* bytes */
   double work;               /* operations for one element */
@@ -94,6 +94,7 @@ typedef struct tn__contraction_space {
   bool streams;      /* the left operand of a depthwise sum is computed within the loop over column tiles */
   bool has_epilogue; /* that may be computed elsewhere */
   bool apart_in_sum; /* neighbouring columns are apart in the sum's tensor: its tile has a layout of its own */
+  bool casts[2];     /* the left or right operand is widened where it is read; a copy holds what the cast gives */
   bool turned;       /* rows, not columns, lie side by side in the output: tiles are transposed on their way there */
   tn__contraction_operand operand[2];
   /* The left operand is another tensor with a constant around it, read in place: borders are cut off, and interiors

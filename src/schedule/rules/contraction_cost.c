@@ -214,6 +214,12 @@ static void general_step(const tn__contraction_space *p, const tn__sketch *k, do
   if (t->work[1][0] > 0) step->shuffles += rows; /* what is computed for a row goes into all lanes */
 }
 
+/* Is the operand widened in the tile, each time that it is read? */
+static bool casts_in_tile(const tn__contraction_space *p, const int64_t *v, int side) {
+  int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
+  return p->casts[side] && (place == TN__PLACE_BEFORE || place == TN__PLACE_INLINE);
+}
+
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
 static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, tn__sketch_features *f,
                        const int64_t tile[2], int64_t vectors, bool masked, double times) {
@@ -259,9 +265,14 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   } else {
     step.loads += (costs->broadcast + misses) * unroll * (double)rows;
     if (takes_halves(k->target, vector_bytes)) step.fma += costs->half_broadcast * unroll * (double)rows;
-    if (p->left_element != p->element) step.other += 2 * unroll * (double)rows;
+    if (casts_in_tile(p, v, 0)) /* into all lanes first: both are done by what shuffles */
+      step.shuffles += 2 * unroll * (double)rows;
+    else if (p->left_element != p->element && !p->casts[0])
+      step.other += 2 * unroll * (double)rows;
   }
-  if (p->right_element != p->element && !p->general) step.fma += unroll * (double)vectors;
+  if (casts_in_tile(p, v, 1)) step.shuffles += unroll * (double)vectors;
+  if (p->right_element != p->element && !p->general && (!p->casts[1] || casts_in_tile(p, v, 1)))
+    step.fma += unroll * (double)vectors;
   if (masked) step.other += unroll * (double)vectors;
   if (unroll > 1 && unroll * accumulators > TN__RULE_LONG_PIECE && !taps) step.fma *= TN__RULE_LONG_PIECE_LOSS;
   if (unroll > 1 && masked) step.fma *= TN__RULE_MASKED_PIECE_LOSS;
@@ -342,6 +353,7 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
   int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
   /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */
   tn__operations ops = {.vector_bytes = vector_bytes, .fma = o->work, .loads = 1, .stores = 1, .other = 6};
+  if (p->casts[side]) ops.fma++, ops.shuffles++;
   tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
   f->extra_cycles += times * there_and_back(k, bytes);
   return true;

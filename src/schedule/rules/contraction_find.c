@@ -503,8 +503,10 @@ bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage 
 /* Shape and steps of an operand; false when they are no numbers. */
 static bool measure_operand(const tn__contraction *c, const tn__te_stage *sum, const tn__contraction_space *p,
                             const tn__expr *load, tn__contraction_operand *o) {
-  for (int d = 0; d < o->rank; d++) {
+  for (int d = 0; d < o->rank; d++)
     if (!tn__ir_as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
+  o->sized = true;
+  for (int d = 0; d < o->rank; d++) {
     for (int a = 0; a < p->nest.axis_count; a++) {
       const tn__var *axis = a < p->spatial ? sum->axes.var[a] : sum->reduce_axes.var[a - p->spatial];
       int64_t *step = &o->step[d][a];
@@ -540,6 +542,11 @@ void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *
     o->exists = true;
     o->rank = load->arg_count;
     o->element = (int)tn_dtype_size(load->value.buffer->dtype);
+    tn_dtype cast;
+    if (!c->general && !c->depthwise && o->element < p->element) {
+      p->casts[side] = tn__sched_casts(c->s, tn__sched_find(c->s, c->sum->name, true), load->value.buffer, &cast);
+      if (p->casts[side]) o->element = (int)tn_dtype_size(cast);
+    }
     o->is_map = map != NULL;
     o->pads = map != NULL && is_padding(map->values[0]);
     if (map != NULL) {

@@ -18,6 +18,7 @@ const tn__written_row tn__written_rows[] = {
     {"inline", "inline %b0", TN__WRITTEN_NOTHING},
     {"hoist", "hoist part %n0 of %b0 along %n1", TN__WRITTEN_NOTHING},
     {"cache_read_in_order", "cache %i0 for %b0 in %s1 in order %N2", TN__WRITTEN_NOTHING},
+    {"cache_read_cast", "cache %i0 for %b0 in %s1 cast", TN__WRITTEN_NOTHING},
     {"cache_read", "cache %i0 for %b0 in %s1", TN__WRITTEN_NOTHING},
     {"cache_write", "cache %o in %s1", TN__WRITTEN_NOTHING},
     {"set_scope", "scope %o %s1", TN__WRITTEN_NOTHING},
