@@ -19,6 +19,11 @@ def above(low):
     return lambda rng, shape, dtype: (rng.random(shape) + low).astype(dtype)
 
 
+def small(rng, shape, dtype):
+    """Floats that weights begin with: sums of as many as the last dimension has keep the size of what they meet."""
+    return ((rng.random(shape) * 2 - 1) / np.sqrt(shape[-1])).astype(dtype)
+
+
 def value(array):
     return lambda rng, shape, dtype: np.asarray(array, dtype).reshape(shape)
 
@@ -66,7 +71,13 @@ INPUTS = {
     ("count_equal", "A"): upto(4), ("count_equal", "B"): upto(4), ("embedding", "I"): upto(5003),
     ("sparse_rows", "C"): upto(20011), ("fir_i16", "X"): upto(2048), ("fir_i16", "h"): upto(256),
     ("requantise", "X"): upto(20000), ("cross_entropy", "t"): upto(259), ("embedding_gradient", "I"): upto(503),
-    ("softmax_gradient", "Y"): above(0),
+    ("softmax_gradient", "Y"): above(0), ("recurrent", "W"): small, ("recurrent", "V"): small, ("gated", "V"): small,
+    ("gated", "U"): small, ("gated", "R"): small, ("gated", "W"): small, ("long_short", "U"): small,
+    ("long_short_backwards", "U"): small, ("hidden_states", "A"): lambda rng, shape, dtype: (rng.random(shape) / 30).astype(dtype),
+    ("hidden_states", "B"): above(0.5), ("shortest_steps", "W"): above(0.1), ("edit_distance", "a"): upto(4),
+    ("edit_distance", "b"): upto(4), ("local_alignment", "a"): upto(4), ("local_alignment", "b"): upto(4),
+    ("substituted", "L"): lambda rng, shape, dtype: ((rng.random(shape) - 0.5) / 30).astype(dtype),
+    ("running_sum_i32", "X"): upto(1000),
 }
 
 

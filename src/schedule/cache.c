@@ -1,10 +1,18 @@
 /* Primitives that put tensors into other memory: cache_write, cache_read and set_scope. */
 #include "schedule/internal.h"
 
-/* A nest that copies one tensor into another, at place `at` of the root; dimension d of `to` is dimension order[d] of
- * `from`, and elements are of the type of `to`. */
-static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from,
-                        const int *order, int at) {
+/* Where a copy of a tensor goes: among the children of `parent`, at the positions `fixed` along the dimensions that
+ * loops around it drive (NULL: along none). */
+typedef struct copy_place {
+  tn__snode *parent;
+  int at;
+  const tn__block_axis *const *fixed;
+} copy_place;
+
+/* A nest that copies one tensor into another; dimension d of `to` is dimension order[d] of `from`, and elements are
+ * of the type of `to`. */
+static tn__snode *insert_copy(tn__schedule *s, const char *name, const tn__buffer *to, const tn__buffer *from,
+                              const int *order, const copy_place *place) {
   tn__ir *ir = s->ir;
   tn__block block = {.name = name, .axis_count = to->rank, .predicate = tn__ir_bool(ir, true)};
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, to->rank, tn__block_axis);
@@ -13,11 +21,15 @@ static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to,
   for (int d = 0; d < to->rank; d++) {
     const tn__var *axis =
         tn__var_create(ir, tn__arena_printf(s->arena, "a%d", d), TN_I64, tn__ir_index(ir, 0), to->shape[d]);
+    indices[d] = axis->self;
+    source[order[d]] = axis->self;
+    if (place->fixed != NULL && place->fixed[d] != NULL) {
+      axes[d] = (tn__block_axis){.var = axis, .kind = place->fixed[d]->kind, .binding = place->fixed[d]->binding};
+      continue;
+    }
     tn__snode *loop =
         tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.a%d", name, d), to->shape[d], TN__LOOP_SERIAL);
     axes[d] = (tn__block_axis){.var = axis, .kind = TN__AXIS_SPATIAL, .binding = loop->var->self};
-    indices[d] = axis->self;
-    source[order[d]] = axis->self;
     if (innermost == NULL)
       outermost = loop;
     else
@@ -33,7 +45,8 @@ static void insert_copy(tn__schedule *s, const char *name, const tn__buffer *to,
     outermost = node;
   else
     tn__sched_append(s, innermost, node);
-  tn__sched_insert(s, s->root, at, outermost);
+  tn__sched_insert(s, place->parent, place->at, outermost);
+  return node;
 }
 
 static const int same_order[TN__MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
@@ -61,6 +74,52 @@ static void check_plain(const tn__schedule *s, const char *step, const tn__snode
     tn__sched_refuse(s, "%s of \"%s\": an imperative block keeps its tensors", step, block->name);
 }
 
+/* The innermost loop around the block and all that reads the buffer behind it in the same nest; the root where nothing
+ * there does. NULL: something reads it before, and finds what other iterations wrote. */
+static tn__snode *place_of_copy(tn__schedule *s, tn__snode *block, const tn__snodes *readers, const char **reader) {
+  tn__snode *place = NULL, *nest = tn__sched_root_nest(s, block);
+  for (int i = 0; i < readers->count; i++) {
+    if (readers->data[i] == block || tn__sched_root_nest(s, readers->data[i]) != nest) continue;
+    *reader = readers->data[i]->name;
+    tn__snode *both = tn__sched_common_ancestor(block->parent, readers->data[i]);
+    if (place == NULL || tn__sched_is_under(place, both)) place = both;
+  }
+  for (int i = 0; i < readers->count && place != NULL; i++)
+    if (readers->data[i] != block && tn__sched_is_under(readers->data[i], place) &&
+        tn__sched_index(tn__sched_child_around(place, readers->data[i])) <=
+            tn__sched_index(tn__sched_child_around(place, block)))
+      return NULL;
+  return place != NULL ? place : s->root;
+}
+
+/* Is the value the same in all iterations of the loops inside of `place` around the block? */
+static bool stands_still(const tn__schedule *s, const tn__expr *value, const tn__snode *place, const tn__snode *block) {
+  tn__snode *inner[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, place, block, inner);
+  for (int i = 0; i < count; i++)
+    if (tn__expr_uses_var(value, inner[i]->var)) return false;
+  return true;
+}
+
+/* Has the block all terms of its results, and all positions along axes that no loop from `place` outwards drives, in
+ * one iteration of `place`? `fixed`: the axes of the other dimensions. */
+static bool is_complete_in(tn__schedule *s, const tn__snode *block, tn__snode *place, const tn__block_axis **fixed) {
+  tn__snode *around[TN__MAX_LOOPS + 1];
+  int count = tn__sched_path(s, s->root, place, around), axis_of_dim[TN__MAX_RANK];
+  around[count++] = place;
+  if (!tn__ir_is_true(block->block.predicate) || !tn__sched_identity_write(block, axis_of_dim)) return false;
+  for (int i = 0; i < count; i++)
+    if (tn__sched_drives(around[i], block, TN__AXIS_REDUCE)) return false;
+  for (int d = 0; d < block->block.writes[0].buffer->rank; d++) {
+    const tn__block_axis *axis = axis_of_dim[d] < 0 ? NULL : &block->block.axes[axis_of_dim[d]];
+    fixed[d] = NULL;
+    for (int i = 0; axis != NULL && i < count; i++)
+      if (tn__expr_uses_var(axis->binding, around[i]->var)) fixed[d] = axis;
+    if (fixed[d] != NULL && !stands_still(s, axis->binding, place, block)) return false;
+  }
+  return true;
+}
+
 void tn__sched_cache_write(tn__schedule *s, const char *name, int index, tn__scope scope) {
   tn__snode *block = tn__sched_block(s, "cache_write", name);
   check_scope(s, "cache_write", name, scope);
@@ -73,16 +132,16 @@ void tn__sched_cache_write(tn__schedule *s, const char *name, int index, tn__sco
   tn__sched_readers(s, buffer, &readers);
   if (writers.count != 1)
     tn__sched_refuse(s, "cache_write of \"%s\": %s is written by other blocks too", name, buffer->name);
-  tn__snode *nest = tn__sched_root_nest(s, block);
-  for (int i = 0; i < readers.count; i++)
-    if (readers.data[i] != block && tn__sched_root_nest(s, readers.data[i]) == nest)
-      tn__sched_refuse(s, "cache_write of \"%s\": \"%s\" reads %s in the same nest", name, readers.data[i]->name,
-                       buffer->name);
+  const char *reader = NULL, *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
+  tn__snode *place = place_of_copy(s, block, &readers, &reader);
+  const tn__block_axis *fixed[TN__MAX_RANK] = {NULL};
+  if (place == NULL || (place != s->root && !is_complete_in(s, block, place, fixed)))
+    tn__sched_refuse(s, "cache_write of \"%s\": \"%s\" reads %s in the same nest", name, reader, buffer->name);
   const tn__buffer *local = tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.local", buffer->name), buffer->dtype,
                                                  scope, buffer->rank, buffer->shape);
+  const copy_place behind = {place, tn__sched_index(tn__sched_child_around(place, block)) + 1, fixed};
+  insert_copy(s, copy, buffer, local, same_order, &behind)->exact = place == s->root || block->exact;
   tn__sched_redirect(s, block, buffer, local);
-  const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", name));
-  insert_copy(s, copy, buffer, local, same_order, tn__sched_index(nest) + 1);
   record(s, "cache_write", name, index, scope);
 }
 
@@ -166,7 +225,8 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
       tn__sched_add_buffer(s, tn__arena_printf(s->arena, "%s.read", buffer->name), dtype, scope, rank, shape);
   redirect_reads(s, block, buffer, local, order);
   const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.read%d", name, index));
-  insert_copy(s, copy, local, buffer, order, tn__sched_index(nest));
+  const copy_place before = {.parent = s->root, .at = tn__sched_index(nest)};
+  insert_copy(s, copy, local, buffer, order, &before);
   return copy;
 }
 

@@ -89,14 +89,14 @@ static void check_private_size(const tn__schedule *s, const tn__buffer *buffer, 
 
 /* A loop that carries the buffer's values from one iteration to the next has it allocated around it: that of a value of
  * an argmax that nobody reads, say, whose only user is the reduction itself. */
-static tn__snode *outside_of_carriers(tn__snode *at, const tn__buffer *buffer, const tn__snodes *users) {
+static tn__snode *outside_of_carriers(tn__schedule *s, tn__snode *at, const tn__buffer *buffer,
+                                      const tn__snodes *users) {
   tn__snode *outside = at;
   for (tn__snode *loop = at; loop->parent != NULL; loop = loop->parent)
     for (int i = 0; i < users->count; i++) {
       const tn__snode *block = users->data[i];
       if (!tn__sched_writes(block, buffer) || !tn__sched_is_under(block, loop)) continue;
-      if (tn__sched_drives(loop, block, TN__AXIS_REDUCE) || tn__sched_drives(loop, block, TN__AXIS_SCAN))
-        outside = loop->parent;
+      if (tn__sched_carries(s, loop, block, buffer)) outside = loop->parent;
     }
   return outside;
 }
@@ -118,7 +118,7 @@ static tn__snode *innermost_place(tn__schedule *s, const tn__buffer *buffer, con
   for (int i = 1; i < users->count; i++) at = tn__sched_common_ancestor(at, users->data[i]);
   if (tn__sched_slides(s, buffer, &window)) at = tn__sched_common_ancestor(at, window.loop->parent);
   while (at->parent != NULL && in_vector(at)) at = at->parent;
-  return outside_of_carriers(at, buffer, users);
+  return outside_of_carriers(s, at, buffer, users);
 }
 
 /* Room for the region that is used inside of `at`. */

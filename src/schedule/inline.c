@@ -3,9 +3,13 @@
 
 #include <string.h>
 
-static void check_map(const tn__schedule *s, const char *step, const tn__snode *block, int *axis_of_dim) {
+/* `in_steps`: a map may be part of a scan's steps; the scan itself is none, as it reads what it wrote. */
+static void check_map(const tn__schedule *s, const char *step, const tn__snode *block, bool in_steps,
+                      int *axis_of_dim) {
   bool plain = block->block.body->kind == TN__STMT_STORE && block->block.init == NULL && block->combiner == NULL;
-  for (int i = 0; i < block->block.axis_count; i++) plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL;
+  for (int i = 0; i < block->block.axis_count; i++)
+    plain &= block->block.axes[i].kind == TN__AXIS_SPATIAL || (in_steps && block->block.axes[i].kind == TN__AXIS_SCAN);
+  plain = plain && !tn__sched_reads(block, block->block.body->as.store.buffer);
   if (!plain || !tn__sched_identity_write(block, axis_of_dim))
     tn__sched_refuse(s, "%s of \"%s\": it is not element-wise", step, block->name);
   tn__sched_check_not_frozen(s, step, block);
@@ -120,15 +124,28 @@ static inlining inlining_of(const tn__snode *block, const int *axis_of_dim) {
 const tn__stmt *tn__sched_body_with(tn__schedule *s, const tn__snode *block, const tn__snode *reader) {
   int axis_of_dim[TN__MAX_RANK];
   inlined after;
-  check_map(s, "inline", block, axis_of_dim);
+  check_map(s, "inline", block, true, axis_of_dim);
   inlining in = inlining_of(block, axis_of_dim);
   return inline_into(s, reader, &in, false, &after) ? after.body : NULL;
+}
+
+/* Is the map a part of a scan's steps, as what it reads of `source` is and all that reads the map? They come in this
+ * order in each iteration of the loop over the steps, so the readers find in `source` what the map did. */
+static bool is_step_between(tn__schedule *s, tn__snode *source, tn__snode *block, const tn__snodes *readers) {
+  tn__snode *step = tn__sched_common_ancestor(block->parent, source);
+  if (step->var == NULL || !tn__sched_drives(step, block, TN__AXIS_SCAN) ||
+      !tn__sched_drives(step, source, TN__AXIS_SCAN))
+    return false;
+  for (int i = 0; i < readers->count; i++)
+    if (!tn__sched_is_under(readers->data[i], step) || !tn__sched_drives(step, readers->data[i], TN__AXIS_SCAN))
+      return false;
+  return true;
 }
 
 bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
   tn__snode *block = tn__sched_block(s, "inline", name);
   int axis_of_dim[TN__MAX_RANK];
-  check_map(s, "inline", block, axis_of_dim);
+  check_map(s, "inline", block, true, axis_of_dim);
   const tn__buffer *buffer = block->block.writes[0].buffer;
   tn__sched_check_not_bounding(s, "inline", buffer);
   if (tn__sched_is_output(s, buffer))
@@ -142,7 +159,8 @@ bool tn__sched_inline_if_small(tn__schedule *s, const char *name) {
     tn__snodes sources = {0};
     tn__sched_writers(s, block->block.reads[r].buffer, &sources);
     for (int i = 0; i < sources.count; i++)
-      if (tn__sched_root_nest(s, sources.data[i]) == tn__sched_root_nest(s, block))
+      if (tn__sched_root_nest(s, sources.data[i]) == tn__sched_root_nest(s, block) &&
+          !is_step_between(s, sources.data[i], block, &readers))
         tn__sched_refuse(s, "inline of \"%s\": it reads what \"%s\" writes in the same nest", name,
                          sources.data[i]->name);
   }
@@ -177,7 +195,7 @@ void tn__sched_reverse_inline(tn__schedule *s, const char *name) {
   tn__ir *ir = s->ir;
   int own_axes[TN__MAX_RANK], axis_of_dim[TN__MAX_RANK];
   const tn__region *source = NULL;
-  check_map(s, "reverse_inline", block, own_axes);
+  check_map(s, "reverse_inline", block, false, own_axes);
   for (int r = 0; r < block->block.read_count; r++) {
     tn__snodes writers = {0};
     tn__sched_writers(s, block->block.reads[r].buffer, &writers);
@@ -188,7 +206,7 @@ void tn__sched_reverse_inline(tn__schedule *s, const char *name) {
     source = &block->block.reads[r];
   }
   if (producer == NULL) tn__sched_refuse(s, "reverse_inline of \"%s\": it reads no intermediate tensor", name);
-  check_map(s, "reverse_inline", producer, axis_of_dim);
+  check_map(s, "reverse_inline", producer, false, axis_of_dim);
   tn__sched_check_not_bounding(s, "reverse_inline", source->buffer);
   tn__snodes readers = {0};
   tn__sched_readers(s, source->buffer, &readers);

@@ -139,6 +139,7 @@ tn__snode *tn__sched_root_nest(const tn__schedule *s, tn__snode *node); /* the c
 const char *tn__sched_fresh_name(const tn__schedule *s, bool is_block, const char *name);
 int tn__sched_index(const tn__snode *child);                               /* among its siblings */
 bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor); /* itself included */
+tn__snode *tn__sched_child_around(const tn__snode *top, tn__snode *node);  /* the child of `top` that `node` is under */
 /* Loops strictly inside of `top` (all loops when it is the root) and around `node`, outermost first; throws above
  * TN__MAX_LOOPS. */
 int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out);
@@ -206,6 +207,9 @@ void tn__sched_enter(tn__schedule *s, tn__snode *block, const tn__block *before)
 void tn__sched_writers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
 void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
 void tn__sched_users(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out);
+/* Do iterations of `loop` find in the buffer, which the block writes, what earlier ones have left there: terms of a
+ * reduction, positions of a scan that something reads later? */
+bool tn__sched_carries(tn__schedule *s, const tn__snode *loop, const tn__snode *block, const tn__buffer *buffer);
 
 /* ---- loops.c ----------------------------------------------------------------------------------------------------- */
 /* May steps of the scan at different values of this loop be taken in any order, as each reads its own? */

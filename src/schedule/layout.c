@@ -91,8 +91,7 @@ static const char *cannot_fold(tn__schedule *s, const tn__buffer *buffer, const 
     *by = n;
     if (n->kind == TN__LOOP_VECTORIZED) return "is vectorised";
     for (int i = 0; i < writers.count; i++)
-      if (tn__sched_drives(n, writers.data[i], TN__AXIS_REDUCE) || tn__sched_drives(n, writers.data[i], TN__AXIS_SCAN))
-        return "carries its values on";
+      if (tn__sched_carries(s, n, writers.data[i], buffer)) return "carries its values on";
   }
   return NULL;
 }
@@ -136,11 +135,6 @@ tn__snode *tn__sched_common_ancestor(tn__snode *a, const tn__snode *b) {
   return a;
 }
 
-static tn__snode *child_of(const tn__snode *top, tn__snode *node) {
-  while (node->parent != top) node = node->parent;
-  return node;
-}
-
 static bool is_same_element(const tn__region *a, const tn__region *b) {
   for (int d = 0; d < a->buffer->rank; d++)
     if (a->min[d] != b->min[d] || !tn__ir_is_int_value(a->extent[d], 1) || !tn__ir_is_int_value(b->extent[d], 1))
@@ -182,12 +176,13 @@ const char *tn__sched_cannot_store_over(tn__schedule *s, const tn__buffer *buffe
   for (int i = 0; i < before.count; i++) top = tn__sched_common_ancestor(top, before.data[i]);
   for (int i = 0; i < users.count; i++) top = tn__sched_common_ancestor(top, users.data[i]);
   if (top == block) return "which nobody writes";
-  int at = tn__sched_index(child_of(top, block));
+  int at = tn__sched_index(tn__sched_child_around(top, block));
   for (int i = 0; i < before.count; i++)
-    if (before.data[i] != block && tn__sched_index(child_of(top, before.data[i])) >= at)
+    if (before.data[i] != block && tn__sched_index(tn__sched_child_around(top, before.data[i])) >= at)
       return "which others use in the same loops or behind it";
   for (int i = 0; i < users.count; i++)
-    if (tn__sched_index(child_of(top, users.data[i])) <= at) return "while its own result is read in the same loops";
+    if (tn__sched_index(tn__sched_child_around(top, users.data[i])) <= at)
+      return "while its own result is read in the same loops";
   for (const tn__snode *n = block->parent; n != top; n = n->parent)
     if (!tn__sched_disjoint(s, n, block)) return "more than once";
   for (const tn__snode *n = top; n->var != NULL; n = n->parent) {

@@ -28,11 +28,6 @@ static void nest_loop(tn__schedule *s, tn__snode **outermost, tn__snode **innerm
   *innermost = loop;
 }
 
-static tn__snode *child_around(tn__snode *top, tn__snode *node) {
-  while (node->parent != top) node = node->parent;
-  return node;
-}
-
 /* New loops over the block's axes would have terms that there are not. */
 static void check_not_ragged(const tn__schedule *s, const char *step, const tn__snode *block) {
   if (block->ragged)
@@ -130,7 +125,7 @@ static void add_consumer(move *m, tn__snode *reader, bool first) {
     tn__vec_push(s->arena, &m->needs, n);
     if (!start) tn__sched_hull_union(s->ir, region->buffer->rank, m->min, m->extent, min, extent, false);
   }
-  int at = tn__sched_index(child_around(m->loop, reader));
+  int at = tn__sched_index(tn__sched_child_around(m->loop, reader));
   if (first || at < m->at) m->at = at;
 }
 
@@ -342,6 +337,15 @@ static bool match_region(reverse_move *m, const tn__region *region, bool first) 
   return true;
 }
 
+/* Is it the axis of a scan, and do only loops drive it that stand around both the block and its new place? Then it is
+ * moved within a step. */
+static bool is_at_step(const reverse_move *m, const tn__block_axis *axis) {
+  if (axis->kind != TN__AXIS_SCAN) return false;
+  for (const tn__snode *n = m->block->parent; n->var != NULL; n = n->parent)
+    if (tn__expr_uses_var(axis->binding, n->var) && !tn__sched_is_under(m->loop, n)) return false;
+  return true;
+}
+
 static void check_reverse(reverse_move *m) {
   tn__schedule *s = m->s;
   tn__snode *block = m->block;
@@ -350,7 +354,7 @@ static void check_reverse(reverse_move *m) {
     tn__sched_refuse(s, "reverse_compute_at of \"%s\": an imperative block cannot move", name);
   for (int i = 0; i < block->block.axis_count; i++) {
     m->dim_of_axis[i] = -1;
-    if (block->block.axes[i].kind != TN__AXIS_SPATIAL)
+    if (block->block.axes[i].kind != TN__AXIS_SPATIAL && !is_at_step(m, &block->block.axes[i]))
       tn__sched_refuse(s, "reverse_compute_at of \"%s\": it reduces or scans", name);
   }
   for (const tn__snode *n = m->loop; n->var != NULL; n = n->parent) {

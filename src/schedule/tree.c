@@ -124,6 +124,11 @@ bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor) {
   return false;
 }
 
+tn__snode *tn__sched_child_around(const tn__snode *top, tn__snode *node) {
+  while (node->parent != top) node = node->parent;
+  return node;
+}
+
 int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out) {
   int count = 0;
   for (tn__snode *n = node->parent; n != NULL && n != top && n->var != NULL; n = n->parent) {

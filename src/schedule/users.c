@@ -98,3 +98,34 @@ void tn__sched_readers(tn__schedule *s, const tn__buffer *buffer, tn__snodes *ou
 }
 
 void tn__sched_users(tn__schedule *s, const tn__buffer *buffer, tn__snodes *out) { find(s, buffer, uses, out); }
+
+/* Does anything read the buffer at another position of dimension `dim` than the block writes? */
+static bool read_elsewhere(tn__schedule *s, const tn__snode *block, const tn__region *write, int dim) {
+  tn__snodes readers = {0};
+  const tn__expr *position = tn__sched_substitute_axes(s->ir, &block->block, write->min[dim]);
+  tn__sched_readers(s, write->buffer, &readers);
+  for (int i = 0; i < readers.count; i++)
+    for (int r = 0; r < readers.data[i]->block.read_count; r++) {
+      const tn__region *read = &readers.data[i]->block.reads[r];
+      if (read->buffer != write->buffer) continue;
+      if (tn__sched_substitute_axes(s->ir, &readers.data[i]->block, read->min[dim]) != position ||
+          !tn__ir_is_int_value(read->extent[dim], 1))
+        return true;
+    }
+  return false;
+}
+
+bool tn__sched_carries(tn__schedule *s, const tn__snode *loop, const tn__snode *block, const tn__buffer *buffer) {
+  if (tn__sched_drives(loop, block, TN__AXIS_REDUCE)) return true;
+  if (!tn__sched_drives(loop, block, TN__AXIS_SCAN)) return false;
+  bool along = false;
+  for (int w = 0; w < block->block.write_count; w++) {
+    const tn__region *write = &block->block.writes[w];
+    for (int d = 0; write->buffer == buffer && d < buffer->rank; d++) {
+      if (!tn__expr_uses_var(tn__sched_substitute_axes(s->ir, &block->block, write->min[d]), loop->var)) continue;
+      along = true;
+      if (read_elsewhere(s, block, write, d)) return true;
+    }
+  }
+  return !along;
+}

@@ -31,7 +31,7 @@ typedef struct product {
 /* ---- which sums -------------------------------------------------------------------------------------------------- */
 
 static bool is_sum(const tn__te_stage *stage) {
-  if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1) return false;
+  if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) return false;
   const tn__expr *result = stage->combiner->result[0];
   const tn__expr *l = stage->combiner->lhs[0]->self, *r = stage->combiner->rhs[0]->self;
   return stage->combiner->reorderable && result->kind == TN__EXPR_ADD && result->arg_count == 2 &&

@@ -240,6 +240,7 @@ static bool fill_bounds(tn__ir *ir, tn__te_stage *stage) {
 
 static bool improve(tn__ir *ir, tn__te_stage *stage, int64_t vector_bytes) {
   if (fill_bounds(ir, stage)) return true;
+  if (stage->step_of != NULL) return false; /* its places are those of the step */
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1) return false;
   guarded g = {.ir = ir, .identity = stage->combiner->identity[0], .value = stage->values[0]};
   find_conditions(&g);
@@ -255,7 +256,6 @@ const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes) {
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
     if (stage->kind != TN__TE_REDUCE && stage->kind != TN__TE_ACCUMULATE) continue;
-    if (stage->step_of != NULL) continue; /* its places are those of the step */
     tn__te_stage trial = *stage;
     if (copy == NULL && !improve(te->ir, &trial, vector_bytes)) continue;
     if (copy == NULL) copy = tn__te_copy(te, te->ir);

@@ -282,6 +282,29 @@ static inline tn__te *skewed(tn__ir *ir) {
   return te;
 }
 
+/* A scan whose steps multiply what the step before gave by a matrix, and take it through a map. */
+static inline tn__te *recurrent(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "recurrent");
+  const tn__buffer *a = input(te, "A", 2, 5, 6, 0), *w = input(te, "W", 2, 6, 6, 0), *state;
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){5, 6}), p = axes_of(te, "i", 2, (int64_t[]){5, 6}), m = p;
+  tn__te_axes k = axes_of(te, "k", 1, (int64_t[]){6});
+  p.var[0] = m.var[0] = x.var[0];
+  p.index[0] = m.index[0] = x.index[0];
+  tn_dtype dtype = TN_F32;
+  tn__te_scan_declare(te, "S", &x, &dtype, 1, &state);
+  const tn__expr *before = at(ir, state, 2, tn__ir_add_i(ir, x.index[0], -1), k.index[0], NULL);
+  const tn__expr *weight = at(ir, w, 2, k.index[0], p.index[1], NULL);
+  const tn__buffer *sum = tn__te_reduce(te, "P", &p, &k, TN__TE_SUM, tn__ir_mul(ir, before, weight));
+  tn__te_put_in_step(te, sum, state);
+  const tn__expr *less = tn__ir_min(ir, tn__ir_load(ir, sum, m.index), tn__ir_constant(ir, TN_F32, 5));
+  const tn__buffer *map = tn__te_compute(te, "M", &m, less);
+  tn__te_put_in_step(te, map, state);
+  const tn__expr *here = tn__ir_load(ir, a, x.index), *update = tn__ir_add(ir, here, tn__ir_load(ir, map, x.index));
+  tn__te_scan_define(te, &x, 0, 1, &here, &update, &state, 1);
+  tn__te_output(te, state);
+  return te;
+}
+
 /* Sums over the rows of a matrix: neighbouring results are contiguous. */
 static inline tn__te *column_sums(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "column_sums");

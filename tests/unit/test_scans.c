@@ -1,5 +1,6 @@
 /* Scans as they are scheduled: along either axis and in either direction, of one tensor and two, up to three steps
- * back, of every type, of odd and of open sizes, interpreted and compiled. Results must be those of the plain nest. */
+ * back, of every type, of odd and of open sizes, and with reductions in their steps, interpreted and compiled. Results
+ * must be those of the plain nest. */
 #include "schedule/rules/choose.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
@@ -50,6 +51,24 @@ static void interpreted_scans(void **state) {
       }
 }
 
+static recipe recurrence_of(int dtype, int shape, int variant, int batch, bool open) {
+  recipe r = steps_of(dtype, shape, variant, batch, open);
+  r.kind = recipe_kind_of("recurrence");
+  return r;
+}
+
+static void interpreted_recurrences(void **state) {
+  static const char *const targets[] = {"x86-64-v3", "x86-64-v4", "aarch64"};
+  for (int shape = 0; shape < SHAPES; shape++)
+    for (int variant = 0; variant < 16; variant++)
+      for (int batch = 1; batch <= 5; batch += 2) {
+        int number = (shape * 16 + variant) * 3 + batch / 2;
+        bool open = number % 4 == 0 || number % 7 == 0;
+        interpreted c = {recurrence_of(number % RECIPE_DTYPES, shape, variant, batch, open), targets[number % 3]};
+        check_ok(in_context(interpret, &c));
+      }
+}
+
 static void check_compiled(kernel_test *t, const recipe *r) {
   static const int64_t scalars[] = {OPEN_DIM};
   uint8_t *plain, *compiled;
@@ -88,7 +107,19 @@ static void compile_scans(kernel_test *t, void *user) {
 
 static void compiled_scans(void **state) { kernel_with(NULL, compile_scans, NULL); }
 
+static void compile_recurrences(kernel_test *t, void *user) {
+  for (int dtype = 0; dtype < RECIPE_DTYPES; dtype++)
+    for (int shape = 1; shape < 5; shape++) {
+      int number = dtype * 4 + shape;
+      recipe r = recurrence_of(dtype, shape, number % 16, 1 + number % 5, number % 5 == 0);
+      check_compiled(t, &r);
+    }
+}
+
+static void compiled_recurrences(void **state) { kernel_with(NULL, compile_recurrences, NULL); }
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted_scans), cmocka_unit_test(compiled_scans)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted_scans), cmocka_unit_test(compiled_scans),
+                                     cmocka_unit_test(interpreted_recurrences), cmocka_unit_test(compiled_recurrences)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

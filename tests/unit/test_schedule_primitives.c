@@ -277,6 +277,20 @@ static void blocked_intermediate(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* The sums of a step in registers, copied out behind them in the loop over the steps, where the scan reads them. */
+static void registers_in_step(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, recurrent);
+  tn__sched_cache_write(s, "P", 0, TN__SCOPE_REGISTER);
+  tn__sched_split(s, "P.i1", (const int64_t[]){0, 4}, 2);
+  tn__sched_reorder(s, (const char *[]){"P.i1.0", "P.k0", "P.i1.1"}, 3);
+  tn__sched_vectorize(s, "P.i1.1");
+  tn__sched_reverse_compute_at(s, "P.write", "P.i1.0");
+  tn__sched_decompose_reduction(s, "P", "P.k0");
+  tn__sched_set_scope(s, "P.write", 0, TN__SCOPE_STACK);
+  tn__sched_inline(s, "M");
+  check_all(s);
+}
+
 /* A scan along one axis keeps to the others in any layout; but the loops of blocks are not told apart any more. */
 static void blocked_scan(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, skewed);
@@ -421,6 +435,7 @@ static void legal(void **state) {
   check_ok(in_context(packed_constant, NULL));
   check_ok(in_context(blocked_intermediate, NULL));
   check_ok(in_context(blocked_scan, NULL));
+  check_ok(in_context(registers_in_step, NULL));
   check_ok(in_context(private_copies, NULL));
   check_ok(in_context(empty_lanes, NULL));
   for (int i = 0; i < 3; i++) check_ok(in_context(parts_of_terms, &i));

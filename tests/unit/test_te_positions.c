@@ -81,6 +81,12 @@ static void columns_are_taken_in_order(void **state) {
       "  s[j] = v[j] + f32(a[j])\n"
       "}",
       true, TN_I32);
+  check(
+      "kernel f(X: f32[7, 21], A: f32[21, 21]) -> (b: f32[7, 21], a: i64[7, 21]) {\n"
+      "  b[t, j], a[t, j] = scan(t) (X[0, j], 0) then\n"
+      "    let (v[q: 21], p[q]) = argmax(i: 21) (b[t - 1, i] + A[i, q], i) in (v[j] + X[t, j], p[j])\n"
+      "}",
+      true, TN_I32);
 }
 
 static void others_are_not(void **state) {

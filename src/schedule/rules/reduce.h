@@ -32,6 +32,8 @@ void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vect
 void tn__reduce_vectorize_last(tn__schedule *s, const char *block, int rows, int64_t lanes);
 /* Schedules the nest of a scan, which is as it was lowered (scan.c). */
 void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options);
+/* The same of a scan and the stages that its steps evaluate (recurrence.c). */
+void tn__rule_recurrence(tn__schedule *s, const tn__te_stage *scan, const tn__schedule_options *options);
 /* The innermost loop around a block. */
 const char *tn__reduce_last_loop(const tn__schedule *s, const char *block);
 /* Schedules one stage for itself, with the usual values of the rule's decisions (stages.c). */

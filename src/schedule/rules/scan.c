@@ -186,7 +186,11 @@ void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedul
   for (int t = 0; t < stage->tensor_count; t++)
     if (tn__sched_is_bounding(s, stage->tensors[t])) return;
   int count = tn__sched_path(s, s->root, c.block, path);
-  if (path[0]->children.count > 1) return; /* its steps evaluate other stages, too */
+  if (path[0]->children.count > 1) { /* its steps evaluate other stages, too */
+    tn__rule_recurrence(s, stage, options);
+    fold_steps(&c);
+    return;
+  }
   c.along = path[0];
   for (int i = 1; i < count; i++) c.others[c.other_count++] = path[i];
   bool last = true;
