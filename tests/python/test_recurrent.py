@@ -50,10 +50,10 @@ def layer(kind, x, w, r, b, lengths, h0, c0, peepholes, directions, linear):
 
 
 class Recurrent(unittest.TestCase):
-    def check(self, kind, batch, hidden, directions, full, linear=False):
+    def check(self, kind, batch, hidden, directions, full, linear=False, steps=5):
         """`full`: with everything that may be left out."""
         random = np.random.default_rng(batch * 1000 + hidden)
-        steps, features, gates = 5, 6, GATES[kind] * hidden
+        features, gates = 6, GATES[kind] * hidden
 
         def values(*shape):
             return random.standard_normal(shape).astype(np.float32) * np.float32(0.5)
@@ -91,6 +91,11 @@ class Recurrent(unittest.TestCase):
         for kind, (batch, hidden) in itertools.product(GATES, [(1, 17), (6, 32), (9, 5)]):
             with self.subTest(kind=kind, batch=batch, hidden=hidden):
                 self.check(kind, batch, hidden, 2, full=True)
+
+    def test_weights_that_no_near_cache_holds(self):
+        for kind, hidden, (batch, steps) in itertools.product(("GRU", "LSTM"), (301, 320), [(1, 9), (11, 9), (9, 3)]):
+            with self.subTest(kind=kind, batch=batch, hidden=hidden, steps=steps):
+                self.check(kind, batch, hidden, 1, full=batch > 9, steps=steps)
 
     def test_a_reset_after_the_product(self):
         for batch, hidden in [(1, 8), (5, 20)]:

@@ -7,7 +7,17 @@
 #include "graph/internal.h"
 
 enum { IN_X, IN_R, IN_BIAS, IN_H, IN_C, IN_PEEPHOLES, IN_LENGTHS, IN_COUNT };
-enum { LANES = 16, MAX_VECTORS = 8, MAX_ROWS = 4 };
+/* Vectors of a tile of one row, and of one of MAX_ROWS rows. */
+enum { LANES = 16, MAX_VECTORS = 8, GROUP_VECTORS = 2, MAX_ROWS = 4 };
+/* Columns of R that are put side by side, of one that no second cache holds with all else, and for how many steps and
+ * rows of the batch at the least: each of a few rows reads R once, and as fast where it lies. */
+enum {
+  PANEL = MAX_VECTORS * LANES,
+  FAR_BYTES = 1 << 20,
+  STEPS_TO_PACK = 8,
+  ROWS_TO_PACK = 2 * MAX_ROWS,
+  ROWS_AHEAD = 6
+};
 
 static int gate_count(const tn__node *node) {
   const char *kind = tn__node_string(node, "kind", "");
@@ -170,21 +180,46 @@ static const tn__stmt *over_hidden(const cell *s, const tn__stmt *(*body)(const 
 
 /* ---- the state times R ------------------------------------------------------------------------------------------- */
 
-/* What a product covers: rows of the batch from cell.batch on and columns [first, first + count) of R. The state may be
- * multiplied by columns of `factor` before. */
+/* What a product covers: `rows` rows of the batch from cell.batch on and columns [first, first + count) of R. The state
+ * may be multiplied by columns of `factor` before. `packed`: these columns in panels of PANEL, [panels, hidden, PANEL],
+ * or NULL. */
 typedef struct product {
   int rows;
   int64_t first, count;
   const tn__buffer *factor;
   int64_t factor_first;
+  const tn__buffer *packed;
 } product;
 
+/* Does no second cache hold R with all else? */
+static bool is_far(const cell *s) {
+  return (double)tn_dtype_size(s->dtype) * (double)s->hidden * (double)s->hidden * s->gates >= FAR_BYTES;
+}
+
 static const tn__expr *row_of(const cell *s, int row) { return tn__ir_add_i(s->ir, s->batch, row); }
+
+/* The element of R in column `lane` from column `column` of the product on. */
+static const tn__expr *weight_at(const cell *s, const product *p, const tn__expr *k, const tn__expr *column,
+                                 const tn__expr *lane) {
+  tn__ir *ir = s->ir;
+  if (p->packed == NULL) return load2(s, s->r, k, tn__ir_add(ir, tn__ir_add_i(ir, column, p->first), lane));
+  const tn__expr *at[3] = {tn__ir_div_i(ir, column, PANEL), k, tn__ir_mod_i(ir, column, PANEL)};
+  at[2] = tn__ir_add(ir, at[2], lane);
+  return tn__ir_cast(ir, s->wide, tn__ir_load(ir, p->packed, at));
+}
 
 static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buffer *sums, const tn__expr *k,
                                  const tn__expr *column, int vectors, int64_t lanes) {
   tn__ir *ir = s->ir;
-  const tn__stmt *all[MAX_ROWS];
+  const tn__stmt *all[MAX_ROWS + MAX_VECTORS];
+  int count = 0;
+  /* One row waits for the next pages of a far R, and several have enough to do. */
+  bool far = p->packed == NULL && p->rows == 1 && is_far(s);
+  const tn__expr *ahead = tn__ir_min(ir, tn__ir_add_i(ir, k, ROWS_AHEAD), tn__ir_index(ir, s->hidden - 1));
+  for (int i = 0; i < vectors && far; i++) {
+    const tn__expr *at[2] = {ahead, tn__ir_add_i(ir, column, p->first + i * lanes)};
+    all[count++] = tn__ir_prefetch_stmt(ir, s->r, at, false);
+  }
   for (int row = 0; row < p->rows; row++) {
     const tn__stmt *terms[MAX_VECTORS];
     const tn__var *value = tn__var_create(ir, "state", s->wide, NULL, NULL);
@@ -194,15 +229,16 @@ static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buff
     for (int i = 0; i < vectors; i++) {
       columns c = columns_from(s, tn__ir_add_i(ir, column, i * lanes), lanes);
       const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * lanes), *place = tn__ir_index(ir, row);
-      const tn__expr *term = scaled(s, value->self, load2(s, s->r, k, c.column));
+      const tn__expr *term = scaled(s, value->self, weight_at(s, p, k, column, at));
       terms[i] = in_vector(s, &c, store2(s, sums, place, at, sum(s, load2(s, sums, place, at), term)));
     }
-    all[row] = tn__ir_let(ir, value, state, tn__ir_seq(ir, terms, vectors));
+    all[count++] = tn__ir_let(ir, value, state, tn__ir_seq(ir, terms, vectors));
   }
-  return tn__ir_seq(ir, all, p->rows);
+  return tn__ir_seq(ir, all, count);
 }
 
-/* `vectors` vectors of columns from `column` on, whose sums are kept in registers: all their places are constants. */
+/* `vectors` vectors of columns from the product's `column` on, whose sums are kept in registers: all their places are
+ * constants. */
 static const tn__stmt *project_block(const cell *s, const product *p, const tn__expr *column, int vectors,
                                      int64_t lanes) {
   tn__ir *ir = s->ir;
@@ -215,8 +251,9 @@ static const tn__stmt *project_block(const cell *s, const product *p, const tn__
     for (int i = 0; i < vectors; i++) {
       columns c = columns_from(s, tn__ir_add_i(ir, column, i * lanes), lanes);
       const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * lanes), *place = tn__ir_index(ir, row);
+      const tn__expr *gate = tn__ir_add_i(ir, c.column, p->first);
       start[count] = in_vector(s, &c, store2(s, sums, place, at, number(s, 0)));
-      finish[count++] = in_vector(s, &c, store2(s, s->pre, row_of(s, row), c.column, load2(s, sums, place, at)));
+      finish[count++] = in_vector(s, &c, store2(s, s->pre, row_of(s, row), gate, load2(s, sums, place, at)));
     }
   const tn__stmt *items[3] = {
       tn__ir_seq(ir, start, count),
@@ -225,22 +262,70 @@ static const tn__stmt *project_block(const cell *s, const product *p, const tn__
   return tn__ir_alloc_stmt(ir, sums, tn__ir_seq(ir, items, 3));
 }
 
-/* pre = state * R, for the product's rows and columns. One row takes twice as many columns at once as several do. */
-static const tn__stmt *project(const cell *s, const product *p) {
+/* The same columns of `groups` groups of rows, one after the other: what they read of R is near then. */
+static const tn__stmt *project_groups(const cell *s, const product *p, const tn__expr *groups, const tn__expr *column,
+                                      int vectors, int64_t lanes) {
+  tn__ir *ir = s->ir;
+  tn__nest nest = tn__nest_create(ir, "g", 1, &groups);
+  cell group = *s;
+  group.batch = tn__ir_add(ir, s->batch, tn__ir_mul_i(ir, nest.index[0], p->rows));
+  return tn__nest_loops(ir, &nest, project_block(&group, p, column, vectors, lanes));
+}
+
+/* pre = state * R, for groups of rows and the product's columns. One row takes more columns at once than several do. */
+static const tn__stmt *project_columns(const cell *s, const product *p, const tn__expr *groups) {
   tn__ir *ir = s->ir;
   const tn__stmt *items[4];
   int count = 0;
   int64_t done = 0;
-  for (int vectors = p->rows > 1 ? MAX_VECTORS / 4 : MAX_VECTORS; vectors >= 1; vectors = vectors > 1 ? 1 : 0) {
+  for (int vectors = p->rows > 1 ? GROUP_VECTORS : MAX_VECTORS; vectors >= 1; vectors = vectors > 1 ? 1 : 0) {
     int64_t width = vectors * LANES, blocks = (p->count - done) / width;
     if (blocks == 0) continue;
     const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, blocks));
-    const tn__expr *column = tn__ir_add_i(ir, tn__ir_mul_i(ir, j->self, width), p->first + done);
-    items[count++] = tn__ir_for(ir, j, TN__LOOP_SERIAL, project_block(s, p, column, vectors, LANES));
+    const tn__expr *column = tn__ir_add_i(ir, tn__ir_mul_i(ir, j->self, width), done);
+    items[count++] = tn__ir_for(ir, j, TN__LOOP_SERIAL, project_groups(s, p, groups, column, vectors, LANES));
     done += blocks * width;
   }
-  if (done < p->count) items[count++] = project_block(s, p, tn__ir_index(ir, p->first + done), 1, p->count - done);
+  if (done < p->count) items[count++] = project_groups(s, p, groups, tn__ir_index(ir, done), 1, p->count - done);
   return tn__ir_seq(ir, items, count);
+}
+
+/* Of all rows: several at once, so that each element of R is read once for them, and what is left. */
+static const tn__stmt *project(const cell *s, const product *covered) {
+  tn__ir *ir = s->ir;
+  const tn__expr *none = tn__ir_index(ir, 0), *rows = s->x->shape[1];
+  const tn__expr *whole = tn__ir_div_i(ir, rows, MAX_ROWS), *done = tn__ir_mul_i(ir, whole, MAX_ROWS);
+  const tn__expr *rest = tn__ir_sub(ir, rows, done);
+  product group = *covered, row = *covered;
+  cell all = *s, left = *s;
+  all.batch = none;
+  left.batch = done;
+  group.rows = MAX_ROWS;
+  row.rows = 1;
+  const tn__stmt *together = tn__ir_if(ir, tn__ir_lt(ir, none, whole), project_columns(&all, &group, whole), NULL);
+  const tn__stmt *alone = tn__ir_if(ir, tn__ir_lt(ir, none, rest), project_columns(&left, &row, rest), NULL);
+  return tn__ir_seq2(ir, together, alone);
+}
+
+/* Row k of a panel, or the `count` columns of it that there are. */
+static const tn__stmt *pack_part(const cell *s, const product *p, const tn__expr *k, const tn__expr *panel,
+                                 int64_t count) {
+  tn__ir *ir = s->ir;
+  columns c = columns_from(s, tn__ir_mul_i(ir, panel, PANEL), count);
+  const tn__expr *at[3] = {panel, k, c.lane->self}, *from[2] = {k, tn__ir_add_i(ir, c.column, p->first)};
+  return in_vector(s, &c, tn__ir_store(ir, p->packed, at, tn__ir_load(ir, s->r, from)));
+}
+
+static const tn__stmt *pack(const cell *s, const product *p) {
+  tn__ir *ir = s->ir;
+  int64_t whole = p->count / PANEL, rest = p->count % PANEL;
+  const tn__var *k = tn__var_create(ir, "k", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, s->hidden));
+  const tn__var *panel = tn__var_create(ir, "panel", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, whole));
+  const tn__stmt *items[2];
+  int count = 0;
+  if (whole > 0) items[count++] = tn__ir_for(ir, panel, TN__LOOP_SERIAL, pack_part(s, p, k->self, panel->self, PANEL));
+  if (rest > 0) items[count++] = pack_part(s, p, k->self, tn__ir_index(ir, whole), rest);
+  return tn__ir_for(ir, k, TN__LOOP_SERIAL, tn__ir_seq(ir, items, count));
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
@@ -310,13 +395,13 @@ static const tn__stmt *gru_cell(const cell *s, const tn__expr *j) {
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 /* `body` for each of the rows that have not ended before this step. */
-static const tn__stmt *over_rows(const cell *s, int rows, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
+static const tn__stmt *over_rows(const cell *s, const tn__stmt *(*body)(const cell *s, const tn__expr *j)) {
   tn__ir *ir = s->ir;
-  const tn__var *row = tn__var_create(ir, "row", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, rows));
+  const tn__var *row = tn__var_create(ir, "row", TN_I64, tn__ir_index(ir, 0), s->x->shape[1]);
   const tn__var *length = tn__g_let_var(ir, "length");
   const tn__expr *own_length = s->x->shape[0];
   cell one = *s;
-  one.batch = tn__ir_add(ir, s->batch, row->self);
+  one.batch = row->self;
   if (s->lengths != NULL) { /* clamped, because it addresses the input */
     own_length = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, s->lengths, &one.batch));
     own_length = tn__ir_max(ir, tn__ir_min(ir, own_length, s->x->shape[0]), tn__ir_index(ir, 0));
@@ -326,40 +411,53 @@ static const tn__stmt *over_rows(const cell *s, int rows, const tn__stmt *(*body
   return tn__ir_for(ir, row, TN__LOOP_SERIAL, tn__ir_let(ir, length, own_length, all));
 }
 
-/* Of `rows` rows from cell.batch on. Products are made of rows that have ended, too, and not looked at. */
-static const tn__stmt *step(const cell *s, int rows) {
-  tn__ir *ir = s->ir;
+/* The products of a step: of all gates, or, where the reset gate is done for the whole state before the hidden gate
+ * reads it, of the hidden gate alone behind them. */
+static int products_of(const cell *s, product *out) {
   int64_t n = s->hidden;
-  product all = {.rows = rows, .count = s->gates * n};
-  if (s->gates != 3) {
-    const tn__stmt *cells = over_rows(s, rows, s->gates == 4 ? lstm_cell : rnn_cell);
-    return tn__ir_seq2(ir, project(s, &all), cells);
-  }
   bool linear = tn__node_int(s->node, "linear_before_reset", 0) != 0;
-  product gates = {.rows = rows, .count = 2 * n};
-  product hidden = {
-      .rows = rows, .first = 2 * n, .count = n, .factor = linear ? NULL : s->pre, .factor_first = linear ? 0 : n};
-  const tn__stmt *items[4];
-  items[0] = project(s, &gates);
-  items[1] = over_rows(s, rows, gru_reset);
-  items[2] = project(s, &hidden);
-  items[3] = over_rows(s, rows, gru_cell);
-  return tn__ir_seq(ir, items, 4);
+  out[0] = (product){.count = (s->gates == 3 ? 2 : s->gates) * n};
+  out[1] = (product){.first = 2 * n, .count = n, .factor = linear ? NULL : s->pre, .factor_first = linear ? 0 : n};
+  return s->gates == 3 ? 2 : 1;
 }
 
-/* All rows, several at once so that each element of R is read once for them. */
-static const tn__stmt *steps(const cell *s, const tn__expr *batch) {
+/* Products are made of rows that have ended, too, and not looked at. */
+static const tn__stmt *step(const cell *s, const product *products) {
+  const tn__stmt *items[4];
+  items[0] = project(s, &products[0]);
+  if (s->gates != 3) return tn__ir_seq2(s->ir, items[0], over_rows(s, s->gates == 4 ? lstm_cell : rnn_cell));
+  items[1] = over_rows(s, gru_reset);
+  items[2] = project(s, &products[1]);
+  items[3] = over_rows(s, gru_cell);
+  return tn__ir_seq(s->ir, items, 4);
+}
+
+/* All steps. Rows of an R that no near cache holds are pages apart, and come late: where there are steps and
+ * rows enough to pay for it, its columns are copied to panels in one piece before. */
+static const tn__stmt *steps(const cell *s) {
   tn__ir *ir = s->ir;
-  const tn__expr *several = tn__ir_index(ir, MAX_ROWS), *whole = tn__ir_div(ir, batch, several);
-  const tn__expr *rest = tn__ir_sub(ir, batch, tn__ir_mul(ir, whole, several));
-  tn__nest groups = tn__nest_create(ir, "g", 1, &whole), rows = tn__nest_create(ir, "b", 1, &rest);
-  cell group = *s, row = *s;
-  group.batch = tn__ir_mul(ir, groups.index[0], several);
-  row.batch = tn__ir_add(ir, tn__ir_mul(ir, whole, several), rows.index[0]);
-  const tn__expr *none = tn__ir_index(ir, 0);
-  const tn__stmt *left = tn__ir_if(ir, tn__ir_lt(ir, none, rest), tn__nest_loops(ir, &rows, step(&row, 1)), NULL);
-  const tn__stmt *together = tn__nest_loops(ir, &groups, step(&group, MAX_ROWS));
-  return tn__ir_seq2(ir, tn__ir_if(ir, tn__ir_lt(ir, none, whole), together, NULL), left);
+  product products[2];
+  const tn__stmt *items[3];
+  tn__nest nest = tn__nest_create(ir, "t", 1, s->x->shape);
+  cell one = *s;
+  one.time = nest.index[0];
+  int count = products_of(s, products);
+  const tn__stmt *plain = tn__nest_loops(ir, &nest, step(&one, products));
+  if (!is_far(s)) return plain;
+  for (int i = 0; i < count; i++) {
+    int64_t panels = (products[i].count + PANEL - 1) / PANEL;
+    const tn__expr *shape[3] = {tn__ir_index(ir, panels), tn__ir_index(ir, s->hidden), tn__ir_index(ir, PANEL)};
+    products[i].packed = tn__buffer_create(ir, "packed", s->dtype, TN__SCOPE_WORKSPACE, 3, shape);
+    items[i] = pack(s, &products[i]);
+  }
+  tn__nest again = tn__nest_create(ir, "t", 1, s->x->shape);
+  one.time = again.index[0];
+  items[count] = tn__nest_loops(ir, &again, step(&one, products));
+  const tn__stmt *packed = tn__ir_seq(ir, items, count + 1);
+  for (int i = 0; i < count; i++) packed = tn__ir_alloc_stmt(ir, products[i].packed, packed);
+  const tn__expr *many = tn__ir_le(ir, tn__ir_index(ir, STEPS_TO_PACK), s->x->shape[0]);
+  many = tn__ir_and(ir, many, tn__ir_le(ir, tn__ir_index(ir, ROWS_TO_PACK), s->x->shape[1]));
+  return tn__ir_if(ir, many, packed, plain);
 }
 
 /* ---- the stage --------------------------------------------------------------------------------------------------- */
@@ -397,13 +495,11 @@ static void declare_recurrence(tn__lower_context *lower, const tn__node *node, c
   s.h = tn__te_extern_tensor(te, tn__lower_name(lower, "state"), s.dtype, 2, y + 1);
   s.c = s.gates == 4 ? tn__te_extern_tensor(te, tn__lower_name(lower, "cells"), s.dtype, 2, y + 1) : NULL;
   s.pre = tn__te_extern_tensor(te, tn__lower_name(lower, "gates"), s.wide, 2, pre);
-  tn__nest nest = tn__nest_create(ir, "t", 1, y);
-  s.time = nest.index[0];
   const tn__stmt *items[4];
   items[0] = fill(&s, s.h, s.h0);
   items[1] = s.c != NULL ? fill(&s, s.c, s.c0) : tn__ir_seq(ir, NULL, 0);
   items[2] = fill(&s, s.y, NULL);
-  items[3] = tn__nest_loops(ir, &nest, steps(&s, y[1]));
+  items[3] = steps(&s);
   const tn__buffer *reads[IN_COUNT], *writes[4] = {s.y, s.h, s.pre, s.c};
   int read_count = 0;
   for (int i = 0; i < IN_COUNT; i++)
