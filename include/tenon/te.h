@@ -33,6 +33,10 @@ TN_API TN_MUST_USE tn_status *tn_te_parse_all(const char *name, const char *text
  * above stand in no file and import nothing. Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_te_parse_file(const char *path, const char *kernel, const tn_dim_setting *dims,
                                                int dim_count, tn_te ***out, int *count);
+/* As tn_te_parse, of a text that stands in `folder` as far as its imports are concerned; NULL: in no file. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_te_parse_in(const char *folder, const char *name, const char *text, size_t length,
+                                             const char *kernel, const tn_dim_setting *dims, int dim_count,
+                                             const tn_allocator *allocator, tn_te **out);
 TN_API void tn_te_list_release(tn_te **list, int count); /* all of them; NULL is fine */
 TN_API void tn_te_release(tn_te *te);                    /* NULL is fine */
 TN_API const char *tn_te_name(const tn_te *te);          /* of the kernel; lives as long as the declaration */
@@ -127,6 +131,9 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   const char *schedule;
   const char *schedule_name; /* of that text, for messages; NULL: "schedule"; since 0.2 */
   bool no_schedule;          /* passes over the schedules in the declaration's own text; since 0.2 */
+  /* Tensors are dense and have memory of their own, whatever the declaration says of strides and `over`: for
+   * tn_te_module(), whose callers bind tensors of any strides. tn_te_explain() does so anyway. Since 0.2 */
+  bool dense;
 } tn_schedule_options;
 /* An optimised schedule for `target` (NULL: this machine): what options.schedule or the declaration's text says, or
  * else one that is chosen without measuring. */

@@ -38,7 +38,12 @@ typedef struct tn__c_entry {
   bool takes_workspace;
   const tn__expr *const *checks; /* bool over the scalars: what fails is TN_KERNEL_BAD_DIMENSION */
   int check_count;
+  const int *over; /* by output: the input that it takes the memory of, and that has the only argument for both; -1 or
+                      NULL: none */
 } tn__c_entry;
+static inline int tn__c_entry_over(const tn__c_entry *entry, const tn__func *func, int param) {
+  return entry->over == NULL || param < func->input_count ? -1 : entry->over[param - func->input_count];
+}
 static inline bool tn__c_entry_by_value(const tn__func *func, int param) {
   return param < func->input_count && func->params[param]->rank == 0;
 }

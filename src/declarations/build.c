@@ -9,6 +9,7 @@
 #include "codegen/backend.h"
 #include "declarations/handle.h"
 #include "declarations/header.h"
+#include "declarations/in_place.h"
 #include "driver/driver.h"
 #include "ir/passes.h"
 #include "kernels/machine.h"
@@ -45,6 +46,10 @@ static bool means_declaration(const tn__plan_unit *unit, const tn__te *declared,
   return true;
 }
 
+static tn__te *own_copy(const tn_te *te, const tn_schedule_options *given, tn__ir *ir) {
+  return given->dense ? tn__te_dense_copy(te->te, ir) : tn__te_copy(te->te, ir);
+}
+
 tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
                                  tn__ir *ir) {
   tn__schedule_options options = {.threads = given->threads,
@@ -55,10 +60,10 @@ tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, cons
                                   .search_space = given->search_space};
   const tn__written_block *block = written_block(te, target, given, tn__ir_arena(ir));
   options.bytes_apart = given->constant_count > 0; /* it is bytes that are packed */
-  tn__plan_unit unit = tn__rule_plan_unit_of(tn__te_copy(te->te, ir), target, &options);
+  tn__plan_unit unit = tn__rule_plan_unit_of(own_copy(te, given, ir), target, &options);
   if (block != NULL && !options.bytes_apart && means_declaration(&unit, te->te, block)) {
     options.bytes_apart = true;
-    unit = tn__rule_plan_unit_of(tn__te_copy(te->te, ir), target, &options);
+    unit = tn__rule_plan_unit_of(own_copy(te, given, ir), target, &options);
   }
   tn__plan_unit_pack(&unit, given->constants, given->constant_count);
   return unit;
@@ -91,15 +96,53 @@ tn_status *tn__decl_target(const char *target, const tn_schedule_options *given,
   return tn__kernels_machine_target(&options, out, NULL);
 }
 
+/* The first output that would be written over an input which is still needed, or -1. */
+static int overwritten(const tn_schedule *s) {
+  const tn__te *te = s->unit.te;
+  const tn__func *func = NULL;
+  for (int i = 0; i < tn__te_output_count(te); i++) {
+    int input = tn__te_over(te, i);
+    if (input < 0) continue;
+    if (func == NULL) func = tn__schedule_func(s->schedule);
+    if (!tn__decl_may_overwrite(s->ir, func, func->params[input], func->params[func->input_count + i])) return i;
+  }
+  return -1;
+}
+
+/* A trace knows by its digest which inputs it finds copied. */
+static void make_private_for(tn_schedule *s, const char *trace) {
+  const tn__te *te = s->unit.te, *all = te;
+  for (int i = -1; i <= tn__te_output_count(te); i++) {
+    const tn__te *as = te;
+    if (i >= 0 && i < tn__te_output_count(te) && tn__te_over(te, i) >= 0) {
+      as = tn__te_with_private(te, tn__te_over(te, i));
+      all = tn__te_with_private(all, tn__te_over(te, i));
+    } else if (i == tn__te_output_count(te)) {
+      as = all;
+    }
+    if (!tn__plan_is_trace_of(trace, as)) continue;
+    s->unit.te = as;
+    return;
+  }
+}
+
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
   tn__check(s->arena.escape, tn__decl_target(c->target, &c->options, &s->target));
   s->ir = tn__ir_create(&s->arena);
   s->unit = tn__decl_plan_unit(c->te, &s->target, &c->options, s->ir);
-  tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
-  tn__chooser chooser = c->trace != NULL ? replayed : tn__decl_chooser(c->te, &s->unit, &c->options);
-  s->schedule = tn__plan_kernel(&s->unit, &chooser)->schedule;
+  const char *given = c->options.schedule;
+  const char *trace = c->trace == NULL && given != NULL && tn__written_is_trace(given) ? given : c->trace;
+  if (trace != NULL) make_private_for(s, trace);
+  int output = 0, most = tn__te_output_count(s->unit.te);
+  for (int i = 0; i <= most && output >= 0; i++) { /* where an input is needed for longer, it is copied */
+    tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
+    tn__chooser chooser = c->trace != NULL ? replayed : tn__decl_chooser(c->te, &s->unit, &c->options);
+    s->schedule = tn__plan_kernel(&s->unit, &chooser)->schedule;
+    output = trace == NULL ? overwritten(s) : -1;
+    if (output >= 0) s->unit.te = tn__te_with_private(s->unit.te, tn__te_over(s->unit.te, output));
+  }
 }
 
 tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out) {
@@ -270,6 +313,30 @@ static void check_schedules(const building *b) {
   }
 }
 
+/* By output, the input whose memory it takes; NULL where none does. */
+static const int *places_over(const tn_schedule *s, const tn__func *func) {
+  const tn__te *te = s->unit.te;
+  int *over = TN__NEW_ARRAY(tn__ir_arena(s->ir), tn__te_output_count(te), int);
+  bool any = false;
+  for (int i = 0; i < tn__te_output_count(te); i++) {
+    over[i] = tn__te_over(te, i);
+    any |= over[i] >= 0;
+    if (over[i] >= 0 && strcmp(func->params[over[i]]->name, tn__te_input_at(te, over[i])->name) != 0)
+      tn__throwf(tn__ir_arena(s->ir)->escape, TN_INVALID_ARGUMENT,
+                 "kernel %s: %s takes the memory of %s, which is packed beforehand: one of the two", tn__te_name(te),
+                 tn__te_output_at(te, i)->name, tn__te_input_at(te, over[i])->name);
+  }
+  int output = overwritten(s);
+  if (output >= 0)
+    tn__throwf(
+        tn__ir_arena(s->ir)->escape, TN_INVALID_ARGUMENT,
+        "kernel %s: by this schedule elements of %s are read after %s was written over them; leave out the steps "
+        "that change the order, or say nothing of the memory of %s",
+        tn__te_name(te), tn__te_input_at(te, over[output])->name, tn__te_output_at(te, output)->name,
+        tn__te_output_at(te, output)->name);
+  return any ? over : NULL;
+}
+
 static void add_item(const tn_schedule *s, tn__te_item *items, int *count, tn__te_item item) {
   item.func = tn__backend_of(tn__ir_arena(s->ir)->escape, &s->target)->lower(item.ir, item.func, NULL);
   items[(*count)++] = item;
@@ -292,8 +359,9 @@ int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, t
     const tn_schedule *s = schedules[i];
     int kernel = made;
     tn__ir_arena(s->ir)->escape = arena->escape;
-    add_item(s, items, &made,
-             (tn__te_item){.ir = s->ir, .te = s->unit.te, .func = tn__schedule_func(s->schedule), .schedule = s});
+    const tn__func *func = tn__schedule_func(s->schedule);
+    const int *over = places_over(s, func);
+    add_item(s, items, &made, (tn__te_item){.ir = s->ir, .te = s->unit.te, .func = func, .schedule = s, .over = over});
     for (int k = 0; k < s->unit.packing_count; k++)
       add_packing(s, s->unit.packings[k], s->unit.packing_inputs[k], items, &made, kernel);
     for (int k = 0; k < tn__te_input_count(s->unit.te); k++) {
@@ -329,6 +397,7 @@ static modules lower_all(const building *b) {
     m.funcs[i] = item->func;
     m.entries[i] = (tn__c_entry){
         .name = tn__te_name(item->te), .takes_env = b->options.parallel, .takes_workspace = b->options.workspace};
+    m.entries[i].over = item->over;
     m.entries[i].check_count = tn__te_conditions(item->te, &m.entries[i].checks);
   }
   return m;

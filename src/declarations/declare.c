@@ -98,6 +98,7 @@ tn_status *tn_te_print(const tn_te *te, char **out) {
 
 typedef struct parsing {
   const char *name, *text, *kernel; /* text NULL: in the file called so */
+  const char *folder;               /* of imports in a text; NULL: none */
   size_t length;
   const tn_dim_setting *dims;
   int dim_count;
@@ -163,7 +164,7 @@ static void check_dims(const parsing *p, int first, int last) {
 static void parse_all(void *user) {
   parsing *p = user;
   tn__te_source *source;
-  tn_status *errors = p->text != NULL ? tn__te_parse(&p->arena, p->name, p->text, p->length, &source)
+  tn_status *errors = p->text != NULL ? tn__te_parse_in(&p->arena, p->folder, p->name, p->text, p->length, &source)
                                       : tn__te_parse_file(&p->arena, p->name, &source);
   if (source == NULL || (errors != NULL && tn__te_kernel_count(source) == 0)) tn__check(p->arena.escape, errors);
   bool understood = errors == NULL;
@@ -230,7 +231,13 @@ void tn_te_list_release(tn_te **list, int count) {
 
 tn_status *tn_te_parse(const char *name, const char *text, size_t length, const char *kernel,
                        const tn_dim_setting *dims, int dim_count, const tn_allocator *allocator, tn_te **out) {
+  return tn_te_parse_in(NULL, name, text, length, kernel, dims, dim_count, allocator, out);
+}
+
+tn_status *tn_te_parse_in(const char *folder, const char *name, const char *text, size_t length, const char *kernel,
+                          const tn_dim_setting *dims, int dim_count, const tn_allocator *allocator, tn_te **out) {
   parsing p = {.name = name, .text = text, .length = length, .kernel = kernel, .dims = dims, .dim_count = dim_count};
+  p.folder = folder;
   p.allocator = allocator;
   p.last = true;
   *out = NULL;

@@ -39,6 +39,7 @@ typedef struct tn__te_item {
   const tn__func *func; /* ready for the code generator; its parameters may be packed inputs of the declaration */
   const tn_schedule *schedule; /* of a kernel; NULL: it packs input `input` of the kernel items[kernel] */
   int kernel, input;
+  const int *over; /* by output: the input whose memory it takes, or -1 */
 } tn__te_item;
 /* Kernels in order, each with what packs its operands behind it. Throws on the arena's escape. */
 int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);

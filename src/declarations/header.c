@@ -71,7 +71,8 @@ static const char *c_type(tn_dtype dtype) {
 
 /* ---- functions --------------------------------------------------------------------------------------------------- */
 
-static void print_tensor(header *h, const tn__buffer *buffer, const tn__te_item *packing) {
+/* `packing`: what makes it; `over`: what it is written over; NULL: neither. */
+static void print_tensor(header *h, const tn__buffer *buffer, const tn__te_item *packing, const tn__buffer *over) {
   tn__strbuf_append(h->out, " *   ");
   append_name(h->out, buffer->name);
   tn__strbuf_printf(h->out, ": %s", tn_dtype_name(buffer->dtype));
@@ -81,6 +82,15 @@ static void print_tensor(header *h, const tn__buffer *buffer, const tn__te_item 
     tn__expr_print(buffer->shape[d], h->out);
   }
   if (buffer->rank > 0) tn__strbuf_char(h->out, ']');
+  for (int d = 0; buffer->strides != NULL && d < buffer->rank; d++) {
+    tn__strbuf_append(h->out, d == 0 ? " strides [" : ", ");
+    tn__expr_print(buffer->strides[d], h->out);
+  }
+  if (buffer->strides != NULL) tn__strbuf_char(h->out, ']');
+  if (over != NULL) {
+    tn__strbuf_append(h->out, ", in the memory of ");
+    append_name(h->out, over->name);
+  }
   if (packing != NULL) {
     tn__strbuf_printf(h->out, ", which %s() makes of ", tn__te_name(packing->te));
     append_name(h->out, tn__te_input_at(packing->te, 0)->name);
@@ -129,6 +139,12 @@ static void print_size_function(header *h, const tn__te *te) {
   tn__strbuf_append(h->out, tn__te_dim_count(te) == 0 ? "void);\n" : ");\n");
 }
 
+static bool is_overwritten(const tn__te_item *item, int input) {
+  for (int i = 0; item->over != NULL && i < item->func->output_count; i++)
+    if (item->over[i] == input) return true;
+  return false;
+}
+
 static void print_function(header *h, int index, const tn__kernel_info *info) {
   const tn__te_item *item = &h->items[index];
   const tn__te *te = item->te;
@@ -136,9 +152,13 @@ static void print_function(header *h, int index, const tn__kernel_info *info) {
   int params = tn__te_dim_count(te) + func->input_count + func->output_count + h->parallel + 2 * h->workspace;
   tn__strbuf_append(h->out, "\n/* Reads\n");
   for (int i = 0; i < func->input_count; i++)
-    print_tensor(h, func->params[i], item->schedule != NULL ? packing_of(h, index, i) : NULL);
+    print_tensor(h, func->params[i], item->schedule != NULL ? packing_of(h, index, i) : NULL, NULL);
   tn__strbuf_append(h->out, " * and writes\n");
-  for (int i = 0; i < func->output_count; i++) print_tensor(h, func->params[func->input_count + i], NULL);
+  for (int i = 0; i < func->output_count; i++) {
+    int over = item->over == NULL ? -1 : item->over[i];
+    print_tensor(h, func->params[func->input_count + i], NULL, over < 0 ? NULL : func->params[over]);
+    params -= over >= 0;
+  }
   print_memory(h, info);
   tn__strbuf_printf(h->out, "int32_t %s(", tn__te_name(te));
   bool first = true;
@@ -156,12 +176,14 @@ static void print_function(header *h, int index, const tn__kernel_info *info) {
   for (int i = 0; i < func->input_count + func->output_count; i++) {
     bool output = i >= func->input_count;
     const tn__buffer *b = func->params[i];
+    if (output && item->over != NULL && item->over[i - func->input_count] >= 0) continue;
     separate(h, first, params);
     first = false;
     if (b->rank == 0 && !output)
       tn__strbuf_printf(h->out, "%s ", c_type(b->dtype));
     else
-      tn__strbuf_printf(h->out, "%s%s *TENON_RESTRICT ", output ? "" : "const ", c_type(b->dtype));
+      tn__strbuf_printf(h->out, "%s%s *TENON_RESTRICT ", output || is_overwritten(item, i) ? "" : "const ",
+                        c_type(b->dtype));
     append_name(h->out, b->name);
   }
   if (h->workspace) {
@@ -195,9 +217,13 @@ void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int
   tn__strbuf_printf(out, "/* Made by tenon %s.\n *\n", tn_version());
   tn__strbuf_append(
       out,
-      " * Tensors are dense and row-major, of any alignment that their type allows, and do not overlap; f16 and bf16 "
-      "are\n"
-      " * held in uint16_t. Functions keep no state and may be called from several threads at once. They return 0, or\n"
+      " * Tensors are dense and row-major, or have the strides that are stated, in elements, and are of any alignment "
+      "that\n"
+      " * their type allows. They do not overlap; what lies between the elements of one stays as it is, and other "
+      "tensors "
+      "may\n"
+      " * have it. f16 and bf16 are held in uint16_t. Functions keep no state and may be called from several threads "
+      "at once. They return 0, or\n"
       " *   1: an imperative stage says that an index is outside of its tensor; elsewhere the nearest element is "
       "taken\n"
       " *   2: a whole number was divided by zero\n"

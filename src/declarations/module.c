@@ -139,8 +139,25 @@ void tn__decl_work(const tn__te *te, double *flops, double *bytes) {
   }
 }
 
+/* Those who bind tensors say themselves how these lie. */
+static void check_dense(const job *j, tn__escape *escape) {
+  for (int s = 0; s < j->count; s++) {
+    const tn__te *te = j->schedules[s]->unit.te;
+    bool says = false;
+    for (int i = 0; i < tn__te_input_count(te); i++) says |= tn__te_input_at(te, i)->strides != NULL;
+    for (int i = 0; i < tn__te_output_count(te); i++)
+      says |= tn__te_output_at(te, i)->strides != NULL || tn__te_over(te, i) >= 0;
+    if (says)
+      tn__throwf(escape, TN_INVALID_ARGUMENT,
+                 "kernel %s: its declaration says how tensors lie in memory, and in a module that is for the caller; "
+                 "schedule it with tn_schedule_options.dense",
+                 tn__te_name(te));
+  }
+}
+
 static void module_body(tn__arena *arena, void *user) {
   job *j = user;
+  check_dense(j, arena->escape);
   const tn__target *target = &j->schedules[0]->target;
   tn__te_item *items;
   int count = tn__decl_items(arena, j->schedules, j->count, &items);

@@ -146,6 +146,7 @@ tn_status *tn_te_explain(tn_te *const *tes, int count, const char *target, const
   *out = NULL;
   te_call call = {.tes = tes, .count = count, .target = target};
   TN_RETURN_IF_ERROR(tn__decl_schedule_options_read(options, &call.options));
+  call.options.dense = true; /* as what is run to measure it */
   for (int i = 0; i < count; i++)
     if (!tes[i]->finished)
       return tn_status_create(TN_FAILED_PRECONDITION, "te %s: tn_te_finish() has not accepted the declaration",

@@ -232,6 +232,11 @@ tn__buffer *tn__buffer_create(tn__ir *ir, const char *name, tn_dtype dtype, tn__
   return buffer;
 }
 
+void tn__buffer_set_strides(tn__ir *ir, tn__buffer *buffer, const tn__expr *const *strides) {
+  size_t size = (size_t)buffer->rank * sizeof(*strides);
+  buffer->strides = strides == NULL ? NULL : tn__arena_copy(ir->arena, strides, size);
+}
+
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 bool tn__ir_is_true(const tn__expr *e) { return e->dtype == TN_BOOL && tn__ir_is_int_value(e, 1); }

@@ -241,6 +241,13 @@ const tn__expr *tn__ir_flatten(tn__ir *ir, const tn__expr *const *sizes, const t
   return flat;
 }
 
+const tn__expr *tn__buffer_flatten(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices) {
+  if (buffer->strides == NULL) return tn__ir_flatten(ir, buffer->shape, indices, buffer->rank);
+  const tn__expr *flat = tn__ir_index(ir, 0);
+  for (int i = 0; i < buffer->rank; i++) flat = tn__ir_add(ir, flat, tn__ir_mul(ir, indices[i], buffer->strides[i]));
+  return flat;
+}
+
 const tn__expr *tn__ir_call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args,
                             int count) {
   const tn__intrinsic_row *row = tn__intrinsic_of(intrinsic);

@@ -141,6 +141,9 @@ struct tn__buffer {
   int rank;
   uint32_t id;
   const tn__expr *const *shape; /* i64, rank of them */
+  /* Of a parameter that is not dense: how many elements lie between neighbours along each dimension, i64. NULL:
+   * row-major without gaps. Only where elements lie is about these: all else goes by the shape. */
+  const tn__expr *const *strides;
 };
 
 tn__ir *tn__ir_create(tn__arena *arena); /* lives in the arena */
@@ -159,6 +162,8 @@ tn__var *tn__var_create(tn__ir *ir, const char *name, tn_dtype dtype, const tn__
 /* shape is copied. */
 tn__buffer *tn__buffer_create(tn__ir *ir, const char *name, tn_dtype dtype, tn__scope scope, int rank,
                               const tn__expr *const *shape);
+/* Of a parameter; copied, NULL: dense. */
+void tn__buffer_set_strides(tn__ir *ir, tn__buffer *buffer, const tn__expr *const *strides);
 
 /* ---- operations; operands must agree in dtype (shifts too); a wrong dtype is a defect and throws TN_INTERNAL ----- */
 const tn__expr *tn__ir_binary(tn__ir *ir, tn__expr_kind kind, const tn__expr *a, const tn__expr *b); /* ADD .. SHR */
@@ -182,6 +187,8 @@ const tn__expr *tn__ir_bitcast(tn__ir *ir, tn_dtype dtype, const tn__expr *a);
 const tn__expr *tn__ir_load(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices); /* i64 indices */
 /* Where in row-major order the element at these indices is, of dimensions of these sizes. */
 const tn__expr *tn__ir_flatten(tn__ir *ir, const tn__expr *const *sizes, const tn__expr *const *indices, int count);
+/* How many elements behind the buffer's first one the element at the indices lies. */
+const tn__expr *tn__buffer_flatten(tn__ir *ir, const tn__buffer *buffer, const tn__expr *const *indices);
 const tn__expr *tn__ir_call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype, const tn__expr *const *args,
                             int count);
 const tn__expr *tn__ir_call1(tn__ir *ir, tn__intrinsic intrinsic,

@@ -15,6 +15,8 @@ struct tn__importer {
   TN__VEC(const tn__buffer *) old_buffers;
   TN__VEC(const tn__buffer *) new_buffers;
   TN__VEC(const tn__buffer *) params;
+  TN__VEC(const tn__buffer *) strided; /* whose copies get the strides of the next list, expressions of the new ir */
+  TN__VEC(const tn__expr *const *) strides;
   copied *copies; /* by the old node: open addressing by its hash. Whoever takes a small part of a large context pays
                    * for the part. */
   size_t copy_capacity, copy_count;
@@ -98,12 +100,21 @@ const tn__buffer *tn__ir_import_buffer(tn__importer *m, const tn__buffer *buffer
   tn__scope scope = buffer->scope;
   for (int i = 0; i < m->params.count; i++)
     if (m->params.data[i] == buffer) scope = TN__SCOPE_PARAM;
-  const tn__buffer *fresh = tn__buffer_create(m->ir, buffer->name, buffer->dtype, scope, buffer->rank,
-                                              import_exprs(m, buffer->shape, buffer->rank));
+  tn__buffer *fresh = tn__buffer_create(m->ir, buffer->name, buffer->dtype, scope, buffer->rank,
+                                        import_exprs(m, buffer->shape, buffer->rank));
+  const tn__expr *const *strides = buffer->strides == NULL ? NULL : import_exprs(m, buffer->strides, buffer->rank);
+  for (int i = 0; i < m->strided.count; i++)
+    if (m->strided.data[i] == buffer) strides = m->strides.data[i];
+  tn__buffer_set_strides(m->ir, fresh, strides);
   tn__vec_push(m->ir->arena, &m->old_buffers, buffer);
   tn__vec_push(m->ir->arena, &m->new_buffers, fresh);
   m->round++;
   return fresh;
+}
+
+void tn__ir_import_with_strides(tn__importer *m, const tn__buffer *buffer, const tn__expr *const *strides) {
+  tn__vec_push(m->ir->arena, &m->strided, buffer);
+  tn__vec_push(m->ir->arena, &m->strides, strides);
 }
 
 static const tn__region *import_regions(tn__importer *m, const tn__region *regions, int count) {

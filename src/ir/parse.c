@@ -70,9 +70,24 @@ static tn_dtype parse_type(tn__parser *p) {
 typedef struct buffer_head {
   tn__token name;
   tn_dtype dtype;
-  const tn__expr *shape[TN__PARSE_MAX_RANK];
+  const tn__expr *shape[TN__PARSE_MAX_RANK], *strides[TN__PARSE_MAX_RANK];
   int rank;
+  bool has_strides;
 } buffer_head;
+
+/* [ "strides" "[" stride, ... "]" ]: of parameters. */
+static void parse_strides(tn__parser *p, buffer_head *h) {
+  tn__token at = p->lex.token;
+  if (!tn__lexer_take(&p->lex, "strides")) return;
+  h->has_strides = true;
+  tn__lexer_expect(&p->lex, "[", "before the strides");
+  for (int i = 0; i < h->rank; i++) {
+    if (i > 0) tn__lexer_expect(&p->lex, ",", "between strides");
+    h->strides[i] = tn__ir_parse_index(p, "a stride");
+  }
+  if (h->rank == 0) tn__lexer_fail(&p->lex, &at, "a tensor without dimensions has no strides");
+  tn__lexer_expect(&p->lex, "]", "behind as many strides as the buffer has dimensions");
+}
 
 /* name: type[dimension, ...] */
 static void parse_buffer_head(tn__parser *p, buffer_head *h) {
@@ -91,7 +106,8 @@ static void parse_buffer_head(tn__parser *p, buffer_head *h) {
 }
 
 static const tn__buffer *new_buffer(tn__parser *p, const buffer_head *h, tn__scope scope) {
-  const tn__buffer *buffer = tn__buffer_create(p->ir, text_of(p, &h->name), h->dtype, scope, h->rank, h->shape);
+  tn__buffer *buffer = tn__buffer_create(p->ir, text_of(p, &h->name), h->dtype, scope, h->rank, h->shape);
+  if (h->has_strides) tn__buffer_set_strides(p->ir, buffer, h->strides);
   declare(p, &h->name, NULL, buffer);
   return buffer;
 }
@@ -414,6 +430,7 @@ static void parse_params(tn__parser *p, buffer_vec *params, const char *what) {
     if (count++ > 0) tn__lexer_expect(&p->lex, ",", "between parameters");
     check_count(p, params->count);
     parse_buffer_head(p, head);
+    parse_strides(p, head);
     tn__vec_push(p->arena, params, new_buffer(p, head, TN__SCOPE_PARAM));
   }
   tn__lexer_advance(&p->lex);

@@ -253,6 +253,10 @@ static void print_shape(printer *p, const tn__buffer *buffer) {
   tn__strbuf_printf(p->out, ": %s[", tn_dtype_name(buffer->dtype));
   print_list(p, buffer->shape, buffer->rank);
   tn__strbuf_char(p->out, ']');
+  if (buffer->strides == NULL) return;
+  tn__strbuf_append(p->out, " strides [");
+  print_list(p, buffer->strides, buffer->rank);
+  tn__strbuf_char(p->out, ']');
 }
 
 static void print_access(printer *p, const tn__buffer *buffer, const tn__expr *const *indices) {

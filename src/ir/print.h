@@ -26,6 +26,8 @@ tn__importer *tn__importer_create(tn__ir *ir);
 const tn__var *tn__ir_import_var(tn__importer *m, const tn__var *var);
 const tn__buffer *tn__ir_import_buffer(tn__importer *m, const tn__buffer *buffer);
 void tn__ir_import_as_param(tn__importer *m, const tn__buffer *buffer); /* the copy of this one will be a parameter */
+/* The copy of this one will have these strides, expressions of the importer's context; NULL: none. */
+void tn__ir_import_with_strides(tn__importer *m, const tn__buffer *buffer, const tn__expr *const *strides);
 const tn__buffer *tn__ir_imported_buffer(tn__importer *m, const tn__buffer *buffer); /* that of one bound before */
 const tn__expr *tn__ir_import_expr(tn__importer *m, const tn__expr *e);
 const tn__stmt *tn__ir_import_stmt(tn__importer *m, const tn__stmt *s);

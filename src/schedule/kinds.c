@@ -276,7 +276,7 @@ const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, con
     return "and not in vectors";
   if (lanes * (int64_t)tn_dtype_size(buffer->dtype) % LEAST_STREAMED_BYTES != 0)
     return "in vectors that are no multiple of 16 bytes";
-  const tn__expr *flat = tn__ir_flatten(s->ir, buffer->shape, search.found->as.store.indices, buffer->rank);
+  const tn__expr *flat = tn__buffer_flatten(s->ir, buffer, search.found->as.store.indices);
   flat = tn__sched_substitute_axes(s->ir, &block->block, flat);
   if (!tn__ir_stride_in(s->ir, flat, loop->var, &stride) || stride != 1) return "in vectors whose lanes lie apart";
   return NULL;

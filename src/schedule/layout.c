@@ -255,6 +255,9 @@ void tn__sched_declare_constant(tn__schedule *s, const char *name) {
   for (int d = 0; d < buffer->rank; d++)
     if (!tn__ir_as_int(buffer->shape[d], &size))
       tn__sched_refuse(s, "declare_constant of \"%s\": dimension %d is open", name, d);
+  for (int d = 0; buffer->strides != NULL && d < buffer->rank; d++)
+    if (!tn__ir_as_int(buffer->strides[d], &size))
+      tn__sched_refuse(s, "declare_constant of \"%s\": the stride of dimension %d is open", name, d);
   tn__sched_constant constant = {.input = input};
   tn__vec_push(s->arena, &s->constants, constant);
   tn__sched_record(s, "declare_constant", &name, 1, NULL, 0);
@@ -304,7 +307,7 @@ tn__te *tn__sched_layout_packing(tn__ir *ir, const char *kernel, const tn__buffe
   for (char *c = name; *c != 0; c++)
     if (*c == '.') *c = '_';
   tn__te *te = tn__te_create(ir, name);
-  const tn__buffer *input = tn__te_input(te, from->name, from->dtype, from->rank, from->shape);
+  const tn__buffer *input = tn__te_strided_input(te, from->name, from->dtype, from->rank, from->shape, from->strides);
   tn__te_output(te, tn__te_in_layout(te, "packed", input, NULL, input->shape, layout));
   return te;
 }

@@ -120,6 +120,9 @@ tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__targ
   for (int d = 0; d < from->rank; d++)
     if (!tn__ir_as_int(from->shape[d], &size))
       refuse(te, input, tn__arena_printf(te->arena, "dimension %d is open; fix it", d));
+  for (int d = 0; from->strides != NULL && d < from->rank; d++)
+    if (!tn__ir_as_int(from->strides[d], &size))
+      refuse(te, input, tn__arena_printf(te->arena, "the stride of dimension %d is open; fix it", d));
   const tn__expr *load = NULL;
   const tn__te_stage *stage = reader_of(packed, from, &load);
   TN__INVARIANT(load != NULL);

@@ -82,7 +82,7 @@ typedef struct matching {
 } matching;
 
 static const tn__expr *flat_index(tn__ir *ir, const tn__access *access) {
-  return tn__ir_flatten(ir, access->buffer->shape, access->indices, access->buffer->rank);
+  return tn__buffer_flatten(ir, access->buffer, access->indices);
 }
 
 /* The same strides along all loops, and the same first element as elsewhere? */

@@ -32,7 +32,7 @@ typedef struct transposing {
 static bool is_lengthwise(const transposing *t, const tn__expr *e) {
   tn__ir *ir = t->s->ir;
   if (e->kind != TN__EXPR_LOAD || tn__sched_writes(t->block, e->value.buffer)) return false;
-  const tn__expr *flat = tn__ir_flatten(ir, e->value.buffer->shape, e->args, e->arg_count);
+  const tn__expr *flat = tn__buffer_flatten(ir, e->value.buffer, e->args);
   flat = tn__sched_substitute_axes(ir, &t->block->block, flat);
   int64_t along_rows, along_lanes;
   if (!tn__ir_stride_in(ir, flat, t->rows->var, &along_rows) || along_rows != 1) return false;

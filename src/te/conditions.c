@@ -177,8 +177,17 @@ bool tn__te_is_size_condition(const tn__expr *condition) {
   return condition->arg_count > 0 && condition->args[0]->dtype == TN_F64;
 }
 
+static void add_strides(collector *c, const tn__buffer *buffer, bool written) {
+  const tn__expr *conditions[3 * TN__MAX_RANK];
+  int count = tn__te_stride_conditions(c->ir, buffer, written, conditions);
+  for (int d = 0; count > 0 && d < buffer->rank; d++) add_range(c, buffer->strides[d]);
+  for (int i = 0; i < count; i++) add(c, conditions[i]);
+}
+
 int tn__te_conditions(const tn__te *te, const tn__expr *const **out) {
   collector c = {.te = te, .ir = te->ir};
+  for (int i = 0; i < te->inputs.count; i++) add_strides(&c, te->inputs.data[i], false);
+  for (int i = 0; i < te->outputs.count; i++) add_strides(&c, te->outputs.data[i], true);
   for (int i = 0; i < te->inputs.count; i++) add_buffer(&c, te->inputs.data[i]);
   for (int i = 0; i < te->stages.count; i++) add_stage(&c, te->stages.data[i]);
   *out = c.list.data;

@@ -103,6 +103,39 @@ static void shape_of(tn__declaring *d, const tn__syn_param *param, const tn__exp
   check_size(d, &param->name, param->dtype, param->rank, shape);
 }
 
+/* The strides of a parameter, for which `shape` is known; NULL: it is dense. */
+static const tn__expr *const *strides_of(tn__declaring *d, const tn__syn_param *param) {
+  if (param->strides == NULL) return NULL;
+  const tn__expr **strides = TN__NEW_ARRAY(d->arena, param->rank, const tn__expr *);
+  for (int i = 0; i < param->rank; i++) {
+    char what[300];
+    snprintf(what, sizeof(what), "stride %d of %.*s", i, (int)param->name.length, param->name.text);
+    strides[i] = tn__te_index(d, param->strides[i], what);
+    if (tn__expr_has_load(strides[i]))
+      tn__te_fail(d, &param->strides[i]->at, "%s depends on the contents of a tensor", what);
+  }
+  return strides;
+}
+
+/* Refuses strides, as far as they are known, that put two elements of a tensor into one place. */
+static void check_strides(const tn__declaring *d, const tn__syn_param *param, const tn__buffer *buffer, bool written) {
+  const tn__expr *conditions[3 * TN__MAX_RANK];
+  const char *name = tn__te_text_of(d, &param->name);
+  int count = tn__te_stride_conditions(d->ir, buffer, written, conditions);
+  int64_t n;
+  for (int i = 0; count > 0 && i < buffer->rank; i++)
+    if (tn__ir_as_int(buffer->strides[i], &n) && (n < (written ? 1 : 0) || n > INT64_C(1) << 48))
+      tn__te_fail(d, param->strides != NULL ? &param->strides[i]->at : &param->name,
+                  "stride %d of %s is %lld; it must be %s, and no more than 2^48", i, name, (long long)n,
+                  written ? "at least 1, as elements are written" : "at least 0");
+  for (int i = 0; i < count; i++)
+    if (tn__ir_is_false(conditions[i]))
+      tn__te_fail(d, &param->name,
+                  "elements of %s lie in one place by these strides, and they are written: each stride "
+                  "must be more than what the dimensions of smaller strides span",
+                  name);
+}
+
 /* ---- statements -------------------------------------------------------------------------------------------------- */
 
 static const tn__syn_param *find_output(const tn__declaring *d, const tn__token *name) {
@@ -481,6 +514,7 @@ static void bind_dims(tn__declaring *d, const tn__syn *call, const tn__syn_kerne
   for (int v = 0; v < k->dims.count; v++) {
     const char *text = tn__te_text_of(d, &k->dims.data[v].name), *called = tn__te_text_of(d, &k->name);
     int64_t n;
+    if (values[v] == NULL && k->dims.data[v].of_memory) values[v] = tn__ir_index(d->ir, k->dims.data[v].min);
     if (values[v] == NULL)
       tn__te_fail(d, &call->at, "the dimension %s of %s follows from no argument; write %s[%s = ...](...)", text,
                   called, called, text);
@@ -591,6 +625,18 @@ static void define_named(tn__declaring *d, const tn__syn_stmt *s) {
   d->statement = NULL;
 }
 
+static void set_hint(const tn__declaring *d, const tn__syn_stmt *s, const tn__buffer *tensor) {
+  const tn__token *name = &s->targets[0].name;
+  const tn__te_stage *stage = tn__te_stage_of(d->te, tensor);
+  TN__INVARIANT(stage != NULL);
+  if (s->hint == TN__TE_INLINED && find_output(d, name) != NULL)
+    tn__te_fail(d, name, "%s is an output of the kernel, which is stored", tn__te_text_of(d, name));
+  if (s->hint == TN__TE_INLINED && stage->kind != TN__TE_COMPUTE)
+    tn__te_fail(d, name, "%s is a %s, whose elements are computed once: inlined is what has a value for each element",
+                tn__te_text_of(d, name), stage->kind == TN__TE_SCAN ? "scan" : "reduction");
+  tn__te_set_hint(d->te, tensor, s->hint);
+}
+
 static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
   target targets[4] = {0};
   const tn__buffer *out[4] = {NULL};
@@ -617,10 +663,14 @@ static void declare_stmt(tn__declaring *d, const tn__syn_stmt *s) {
   TN__INVARIANT(targets[0].syntax != NULL); /* the reader takes no statement without a target */
   tn__te_check_names(d, s);
   if (s->value->kind == TN__SYN_CALL && tn__te_find_kernel(d, &s->value->at) != NULL) {
+    if (s->hint != TN__TE_ANYWHERE)
+      tn__te_fail(d, &s->value->at, "a call has several statements: say `store` or `inline` of those in %s",
+                  tn__te_text_of(d, &s->value->at));
     if (s->has_axes) tn__te_fail(d, &s->at, "a kernel gives whole tensors: no axes on the left of a call");
     call_kernel(d, s->value, names, s->target_count, out);
   } else {
     define_elements(d, s, targets, out);
+    if (s->hint != TN__TE_ANYWHERE) set_hint(d, s, out[0]);
   }
   for (int t = 0; t < s->target_count; t++) {
     check_target(d, &targets[t], out[t]);
@@ -727,8 +777,33 @@ static void declare_input(part *p) {
   const tn__syn_param *param = &d->kernel->inputs.data[p->index];
   const tn__expr *shape[TN__MAX_RANK];
   shape_of(d, param, shape);
-  tn__te_bind(d, &param->name, NULL,
-              tn__te_input(d->te, tn__te_text_of(d, &param->name), param->dtype, param->rank, shape));
+  const tn__buffer *input = tn__te_strided_input(d->te, tn__te_text_of(d, &param->name), param->dtype, param->rank,
+                                                 shape, strides_of(d, param));
+  tn__te_bind(d, &param->name, NULL, input);
+  check_strides(d, param, input, false);
+}
+
+/* The output takes the memory of an input, which is like it. */
+static void put_over(tn__declaring *d, const tn__syn_param *param, int output) {
+  const tn__buffer *made = tn__te_output_at(d->te, output);
+  int input = -1;
+  for (int i = 0; i < d->kernel->inputs.count; i++)
+    if (tn__te_token_same(&d->kernel->inputs.data[i].name, &param->over)) input = i;
+  const char *text = tn__te_text_of(d, &param->name), *over = tn__te_text_of(d, &param->over);
+  if (input < 0) tn__te_fail(d, &param->over, "%s is no input of the kernel, whose memory %s could take", over, text);
+  const tn__buffer *from = tn__te_input_at(d->te, input);
+  bool same = from->rank == made->rank;
+  for (int i = 0; same && i < from->rank; i++) same = from->shape[i] == made->shape[i];
+  if (!same || from->dtype != made->dtype)
+    tn__te_fail(d, &param->over, "%s is %s%s and %s is %s%s: one takes the memory of the other where both are the same",
+                text, tn_dtype_name(made->dtype), shape_text(d, made->rank, made->shape), over,
+                tn_dtype_name(from->dtype), shape_text(d, from->rank, from->shape));
+  if (from->rank == 0) tn__te_fail(d, &param->over, "%s is a scalar, which is passed by value", over);
+  for (int i = 0; i < output; i++)
+    if (tn__te_over(d->te, i) == input)
+      tn__te_fail(d, &param->over, "%s takes the memory of %s already", tn__te_output_at(d->te, i)->name, over);
+  tn__te_put_over(d->te, output, input);
+  tn__te_set_strides(d->te, made, from->strides);
 }
 
 static void declare_one(part *p) { declare_stmt(p->d, &p->d->kernel->stmts.data[p->index]); }
@@ -746,7 +821,11 @@ static void declare_output(part *p) {
   for (int o = 0; o < tn__te_output_count(d->te); o++)
     if (tn__te_output_at(d->te, o) == n->buffer)
       tn__te_fail(d, &param->name, "the output %s is the same tensor as another; copy its elements", text);
+  int output = tn__te_output_count(d->te);
   tn__te_output(d->te, n->buffer);
+  tn__te_set_strides(d->te, n->buffer, strides_of(d, param));
+  if (param->over.text != NULL) put_over(d, param, output);
+  check_strides(d, param, n->buffer, true);
 }
 
 /* Which statement of the kernel made a stage. */
@@ -798,6 +877,7 @@ static void declare_kernel(tn__declaring *d) {
     tn__te_trust(d->te);
   else
     tn__te_secure(d->te, refuse_stage, &o);
+  tn__te_check_hints(d->te, refuse_stage, &o);
   int stage = -1;
   tn_status *status = tn__te_verify_stages(d->te, &stage);
   if (status == NULL) return;

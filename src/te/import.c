@@ -31,8 +31,9 @@ static void check_path(const tn__syn_parser *p, const tn__token *at, const char 
 }
 
 /* The file beside the one that is being read. */
-static const char *path_beside(tn__arena *arena, const char *file, const char *path) {
+static const char *path_beside(tn__arena *arena, const tn__te_source *source, const char *file, const char *path) {
   const char *slash = strrchr(file, '/');
+  if (source->depth == 1 && source->folder != NULL) return tn__arena_printf(arena, "%s/%s", source->folder, path);
   return slash == NULL ? path : tn__arena_printf(arena, "%.*s/%s", (int)(slash - file), file, path);
 }
 
@@ -97,7 +98,7 @@ bool tn__te_import_begin(tn__syn_parser *p, tn__te_source *source, tn__syn_impor
     tn__lexer_fail(&p->lex, &at,
                    "an import is of a file beside the one that it stands in, and this text stands in none");
   check_path(p, &at, path);
-  *out = (tn__syn_import){.path = path_beside(p->arena, p->lex.name, path), .index = source->files.count};
+  *out = (tn__syn_import){.path = path_beside(p->arena, source, p->lex.name, path), .index = source->files.count};
   bool before = is_read(p, source, &at, out->path);
   if (!before) {
     if (source->depth > MOST_DEPTH) tn__lexer_fail(&p->lex, &at, "imports nested more than %d levels deep", MOST_DEPTH);

@@ -14,6 +14,7 @@ struct tn__te {
   TN__VEC(const tn__var *) dims;
   TN__VEC(const tn__buffer *) inputs;
   TN__VEC(const tn__buffer *) outputs;
+  TN__VEC(int) over; /* by output: the input whose memory it takes, or -1 */
   TN__VEC(tn__te_stage *) stages;
   TN__VEC(tn__buffer *) tensors;            /* of all stages, defined or only declared */
   TN__VEC(const tn__buffer *) scan_tensors; /* declared, not yet defined */
@@ -23,6 +24,13 @@ struct tn__te {
 /* Adds copies of the stages from `first` up to `end`, those in a scan's steps with it; what they read of others was
  * imported before. */
 void tn__te_copy_stages(tn__importer *m, tn__te *te, const tn__te *from, int first, int end);
+
+/* The inputs, stages and outputs of `from`; the importer knows its dimensions. */
+void tn__te_copy_rest(tn__importer *m, tn__te *te, const tn__te *from);
+void tn__te_add_output(tn__te *te, const tn__buffer *tensor, int over);
+
+/* Rewrites all expressions of the stage. */
+void tn__te_rewrite_stage(tn__te *te, tn__te_stage *stage, tn__expr_rewriter fn, void *user);
 
 #define TN__TE_MOST (INT64_C(1) << 61) /* sums of a few numbers of this size do not wrap around */
 /* A bound of |e|, for dimensions of at most 2^48 and axes over such extents. */

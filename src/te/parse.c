@@ -95,6 +95,24 @@ static tn__syn_param parse_param(tn__syn_parser *p, const char *what) {
   return param;
 }
 
+/* Behind a kernel's parameter: [ "strides" "[" strides "]" | "over" name ], how it lies in memory. */
+static void parse_memory(tn__syn_parser *p, tn__syn_param *param, bool output) {
+  tn__token at = p->lex.token;
+  if (tn__lexer_take(&p->lex, "strides")) {
+    tn__syn_param strides = {.rank = 0};
+    tn__lexer_expect(&p->lex, "[", "before the strides");
+    tn__syn_shape(p, &strides);
+    if (strides.rank != param->rank)
+      tn__lexer_fail(&p->lex, &at, "%.*s has %d dimension%s and %d stride%s: as many as dimensions, in elements",
+                     (int)param->name.length, param->name.text, param->rank, tn__plural(param->rank), strides.rank,
+                     tn__plural(strides.rank));
+    param->strides = strides.shape;
+  } else if (tn__lexer_take(&p->lex, "over")) {
+    if (!output) tn__lexer_fail(&p->lex, &at, "only an output is written over an input");
+    param->over = tn__lexer_name(&p->lex, "an input");
+  }
+}
+
 /* Passes over the braces' contents; loop IR has strings, but none with braces that matter to the lexer. */
 static void skip_body(tn__syn_parser *p) {
   int open = 1;
@@ -204,17 +222,21 @@ static void parse_dims(tn__syn_parser *p, tn__syn_kernel *k) {
   }
 }
 
-static void add_dims(tn__syn_parser *p, const tn__te_source *source, tn__syn_kernel *k, const tn__syn *s) {
-  for (int i = 0; i < s->arg_count; i++) add_dims(p, source, k, s->args[i]);
+static void add_dims(tn__syn_parser *p, const tn__te_source *source, tn__syn_kernel *k, const tn__syn *s,
+                     bool of_memory) {
+  for (int i = 0; i < s->arg_count; i++) add_dims(p, source, k, s->args[i], of_memory);
   if (s->kind != TN__SYN_NAME) return;
-  for (int i = 0; i < k->dims.count; i++)
-    if (tn__te_token_same(&k->dims.data[i].name, &s->at)) return;
+  for (int i = 0; i < k->dims.count; i++) {
+    if (!tn__te_token_same(&k->dims.data[i].name, &s->at)) continue;
+    k->dims.data[i].of_memory &= of_memory;
+    return;
+  }
   for (int i = 0; i < source->consts.count; i++)
     if (tn__te_token_same(&source->consts.data[i].name, &s->at)) return;
   if (k->lists_dims)
     tn__lexer_fail(&p->lex, &s->at, "%.*s is neither among the dimensions that the kernel lists nor a constant",
                    (int)s->at.length, s->at.text);
-  tn__syn_dim dim = {.name = s->at, .min = 1};
+  tn__syn_dim dim = {.name = s->at, .min = 1, .of_memory = of_memory};
   if (k->dims.count == MAX_PARAMS) tn__lexer_fail(&p->lex, &s->at, "more than %d dimensions", MAX_PARAMS);
   tn__vec_push(p->arena, &k->dims, dim);
 }
@@ -223,13 +245,15 @@ static void add_param(tn__syn_parser *p, const tn__te_source *source, tn__syn_ke
   if (k->inputs.count + k->outputs.count == MAX_PARAMS)
     tn__lexer_fail(&p->lex, &p->lex.token, "more than %d parameters", MAX_PARAMS);
   tn__syn_param param = parse_param(p, output ? "an output" : "a parameter");
+  parse_memory(p, &param, output);
   for (int i = 0; i < k->inputs.count + k->outputs.count; i++) {
     const tn__syn_param *other = i < k->inputs.count ? &k->inputs.data[i] : &k->outputs.data[i - k->inputs.count];
     if (tn__te_token_same(&other->name, &param.name))
       tn__lexer_fail(&p->lex, &param.name, "there is a parameter %.*s already", (int)param.name.length,
                      param.name.text);
   }
-  for (int i = 0; i < param.rank; i++) add_dims(p, source, k, param.shape[i]);
+  for (int i = 0; i < param.rank; i++) add_dims(p, source, k, param.shape[i], false);
+  for (int i = 0; i < param.rank && param.strides != NULL; i++) add_dims(p, source, k, param.strides[i], true);
   if (output)
     tn__vec_push(p->arena, &k->outputs, param);
   else
@@ -258,7 +282,8 @@ static void skip_stmt(tn__syn_parser *p, const tn__token *begin) {
   if (p->lex.token.text == begin->text) tn__lexer_advance(&p->lex);
   while (p->lex.token.kind != TN__TOKEN_END && !tn__syn_item_comes(p)) {
     if (open == 0 && tn__lexer_is(&p->lex, "}")) break;
-    bool word = tn__syn_word_comes(p, "extern") || tn__syn_word_comes(p, "combiner") || tn__syn_word_comes(p, "let");
+    bool word = tn__syn_word_comes(p, "extern") || tn__syn_word_comes(p, "combiner") || tn__syn_word_comes(p, "let") ||
+                tn__syn_word_comes(p, "store") || tn__syn_word_comes(p, "inline");
     if (open == 0 && tn__lexer_begins_line(&p->lex) && (word || tn__syn_stmt_comes(p))) break;
     open += tn__lexer_is(&p->lex, "{") - tn__lexer_is(&p->lex, "}");
     tn__lexer_advance(&p->lex);
@@ -308,6 +333,9 @@ static void parse_part(void *user) {
     tn__lexer_advance(&p->lex);
     parse_named(p, &t->stmt);
   } else {
+    bool store = tn__syn_word_comes(p, "store"), inlined = tn__syn_word_comes(p, "inline");
+    if (store || inlined) tn__lexer_advance(&p->lex);
+    t->stmt.hint = store ? TN__TE_STORED : inlined ? TN__TE_INLINED : TN__TE_ANYWHERE;
     parse_define(p, &t->stmt);
   }
   tn__vec_push(p->arena, &t->kernel->stmts, t->stmt);
@@ -491,6 +519,7 @@ static void read_text(tn__syn_parser *p, tn__te_source *source, tn__ir *ir, cons
 typedef struct job {
   tn__arena *arena;
   const char *name, *text; /* text NULL: in the file called so */
+  const char *folder;      /* of imports in a text; NULL: none */
   size_t length;
   tn__te_source *source;
 } job;
@@ -503,6 +532,10 @@ static void run(locale_t locale, void *user) {
   const char *text;
   if (j->text != NULL) {
     text = tn__arena_strndup(j->arena, j->text, j->length);
+    if (j->folder != NULL) {
+      source->folder = tn__arena_strdup(j->arena, j->folder);
+      tn__te_enter_file(source, source->folder, j->length);
+    }
   } else {
     tn__check(j->arena->escape, tn__te_file_text(j->arena, source->name, &text, &j->length));
     tn__arena_allow(j->arena, TN__TE_STEPS_PER_BYTE * j->length);
@@ -526,11 +559,16 @@ static tn_status *parse(job *j, tn__te_source **out) {
 }
 
 tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length, tn__te_source **out) {
+  return tn__te_parse_in(arena, NULL, name, text, length, out);
+}
+
+tn_status *tn__te_parse_in(tn__arena *arena, const char *folder, const char *name, const char *text, size_t length,
+                           tn__te_source **out) {
   *out = NULL;
   if (length > TN__TE_MOST_TEXT)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", name, length,
                             (int)TN__TE_MOST_TEXT);
-  job j = {.arena = arena, .name = name, .text = text, .length = length};
+  job j = {.arena = arena, .name = name, .text = text, .folder = folder, .length = length};
   return parse(&j, out);
 }
 

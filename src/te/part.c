@@ -103,10 +103,11 @@ tn__te *tn__te_part(const tn__te_uses *uses, int first, int count, tn__ir *ir) {
       if (is_wanted(uses, &p, te->stages.data[s]->tensors[t]))
         tn__ir_import_as_param(m, te->stages.data[s]->tensors[t]);
   tn__te_copy_stages(m, out, te, p.first, p.end);
+  if (count > 0) out->stages.data[count - 1]->hint = TN__TE_ANYWHERE; /* stored: others need it */
   for (int s = p.first; s < p.end; s++)
     for (int t = 0; t < te->stages.data[s]->tensor_count; t++) {
       const tn__buffer *tensor = te->stages.data[s]->tensors[t];
-      if (is_wanted(uses, &p, tensor)) tn__vec_push(out->arena, &out->outputs, tn__ir_imported_buffer(m, tensor));
+      if (is_wanted(uses, &p, tensor)) tn__te_add_output(out, tn__ir_imported_buffer(m, tensor), -1);
     }
   return out;
 }

@@ -59,7 +59,7 @@ static void see_load(const tn__expr *e, void *user) {
   reading *r = user;
   int64_t stride;
   if (e->kind != TN__EXPR_LOAD) return;
-  const tn__expr *flat = tn__ir_flatten(r->ir, e->value.buffer->shape, e->args, e->value.buffer->rank);
+  const tn__expr *flat = tn__buffer_flatten(r->ir, e->value.buffer, e->args);
   if (!tn__ir_stride_in(r->ir, flat, r->column, &stride) || (stride != 0 && stride != 1)) r->apart = true;
   r->along |= stride == 1;
 }

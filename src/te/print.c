@@ -80,18 +80,27 @@ void tn__te_copy_stages(tn__importer *m, tn__te *te, const tn__te *from, int fir
   }
 }
 
+void tn__te_add_output(tn__te *te, const tn__buffer *tensor, int over) {
+  tn__vec_push(te->arena, &te->outputs, tensor);
+  tn__vec_push(te->arena, &te->over, over);
+}
+
 tn__te *tn__te_copy(const tn__te *from, tn__ir *ir) {
   tn__te *te = tn__te_create(ir, from->name);
   te->unchecked = from->unchecked;
   tn__importer *m = tn__importer_create(ir);
   for (int i = 0; i < from->dims.count; i++)
     tn__vec_push(te->arena, &te->dims, tn__ir_import_var(m, from->dims.data[i]));
+  tn__te_copy_rest(m, te, from);
+  return te;
+}
+
+void tn__te_copy_rest(tn__importer *m, tn__te *te, const tn__te *from) {
   for (int i = 0; i < from->inputs.count; i++)
     tn__vec_push(te->arena, &te->inputs, tn__ir_import_buffer(m, from->inputs.data[i]));
   tn__te_copy_stages(m, te, from, 0, from->stages.count);
   for (int i = 0; i < from->outputs.count; i++)
-    tn__vec_push(te->arena, &te->outputs, tn__ir_imported_buffer(m, from->outputs.data[i]));
-  return te;
+    tn__te_add_output(te, tn__ir_imported_buffer(m, from->outputs.data[i]), from->over.data[i]);
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */
@@ -138,6 +147,14 @@ static void print_param(printing *g, const tn__buffer *buffer) {
     tn__printer_expr(g->p, buffer->shape[d]);
   }
   tn__strbuf_char(g->out, ']');
+}
+
+static void print_strides(printing *g, const tn__buffer *buffer) {
+  for (int d = 0; buffer->strides != NULL && d < buffer->rank; d++) {
+    tn__strbuf_append(g->out, d == 0 ? " strides [" : ", ");
+    tn__printer_expr(g->p, buffer->strides[d]);
+  }
+  if (buffer->strides != NULL) tn__strbuf_char(g->out, ']');
 }
 
 /* From number `first` on. */
@@ -331,7 +348,8 @@ static int print_stage(printing *g, int number) {
   const char **reductions = TN__NEW_ARRAY(g->te->arena, count + 1, const char *);
   for (int i = 0; i <= count; i++) reductions[i] = reduction_name(g, stages[i]);
   int mark = tn__printer_mark(g->p);
-  tn__strbuf_append(g->out, "  ");
+  static const char *const hints[] = {[TN__TE_ANYWHERE] = "", [TN__TE_STORED] = "store ", [TN__TE_INLINED] = "inline "};
+  tn__strbuf_printf(g->out, "  %s", hints[stage->hint]);
   if (stage->kind == TN__TE_SCAN)
     print_scan(g, stage, stages, count, reductions);
   else
@@ -405,11 +423,18 @@ static void print_kernel(printing *g) {
   for (int i = 0; i < te->inputs.count; i++) {
     if (i > 0) tn__strbuf_append(g->out, ", ");
     print_param(g, te->inputs.data[i]);
+    print_strides(g, te->inputs.data[i]);
   }
   tn__strbuf_append(g->out, te->outputs.count > 1 ? ") -> (" : ") -> ");
   for (int i = 0; i < te->outputs.count; i++) {
     if (i > 0) tn__strbuf_append(g->out, ", ");
     print_param(g, te->outputs.data[i]);
+    if (te->over.data[i] >= 0)
+      tn__strbuf_printf(
+          g->out, " over %s",
+          tn__printer_name(g->p, te->inputs.data[te->over.data[i]], te->inputs.data[te->over.data[i]]->name));
+    else
+      print_strides(g, te->outputs.data[i]);
   }
   tn__strbuf_append(g->out, te->outputs.count > 1 ? ") {\n" : " {\n");
   for (int i = 0; i < te->stages.count;) i = print_stage(g, i);

@@ -57,6 +57,8 @@ typedef struct tn__syn_param { /* NAME: type[shape], also of combiners (rank 0) 
   tn_dtype dtype; /* TN_DTYPE_INVALID: not stated */
   int rank;
   const tn__syn *const *shape;
+  const tn__syn *const *strides; /* of a kernel's parameter, `rank` of them; NULL: it is dense */
+  tn__token over;                /* of an output: the input whose memory it takes; text NULL: none */
 } tn__syn_param;
 
 typedef struct tn__syn_combiner {
@@ -79,6 +81,7 @@ typedef struct tn__syn_stmt {
   tn__token at;
   int target_count;
   tn__syn_param targets[4]; /* DEFINE: no shape; EXTERN: with it */
+  tn__te_hint hint;         /* DEFINE */
   bool has_axes;            /* the targets have brackets */
   int axis_count;
   const tn__syn_axis *axes;
@@ -92,6 +95,7 @@ typedef struct tn__syn_stmt {
 typedef struct tn__syn_dim {
   tn__token name;
   int64_t min;
+  bool of_memory; /* only strides name it, of which a caller that is a kernel knows nothing */
 } tn__syn_dim;
 
 typedef struct tn__syn_kernel {
@@ -144,6 +148,7 @@ struct tn__te_source {
   TN__VEC(tn__syn_kernel) imported; /* those of other files: they may be called */
   TN__VEC(tn__syn_schedule) schedules;
   TN__VEC(tn__syn_file) files; /* none: the text stands in no file */
+  const char *folder;          /* that the text stands in; NULL: that of its file */
   int depth;                   /* of files that are being read */
   size_t bytes;                /* of all files */
   bool incomplete;             /* a file could not be imported */

@@ -44,10 +44,16 @@ const tn__var *tn__te_dim(tn__te *te, const char *name, int64_t min) {
   return var;
 }
 
-const tn__buffer *tn__te_input(tn__te *te, const char *name, tn_dtype dtype, int rank, const tn__expr *const *shape) {
-  const tn__buffer *buffer = tn__buffer_create(te->ir, unique_name(te, name), dtype, TN__SCOPE_PARAM, rank, shape);
+const tn__buffer *tn__te_strided_input(tn__te *te, const char *name, tn_dtype dtype, int rank,
+                                       const tn__expr *const *shape, const tn__expr *const *strides) {
+  tn__buffer *buffer = tn__buffer_create(te->ir, unique_name(te, name), dtype, TN__SCOPE_PARAM, rank, shape);
+  tn__buffer_set_strides(te->ir, buffer, strides);
   tn__vec_push(te->arena, &te->inputs, buffer);
   return buffer;
+}
+
+const tn__buffer *tn__te_input(tn__te *te, const char *name, tn_dtype dtype, int rank, const tn__expr *const *shape) {
+  return tn__te_strided_input(te, name, dtype, rank, shape, NULL);
 }
 
 tn__te_axes tn__te_axes_create(tn__te *te, const char *prefix, int rank, const tn__expr *const *extents) {
@@ -368,6 +374,7 @@ void tn__te_output(tn__te *te, const tn__buffer *tensor) {
   for (int i = 0; i < te->outputs.count; i++)
     if (te->outputs.data[i] == tensor) fail(te, stage->name, "the tensor is an output already");
   tn__vec_push(te->arena, &te->outputs, tensor);
+  tn__vec_push(te->arena, &te->over, -1);
   for (int i = 0; i < te->tensors.count; i++)
     if (te->tensors.data[i] == tensor) te->tensors.data[i]->scope = TN__SCOPE_PARAM;
 }

@@ -58,8 +58,16 @@ typedef enum tn__te_reducer {
   TN__TE_ALL  /* and */
 } tn__te_reducer;
 
+/* What a declaration says of where a stage's tensors are computed. */
+typedef enum tn__te_hint {
+  TN__TE_ANYWHERE, /* nothing: the schedule's choice */
+  TN__TE_STORED,   /* once, and stored */
+  TN__TE_INLINED   /* in each of its readers */
+} tn__te_hint;
+
 typedef struct tn__te_stage {
   tn__te_stage_kind kind;
+  tn__te_hint hint;
   const char *name;
   int tensor_count;
   const tn__buffer *tensors[4];
@@ -138,6 +146,38 @@ const tn__buffer *tn__te_extern_tensor(tn__te *te, const char *name, tn_dtype dt
 void tn__te_extern(tn__te *te, const char *name, const tn__buffer *const *reads, int read_count,
                    const tn__buffer *const *writes, int write_count, const tn__stmt *body);
 
+void tn__te_set_hint(tn__te *te, const tn__buffer *tensor, tn__te_hint hint); /* of the stage that makes it */
+/* Does a stage that others follow say that it is stored? */
+bool tn__te_has_stored(const tn__te *te);
+/* Refuses a stage: throws. */
+typedef void tn__te_refuse(void *user, int stage, const char *message);
+/* Refuses what cannot be inlined though it says so. */
+void tn__te_check_hints(const tn__te *te, tn__te_refuse *refuse, void *user);
+/* The declaration without the stages that say that they are inlined, and with what each stored one needs in front of
+ * it. `te` itself where nothing is said; otherwise a copy in the same context. */
+const tn__te *tn__te_settled(const tn__te *te);
+
+/* ---- where parameters lie (memory.c) ---- */
+/* An input that is not dense. */
+const tn__buffer *tn__te_strided_input(tn__te *te, const char *name, tn_dtype dtype, int rank,
+                                       const tn__expr *const *shape, const tn__expr *const *strides);
+/* The output, which a stage of `te` defines, is not dense. */
+void tn__te_set_strides(tn__te *te, const tn__buffer *output, const tn__expr *const *strides);
+/* The output takes the memory of an input of its type, shape and strides. */
+void tn__te_put_over(tn__te *te, int output, int input);
+int tn__te_over(const tn__te *te, int output); /* that input, or -1 */
+/* Conditions on the strides of a parameter: that they lead nowhere wrong, and of what is written that no two elements
+ * lie in one place. At most 3 * rank of them. */
+int tn__te_stride_conditions(tn__ir *ir, const tn__buffer *buffer, bool written, const tn__expr **out);
+/* A declaration that was made of `like` in its context, whose outputs lie where those of `like` do. `te` itself where
+ * nothing is to be done; otherwise a copy. */
+const tn__te *tn__te_lying_like(const tn__te *te, const tn__te *like);
+/* A copy in another context whose parameters are dense and have memory of their own, without dimensions that only
+ * strides name. */
+tn__te *tn__te_dense_copy(const tn__te *te, tn__ir *ir);
+/* A copy in the same context that reads a copy of the input, which it makes first. */
+tn__te *tn__te_with_private(const tn__te *te, int input);
+
 /* Marks a tensor as the next output. A tensor is an output at most once, and an input is never one (copy it). */
 void tn__te_output(tn__te *te, const tn__buffer *tensor);
 
@@ -161,8 +201,6 @@ int tn__te_unwritten(const tn__te_stage *stage);
 TN_MUST_USE tn_status *tn__te_verify(const tn__te *te);
 /* The same; `*stage` becomes the one that is refused, if it is one. */
 TN_MUST_USE tn_status *tn__te_verify_stages(const tn__te *te, int *stage);
-/* Refuses a stage: throws. */
-typedef void tn__te_refuse(void *user, int stage, const char *message);
 /* Moves every index that is not shown to be inside of its tensor to the nearest element: those that depend on data and
  * those under conditions that say too little. What depends on dimensions alone is left to tn__te_conditions.
  * Where there is no nearest element it is refused: by `refuse`, or thrown. */

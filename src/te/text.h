@@ -18,6 +18,9 @@ typedef struct tn__te_dim_value { /* fixes a dimension of a kernel */
  * kernels, to no other end, then finds those of the parts that were understood. */
 TN_MUST_USE tn_status *tn__te_parse(tn__arena *arena, const char *name, const char *text, size_t length,
                                     tn__te_source **out);
+/* The same of a text that imports files in `folder` and below; NULL: it stands in no file, and imports nothing. */
+TN_MUST_USE tn_status *tn__te_parse_in(tn__arena *arena, const char *folder, const char *name, const char *text,
+                                       size_t length, tn__te_source **out);
 /* The same of a file, which may import others beside it and below. What cannot be read is an error, too. */
 TN_MUST_USE tn_status *tn__te_parse_file(tn__arena *arena, const char *path, tn__te_source **out);
 enum { TN__TE_STEPS_PER_BYTE = 2000 };               /* that reading a text may take (base/arena.h) */

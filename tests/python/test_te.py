@@ -115,6 +115,39 @@ kernel f(X: f64[N], by: f64, I: i64[M], flip: bool) -> scaled: f64[N], picked: f
         with self.assertRaisesRegex(TypeError, "a trace begins with the word trace"):
             tenon.build_te(GEMM, trace=own)
 
+    def test_imports(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "parts").mkdir()
+            (Path(folder) / "parts/twice.te").write_text("import \"more.te\"\nfunction twice(x) = TWO * x\n")
+            (Path(folder) / "parts/more.te").write_text("const TWO = 2\n")
+            text = "import \"parts/twice.te\"\nkernel f(X: f32[N]) -> Y: f32[N] { Y[i] = twice(X[i]) }\n"
+            path = Path(folder) / "f.te"
+            path.write_text(text)
+            x = np.arange(5, dtype=np.float32)
+            for kernel in (tenon.build_te(path), tenon.build_te(text, folder=folder), tenon.build_te(text, folder=Path(folder))):
+                np.testing.assert_array_equal(kernel(x), 2 * x)
+                self.assertIn("rule", kernel.explain())
+            with self.assertRaisesRegex(TypeError, "imports of a file are beside it: folder is for a text"):
+                tenon.build_te(path, folder=folder)
+            with self.assertRaisesRegex(tenon.Error, r"te:1:8: error: .*parts/parts/twice.te: cannot open: No such file"):
+                tenon.build_te(text, folder=Path(folder) / "parts")
+            with self.assertRaisesRegex(tenon.Error, "this text stands in none"):
+                tenon.build_te(text)
+
+    def test_memory_is_the_callers(self):
+        kernel = tenon.build_te("""
+kernel f(X: f32[M, N] strides [ldx, 1], V: f32[M, N]) -> (Y: f32[M, N] over X, Z: f32[M, N] strides [1, M]) {
+  store P[i, j] = X[i, j] * 2
+  inline Q[i, j] = P[i, j] + V[i, j]
+  Y[i, j] = Q[M - 1 - i, j]
+  Z[i, j] = Q[i, j] - 1
+}""")
+        self.assertEqual([v.name for v in kernel.inputs], ["X", "V"])
+        x, v = np.arange(60, dtype=np.float32).reshape(6, 10)[1:4, 2:7], np.ones((3, 5), np.float32)
+        y, z = kernel(x, v)
+        np.testing.assert_array_equal(y, (2 * x + v)[::-1])
+        np.testing.assert_array_equal(z, 2 * x + v - 1)
+
     def test_results_in_the_callers_arrays(self):
         kernel = tenon.build_te("kernel f(X: f32[N]) -> Y: f32[N], Z: f64[N] { Y[i] = X[i] + 1  Z[i] = f64(X[i]) * 2 }")
         x, y, z = np.arange(5, dtype=np.float32), np.empty(5, np.float32), np.empty(5)

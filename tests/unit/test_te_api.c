@@ -513,6 +513,82 @@ static void lists_every_kernel(void **state) {
               "t.te: the dimension N is given twice: 3 and 4");
 }
 
+/* A copy of an input that is needed for longer than its memory is left is part of the trace. */
+static void outputs_take_the_memory_of_inputs(void **state) {
+  static const char text[] =
+      "kernel f(X: f32[M, N] strides [ldx, 1]) -> Y: f32[M, N] over X { Y[i, j] = X[M - 1 - i, j] * 2 }\n"
+      "kernel g(X: f32[N]) -> Y: f32[N] over X { Y[i] = X[i] * 2 }\n"
+      "kernel h(A: f32[M, 64], W: f32[64, 32] strides [40, 1]) -> C: f32[M, 32] { C[i, j] = sum(k) A[i, k] * W[k, j] "
+      "}\n";
+  tn_te **list;
+  tn_module *module;
+  int count;
+  check_ok(tn_te_parse_all("t.te", text, strlen(text), NULL, NULL, 0, &list, &count));
+  tn_schedule *copies = scheduled(list[0], "x86-64-v3"), *again, *other = scheduled(list[1], "x86-64-v3");
+  char *trace, *second;
+  check_ok(tn_schedule_trace(copies, &trace));
+  assert_non_null(strstr(trace, "\"X.copy"));
+  check_ok(tn_schedule_replay(list[0], "x86-64-v3", trace, NULL, &again));
+  check_ok(tn_schedule_trace(again, &second));
+  assert_string_equal(trace, second);
+  free(second);
+  free(trace);
+  tn_build *build;
+  check_ok(tn_te_build((tn_schedule *[]){again, other}, 2, NULL, &build));
+  assert_non_null(strstr(tn_build_header(build),
+                         " *   X: f32[M, N] strides [ldx, 1]\n * and writes\n"
+                         " *   Y: f32[M, N] strides [ldx, 1], in the memory of X\n * Needs working memory"));
+  assert_non_null(strstr(tn_build_header(build), "int32_t g(int64_t N, float *TENON_RESTRICT X);"));
+  tn_build_release(build);
+  check_fails(tn_te_module(&copies, 1, NULL, &module), TN_INVALID_ARGUMENT,
+              "kernel f: its declaration says how tensors lie in memory, and in a module that is for the caller; "
+              "schedule it with tn_schedule_options.dense");
+  tn_schedule_release(copies);
+  tn_schedule_release(again);
+  tn_schedule_release(other);
+  tn_schedule_options dense = {.size = sizeof dense, .dense = true};
+  check_ok(tn_schedule_create(list[0], NULL, &dense, &copies));
+  check_ok(tn_te_module(&copies, 1, NULL, &module));
+  tn_module_release(module);
+  tn_schedule_release(copies);
+  /* A step that needs an element for longer is seen when code is made. */
+  tn_schedule_options plain = {.size = sizeof plain, .plain = true};
+  check_ok(tn_schedule_create(list[1], "x86-64-v3", &plain, &other));
+  check_ok(tn_schedule_apply(other, "split \"Y.i\" 0 8"));
+  check_ok(tn_te_build(&other, 1, NULL, &build));
+  tn_build_release(build);
+  tn_schedule_release(other);
+  const char *constants[] = {"W"};
+  tn_schedule_options packed = {.size = sizeof packed, .constants = constants, .constant_count = 1};
+  check_ok(tn_schedule_create(list[2], "x86-64-v3", &packed, &other));
+  check_ok(tn_te_build(&other, 1, NULL, &build));
+  assert_non_null(strstr(tn_build_header(build), " *   W: f32[64, 32] strides [40, 1]\n"));
+  tn_build_release(build);
+  tn_schedule_release(other);
+  tn_te_list_release(list, count);
+}
+
+static void hints_are_obeyed(void **state) {
+  static const char text[] =
+      "kernel f(X: f32[N]) -> Y: f32[N] {\n"
+      "  store A[i] = X[i] + 1\n  inline B[i] = exp(A[i]) * X[i]\n  C[i] = B[i] * 2\n  Y[i] = C[i] + B[i]\n}\n";
+  tn_te *te;
+  char *out;
+  size_t size;
+  check_ok(tn_te_parse("t.te", text, strlen(text), NULL, NULL, 0, NULL, &te));
+  tn_schedule *s = scheduled(te, "x86-64-v3");
+  check_ok(tn_te_emit(&s, 1, NULL, "tir", &out, &size));
+  assert_non_null(strstr(out, "alloc A: f32[N] workspace"));
+  assert_null(strstr(out, "alloc B"));
+  free(out);
+  check_ok(tn_schedule_trace(s, &out));
+  assert_non_null(strstr(out, "inline \"C\"")); /* nothing is said of it */
+  assert_null(strstr(out, "\"B"));
+  free(out);
+  tn_schedule_release(s);
+  tn_te_release(te);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(builds_declarations),
                                      cmocka_unit_test(builds_combiners_and_scans),
@@ -524,6 +600,8 @@ int main(void) {
                                      cmocka_unit_test(runs_in_this_process),
                                      cmocka_unit_test(indices_from_data_stay_inside),
                                      cmocka_unit_test(constants_are_packed),
+                                     cmocka_unit_test(outputs_take_the_memory_of_inputs),
+                                     cmocka_unit_test(hints_are_obeyed),
                                      cmocka_unit_test(long_kernels_are_made_in_parts),
                                      cmocka_unit_test(lists_every_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,43 @@ static void finds_elements_inside(void **state) {
       "}\n");
 }
 
+/* Where tensors lie and are computed stays in the text; whoever calls the kernel knows nothing of its memory. */
+static void keeps_memory_and_hints(void **state) {
+  prints_as(
+      "kernel f(A: f32[M, N] strides [1, lda]) -> C: f32[M, N] strides [2 * ldc, 2] {\n"
+      "  inline P[i, j] = A[i, j] + 1  store Q[i, j] = exp(P[i, j])  C[i, j] = Q[i, j] * P[i, j]\n"
+      "}\n",
+      "kernel f[M, N, lda, ldc](A: f32[M, N] strides [1, lda]) -> C: f32[M, N] strides [ldc*2, 2] {\n"
+      "  inline P: f32[i: M, j: N] = A[i, j] + 1.0f32\n"
+      "  store Q: f32[i: M, j: N] = exp(P[i, j])\n"
+      "  C: f32[i: M, j: N] = Q[i, j]*P[i, j]\n"
+      "}\n");
+  prints_as(
+      "kernel g(X: f32[N] strides [s], V: f32[N]) -> (Y: f32[N] over X, W: f32[N] over V) {\n"
+      "  store S[i] = scan(i) X[0] then S[i - 1] + X[i]  Y[i] = S[i] + V[i]  W[i] = S[i] - V[i]\n"
+      "}\n",
+      "kernel g[N, s](X: f32[N] strides [s], V: f32[N]) -> (Y: f32[N] over X, W: f32[N] over V) {\n"
+      "  store S: f32[i: N] = scan(i) X[0] then S[i - 1] + X[i]\n"
+      "  Y: f32[i: N] = S[i] + V[i]\n"
+      "  W: f32[i: N] = S[i] - V[i]\n"
+      "}\n");
+  prints_as(
+      "kernel inner(X: f32[N] strides [s]) -> Y: f32[N] over X { Y[i] = X[i] + 1 }\n"
+      "kernel outer(X: f32[M]) -> Y: f32[M] { Y = inner(X) }\n",
+      "kernel outer[M](X: f32[M]) -> Y: f32[M] {\n"
+      "  Y: f32[i: M] = X[i] + 1.0f32\n"
+      "}\n");
+  /* `store`, `inline`, `strides` and `over` are names as before where nothing else can be meant. */
+  prints_as(
+      "kernel f(over: f32[N], strides: f32[N]) -> inline: f32[N] { store[i] = over[i] inline[i] = store[i] + "
+      "strides[i] "
+      "}\n",
+      "kernel f[N](over: f32[N], strides: f32[N]) -> inline: f32[N] {\n"
+      "  store: f32[i: N] = over[i]\n"
+      "  inline: f32[i: N] = store[i] + strides[i]\n"
+      "}\n");
+}
+
 /* Names of values: their reductions are computed once, their literals take the type of what they meet. */
 static void lets_name_values(void **state) {
   prints_as(
@@ -834,6 +871,37 @@ static const struct {
      "1:51: nothing here is called k"},
     {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = let a = foo(i) in a }",
      "1:51: there is no operation, function or kernel called foo"},
+    {"kernel f(X: f32[M, N] strides [1]) -> Y: f32[M] { Y[i] = X[i, 0] }",
+     "1:23: X has 2 dimensions and 1 stride: as many as dimensions, in elements"},
+    {"kernel f(X: f32[M, N] strides [-1, 1]) -> Y: f32[M] { Y[i] = X[i, 0] }",
+     "1:33: stride 0 of X is -1; it must be at least 0, and no more than 2^48"},
+    {"kernel f(X: f32[M, N]) -> Y: f32[M, 8] strides [4, 1] { Y[i, j] = X[i, 0] }",
+     "1:27: elements of Y lie in one place by these strides, and they are written: each stride must be more than what "
+     "the dimensions of smaller strides span"},
+    {"kernel f(X: f32[M, N]) -> Y: f32[M, N] strides [0, 1] { Y[i, j] = X[i, j] }",
+     "1:49: stride 0 of Y is 0; it must be at least 1, as elements are written, and no more than 2^48"},
+    {"kernel f(X: f32[M, N] strides [0, 1]) -> Y: f32[M, N] over X { Y[i, j] = X[i, j] }",
+     "1:42: stride 0 of Y is 0; it must be at least 1, as elements are written, and no more than 2^48"},
+    {"kernel f(X: f32[N] strides 4) -> Y: f32[N] { Y[i] = X[i] }", "1:28: expected '[' before the strides, not '4'"},
+    {"kernel f(X: f32[N], Y: f32[N] over X) -> Z: f32[N] { Z[i] = X[i] }",
+     "1:31: only an output is written over an input"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] over Z { Y[i] = X[i] }",
+     "1:39: Z is no input of the kernel, whose memory Y could take"},
+    {"kernel f(X: f32[M, N]) -> Y: f32[N, M] over X { Y[i, j] = X[j, i] }",
+     "1:45: Y is f32[N, M] and X is f32[M, N]: one takes the memory of the other where both are the same"},
+    {"kernel f(x: f32) -> y: f32 over x { y = x }", "1:33: x is a scalar, which is passed by value"},
+    {"kernel f(X: f32[N]) -> (Y: f32[N] over X, Z: f32[N] over X) { Y[i] = X[i] Z[i] = X[i] }",
+     "1:58: Y takes the memory of X already"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { inline Y[i] = X[i] }", "1:43: Y is an output of the kernel, which is stored"},
+    {"kernel f(X: f32[N]) -> y: f32 { inline s = sum(i) X[i] y = s }",
+     "1:40: s is a reduction, whose elements are computed once: inlined is what has a value for each element"},
+    {"kernel f(X: f32[N]) -> y: f32 { inline S[i] = scan(i) X[0] then S[i - 1] + X[i] y = S[0] }",
+     "1:40: S is a scan, whose elements are computed once: inlined is what has a value for each element"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\nkernel g(X: f32[N]) -> Z: f32[N] { store Y = f(X) Z[i] = Y[i] "
+     "}",
+     "2:46: a call has several statements: say `store` or `inline` of those in f"},
+    {"kernel f(X: f32[N]) -> Y: f32[N] { inline A[i] = X[i] + 1\n extern e(A) -> Y: f32[N] { Y[0] = A[0] } }",
+     "2:2: A is to be inlined, and an imperative stage takes all of it"},
 };
 
 /* One error; `expected` is what stands behind "t.te:". */
@@ -987,6 +1055,7 @@ int main(void) {
       cmocka_unit_test(says_everything),
       cmocka_unit_test(pads_and_clamps),
       cmocka_unit_test(finds_elements_inside),
+      cmocka_unit_test(keeps_memory_and_hints),
       cmocka_unit_test(lets_name_values),
       cmocka_unit_test(pads_before_reducing),
       cmocka_unit_test(indices_stay_inside),

@@ -514,7 +514,7 @@ def compile(
 class Kernel(Model):
     """A kernel from declarations, as build_te() makes it: a model, with the schedule that it was compiled to."""
 
-    def __init__(self, declared: tuple[str, str, str | None, dict[str, Any]]) -> None:
+    def __init__(self, declared: tuple[str | None, str, str, str | None, dict[str, Any]]) -> None:
         self._declared = declared
         core, self.schedule, self.trace = _tenon.build_te(*declared)
         super().__init__(core)
@@ -547,9 +547,13 @@ def build_te(
     search_space: int | None = None,
     # The table's end.
     trace: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
 ) -> Kernel:
     """Builds a kernel from declarations: a text, or the path (a pathlib.Path) of a .te file. The result is called with arrays
-    for the kernel's inputs, in order or by name, and gives its outputs.
+    for the kernel's inputs, in order or by name, and gives its outputs. Arrays have strides of their own and results memory
+    of their own (or that of `out=`), whatever the declaration says of `strides` and `over`, which is for C.
+
+    Files that the declarations import lie beside their file, or, of a text, in `folder`.
 
     `kernel` names one of several (None: the last), `dims` fixes dimensions, and the code is made for them; the others
     follow from the shapes of the inputs. `target`, `threads`, `machine` and `measure` as for compile().
@@ -561,6 +565,9 @@ def build_te(
     name, text = "te", declarations
     if isinstance(declarations, os.PathLike):
         name = os.fspath(declarations)
+        if folder is not None:
+            raise TypeError("imports of a file are beside it: folder is for a text")
+        folder = os.path.dirname(name) or "."
         with open(name, encoding="utf-8") as file:
             text = file.read()
     elif not isinstance(declarations, str):
@@ -574,7 +581,7 @@ def build_te(
         fields.update(_fields({"schedule": trace}))
         if not fields["schedule"].startswith("trace "):
             raise TypeError("a trace begins with the word trace; other texts are schedules")
-    return Kernel((name, text, kernel, fields))
+    return Kernel((None if folder is None else os.fspath(folder), name, text, kernel, fields))
 
 
 def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None, *, verify_constants: bool = False) -> Model:

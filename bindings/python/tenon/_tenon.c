@@ -391,7 +391,7 @@ static PyObject *compile(PyObject *self, PyObject *args) {
 }
 
 typedef struct te_arguments {
-  const char *name, *text, *kernel;
+  const char *folder, *name, *text, *kernel;
   Py_ssize_t size;
   given_options given;
   char *schedule, *trace; /* out; freed with free() */
@@ -403,12 +403,13 @@ static tn_schedule_options schedule_options_of(const given_options *given) {
   for (const tn__option_row *row = tn__option_rows; row->name != NULL; row++)
     if (row->declared_at > 0)
       memcpy((char *)&options + row->declared_at, (const char *)&given->options + row->at, row->bytes);
+  options.dense = true; /* arrays have strides of their own */
   return options;
 }
 
 static tn_status *parse_te(const te_arguments *a, tn_te **te) {
   const tn_compile_options *o = &a->given.options;
-  return tn_te_parse(a->name, a->text, (size_t)a->size, a->kernel, o->dims, o->dim_count, NULL, te);
+  return tn_te_parse_in(a->folder, a->name, a->text, (size_t)a->size, a->kernel, o->dims, o->dim_count, NULL, te);
 }
 
 static tn_status *build_and_open(model_object *model, te_arguments *a) {
@@ -430,7 +431,8 @@ static tn_status *build_and_open(model_object *model, te_arguments *a) {
 
 static bool read_te(PyObject *args, te_arguments *a) {
   PyObject *fields;
-  return PyArg_ParseTuple(args, "ss#zO!", &a->name, &a->text, &a->size, &a->kernel, &PyDict_Type, &fields) &&
+  return PyArg_ParseTuple(args, "zss#zO!", &a->folder, &a->name, &a->text, &a->size, &a->kernel, &PyDict_Type,
+                          &fields) &&
          read_options(fields, &a->given);
 }
 

@@ -5,7 +5,7 @@
 #include "codegen/llvm/arch.h"
 
 static const tn__expr *flat_index(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices) {
-  return tn__ir_flatten(cg->ir, buffer->shape, indices, buffer->rank);
+  return tn__buffer_flatten(cg->ir, buffer, indices);
 }
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
@@ -261,7 +261,8 @@ static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef ty
   int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
   int64_t last, member = 0, size = (int64_t)tn_dtype_size(buffer->dtype);
   if (a->stride < 2 || lanes * size < 16 || (lanes & (lanes - 1)) != 0) return NULL;
-  if (buffer->rank == 0 || !tn__ir_as_int(buffer->shape[buffer->rank - 1], &last) || last % a->stride != 0) return NULL;
+  if (buffer->rank == 0 || buffer->strides != NULL) return NULL;
+  if (!tn__ir_as_int(buffer->shape[buffer->rank - 1], &last) || last % a->stride != 0) return NULL;
   const tn__expr *group = a->first;
   while (member < a->stride && known_divisor(group) % a->stride != 0)
     group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++member));

@@ -25,7 +25,10 @@ static void see(captures *c, const void *key, const tn__buffer *buffer) {
   capture item = {.key = key, .binding = *binding};
   item.v = binding->storage != NULL ? binding->storage->base : binding->value.v;
   tn__vec_push(c->cg->arena, &c->items, item);
-  for (int i = 0; buffer != NULL && i < buffer->rank; i++) see_expr(c, buffer->shape[i]);
+  for (int i = 0; buffer != NULL && i < buffer->rank; i++) {
+    see_expr(c, buffer->shape[i]);
+    if (buffer->strides != NULL) see_expr(c, buffer->strides[i]);
+  }
 }
 
 static void see_expr(captures *c, const tn__expr *e) {

@@ -91,7 +91,8 @@ static LLVMTypeRef entry_type(tn__cg *cg, const tn__func *func, const tn__c_entr
   if (entry->takes_env) types[count++] = cg->ptr;
   for (int i = 0; i < func->scalar_count; i++) types[count++] = cg->i64;
   for (int i = 0; i < params; i++)
-    types[count++] = tn__c_entry_by_value(func, i) ? tn__cg_memory_type(cg, func->params[i]->dtype) : cg->ptr;
+    if (tn__c_entry_over(entry, func, i) < 0)
+      types[count++] = tn__c_entry_by_value(func, i) ? tn__cg_memory_type(cg, func->params[i]->dtype) : cg->ptr;
   if (entry->takes_workspace) types[count++] = cg->ptr, types[count++] = cg->i64;
   return LLVMFunctionType(cg->i32, types, (unsigned)count, 0);
 }
@@ -159,8 +160,10 @@ void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func, const tn__c_entr
   take_scalars(cg, func, entry, arg, tn__cg_int(cg->i32, TN_KERNEL_BAD_DIMENSION));
   for (int i = 0; i < func->scalar_count; i++)
     LLVMBuildStore(at, LLVMGetParam(frame->function, arg++), offset_pointer(cg, scalars, 8 * i));
+  unsigned first = arg;
   for (int i = 0; i < params; i++) {
-    LLVMValueRef v = LLVMGetParam(frame->function, arg++);
+    int over = tn__c_entry_over(entry, func, i);
+    LLVMValueRef v = LLVMGetParam(frame->function, over < 0 ? arg++ : first + (unsigned)over);
     if (tn__c_entry_by_value(func, i)) {
       LLVMValueRef slot = tn__cg_alloca(cg, LLVMTypeOf(v), 1, TN_KERNEL_ALIGNMENT);
       LLVMBuildStore(at, v, slot);

@@ -127,7 +127,7 @@ static bool is_kept(const attention *a, const tn__te_stage *stage) {
 }
 
 static int64_t stride_along(tn__ir *ir, const tn__expr *load, const tn__var *axis) {
-  const tn__expr *flat = tn__ir_flatten(ir, load->value.buffer->shape, load->args, load->arg_count);
+  const tn__expr *flat = tn__buffer_flatten(ir, load->value.buffer, load->args);
   int64_t stride;
   return tn__ir_stride_in(ir, flat, axis, &stride) ? stride : -1;
 }

@@ -47,7 +47,7 @@ const tn__te_stage *tn__contraction_find(const tn__te *te) {
 
 static const tn__expr *flat_index(tn__ir *ir, const tn__expr *load) {
   TN__INVARIANT(load->kind == TN__EXPR_LOAD && load->value.buffer != NULL); /* operands are loads */
-  return tn__ir_flatten(ir, load->value.buffer->shape, load->args, load->arg_count);
+  return tn__buffer_flatten(ir, load->value.buffer, load->args);
 }
 
 /* The width W when the load is packed along the axis: [..., axis / W, ..., axis % W]; 0 when it is not. */
@@ -503,6 +503,7 @@ bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage 
 /* Shape and steps of an operand; false when they are no numbers. */
 static bool measure_operand(const tn__contraction *c, const tn__te_stage *sum, const tn__contraction_space *p,
                             const tn__expr *load, tn__contraction_operand *o) {
+  if (load->value.buffer->strides != NULL) return false; /* where its lines lie is not about its shape */
   for (int d = 0; d < o->rank; d++)
     if (!tn__ir_as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
   o->sized = true;

@@ -13,7 +13,7 @@ typedef struct accesses {
 } accesses;
 
 static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
-  tn__vec_push(a->arena, &a->flat, tn__ir_flatten(a->ir, buffer->shape, indices, buffer->rank));
+  tn__vec_push(a->arena, &a->flat, tn__buffer_flatten(a->ir, buffer, indices));
 }
 
 /* Does it make something else of a position: a condition, a number? One loop over what were two axes would have to take

@@ -96,7 +96,7 @@ typedef struct strides {
 static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *var) {
   const tn__expr *indices[TN__MAX_RANK];
   for (int d = 0; d < e->arg_count; d++) indices[d] = tn__ir_interior(c->s->ir, e->args[d]);
-  const tn__expr *flat = tn__ir_flatten(c->s->ir, e->value.buffer->shape, indices, e->arg_count);
+  const tn__expr *flat = tn__buffer_flatten(c->s->ir, e->value.buffer, indices);
   int64_t stride, size, row = 1;
   double all = 0;
   if (var == NULL || !tn__expr_uses_var(flat, var)) return 0;

@@ -75,18 +75,24 @@ static bool is_epilogue(const partition *p, int stage) {
   return a.same;
 }
 
+static bool is_stored(const partition *p, int stage) {
+  return stage >= 0 && tn__te_stage_at(p->te, stage)->hint == TN__TE_STORED;
+}
+
 static void add_stage(partition *p, int stage) {
   part none = {0}, *last = p->parts.count > 0 ? &p->parts.data[p->parts.count - 1] : &none;
   bool sums = sums_products(p->te, tn__te_stage_at(p->te, stage));
   bool is_map = tn__te_stage_at(p->te, stage)->kind == TN__TE_COMPUTE;
   bool in_step = stage > 0 && tn__te_stage_at(p->te, stage - 1)->step_of != NULL;
-  bool follows = in_step || (last->count > 0 && (!last->sums_products || (is_map && is_epilogue(p, stage))));
+  bool follows = in_step || (last->count > 0 && !is_stored(p, stage - 1) &&
+                             (!last->sums_products || (is_map && is_epilogue(p, stage))));
   if (!sums && follows) {
     last->count++;
     return;
   }
   int before = 0; /* maps that make an operand */
-  while (sums && !last->sums_products && before < last->count && serves(p, stage - before - 1, stage - before))
+  while (sums && !last->sums_products && before < last->count && serves(p, stage - before - 1, stage - before) &&
+         !is_stored(p, stage - before - 1))
     before++;
   if (before > 0 && before == last->count) {
     last->count++;
@@ -98,12 +104,12 @@ static void add_stage(partition *p, int stage) {
   tn__vec_push(tn__ir_arena(tn__te_ir(p->te)), &p->parts, fresh);
 }
 
-/* NULL when the declaration is no sequence of several parts, some of which sum products. */
+/* NULL when the declaration is no sequence of several parts, some of which sum products or end in what is stored. */
 static partition *split_up(const tn__te *te) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   int count = tn__te_stage_count(te), products = 0;
   for (int i = 0; i < count; i++) products += sums_products(te, tn__te_stage_at(te, i));
-  if (products == 0 || count < 2) return NULL;
+  if ((products == 0 && !tn__te_has_stored(te)) || count < 2) return NULL;
   partition *p = TN__NEW(arena, partition);
   *p = (partition){.te = te, .reader = TN__NEW_ARRAY(arena, count, int), .wanted = TN__NEW_ARRAY(arena, count, int)};
   for (int i = 0; i < count; i++) p->reader[i] = -1;
@@ -132,7 +138,7 @@ static void schedule_part(tn__sketch *k, sequence *q, const tn__te_uses *uses, c
   unit.part = true;
   const tn__plan *plan = tn__plan_kernel(&unit, k->chooser != NULL ? k->chooser : &tn__chooser_static);
   const tn__schedule *s = plan->schedule;
-  if (plan->sketch == NULL && s->steps.count == 0)
+  if (plan->sketch == NULL && s->steps.count == 0 && !tn__te_has_stored(k->te))
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "sequence: no rule fits \"%s\"",
                tn__te_stage_at(k->te, p->first)->name);
   for (int i = 0; i < s->steps.count; i++) tn__vec_push(arena, &q->steps, s->steps.data[i]);
@@ -168,5 +174,5 @@ static const tn__nest *sequence_features(const tn__sketch *k, const int64_t *val
 
 static void apply_sequence(const tn__sketch *k, const int64_t *values, tn__schedule *s) { apply_steps(s, k->data); }
 
-const tn__rule tn__rule_sequence = {"sequence",        matches_sequence, open_sequence,
-                                    sequence_features, apply_sequence,   .takes_steps = true};
+const tn__rule tn__rule_sequence = {"sequence",     matches_sequence,    open_sequence,       sequence_features,
+                                    apply_sequence, .takes_steps = true, .takes_stored = true};

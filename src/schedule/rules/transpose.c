@@ -34,7 +34,7 @@ typedef struct finding {
 
 static const tn__expr *flat_of(const tn__schedule *s, const tn__snode *block, const tn__buffer *buffer,
                                const tn__expr *const *indices) {
-  return tn__sched_substitute_axes(s->ir, &block->block, tn__ir_flatten(s->ir, buffer->shape, indices, buffer->rank));
+  return tn__sched_substitute_axes(s->ir, &block->block, tn__buffer_flatten(s->ir, buffer, indices));
 }
 
 /* Which loop would this load be read along? Strides of a few elements are dealt with by shuffles anyway. */

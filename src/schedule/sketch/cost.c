@@ -156,7 +156,7 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   const tn__expr *inner[TN__MAX_RANK];
   if (nest->access_count == TN__NEST_ACCESSES) return; /* what is left out is small change beside twelve others */
   for (int d = 0; d < buffer->rank; d++) inner[d] = tn__ir_interior(ir, indices[d]);
-  const tn__expr *flat = with_extents(r, tn__ir_flatten(ir, buffer->shape, inner, buffer->rank));
+  const tn__expr *flat = with_extents(r, tn__buffer_flatten(ir, buffer, inner));
   int index = nest->access_count++;
   tn__nest_access *a = &nest->access[index];
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};

@@ -14,10 +14,11 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
                                  const tn__schedule_options *options) {
   tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
   tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
-  te = tn__te_phases(te);
+  const tn__te *declared = te;
+  te = tn__te_phases(tn__te_settled(te));
   if (tn__target_can(target, TN__CAN_DPBUSD) && !unit.options.bytes_apart) te = tn__te_words(te);
   te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
-  unit.te = tn__te_narrow(tn__te_terms(te));
+  unit.te = tn__te_lying_like(tn__te_narrow(tn__te_terms(te)), declared);
   return unit;
 }
 
@@ -100,6 +101,12 @@ static bool propose_nothing(const tn__chooser *chooser, const tn__plan_unit *uni
 }
 
 const tn__chooser tn__chooser_plain = {.name = "plain", .propose = propose_nothing};
+
+bool tn__plan_is_trace_of(const char *trace, const tn__te *te) {
+  char digest[17];
+  tn__sched_digest(te, digest);
+  return tn__sched_trace_is_of(trace, digest);
+}
 
 /* The trace of the unit's declaration; NULL when there is none. */
 static const char *trace_of(const tn__recorded *r, const tn__plan_unit *unit) {

@@ -82,6 +82,9 @@ typedef struct tn__recorded {
 } tn__recorded;
 tn__chooser tn__chooser_recorded(const tn__recorded *recorded);
 
+/* Was the trace recorded of this declaration? */
+bool tn__plan_is_trace_of(const char *trace, const tn__te *te);
+
 typedef struct tn__plan {
   tn__schedule *schedule;   /* its trace, its loops */
   const char *rule;         /* "contraction"; "recorded trace", "written schedule", "plain nest" */

@@ -63,7 +63,8 @@ static tn__sketch *try_rule(const tn__rules *rules, const tn__te *te, const tn__
   tn__arena *arena = tn__ir_arena(tn__te_ir(te));
   tn__escape *outer = arena->escape;
   const tn__rule *rule = rules->rule[index];
-  if ((!rule->takes_steps && tn__te_has_steps(te)) || !rule->matches(te)) return NULL;
+  if ((!rule->takes_steps && tn__te_has_steps(te)) || (!rule->takes_stored && tn__te_has_stored(te))) return NULL;
+  if (!rule->matches(te)) return NULL;
   tn__sketch *k = TN__NEW(arena, tn__sketch);
   *k = (tn__sketch){.te = te, .target = target, .options = *options, .rules = rules, .chooser = chooser, .rule = rule};
   opening o = {k};

@@ -61,7 +61,8 @@ struct tn__rule {
    * go together. */
   const tn__nest *(*features)(const tn__sketch *k, const int64_t *values, tn__sketch_features *f);
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
-  bool takes_steps; /* declarations with scans that evaluate other stages in their steps, too */
+  bool takes_steps;  /* declarations with scans that evaluate other stages in their steps, too */
+  bool takes_stored; /* declarations that say which tensors are stored: nothing else becomes of these */
 };
 
 /* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. A
