@@ -33,7 +33,7 @@ TN_API TN_MUST_USE tn_status *tn_te_parse_all(const char *name, const char *text
  * above stand in no file and import nothing. Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_te_parse_file(const char *path, const char *kernel, const tn_dim_setting *dims,
                                                int dim_count, tn_te ***out, int *count);
-/* As tn_te_parse, of a text that stands in `folder` as far as its imports are concerned; NULL: in no file. Since 0.2. */
+/* As tn_te_parse, of a text whose imports are files in `folder` and below; NULL: it imports nothing. Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_te_parse_in(const char *folder, const char *name, const char *text, size_t length,
                                              const char *kernel, const tn_dim_setting *dims, int dim_count,
                                              const tn_allocator *allocator, tn_te **out);

@@ -174,7 +174,8 @@ static tn_status *make_schedule(scheduling *c, const tn_schedule_options *option
   }
   tn__arena_init(&s->arena, s->allocator, NULL);
   s->declared = c->te->arena.steps;
-  tn__decl_limit_work(&s->work, &s->arena, s->declared);
+  snprintf(s->name, sizeof s->name, "kernel %s", tn_te_name(c->te));
+  tn__decl_limit_work(&s->work, &s->arena, s->name, s->declared);
   tn_status *status = tn__decl_in_arena(&s->arena, schedule_body, c);
   const char *given = c->options.schedule, *name = c->options.schedule_name;
   if (status != NULL && name != NULL && given != NULL && tn__written_is_trace(given)) /* which knows no file */
@@ -259,7 +260,7 @@ tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
     status = tn__strbuf_status(&text);
   }
   scheduling c = {.schedule = schedule, .trace = tn__strbuf_text(&text)};
-  tn__decl_limit_work(&schedule->work, &schedule->arena, schedule->declared);
+  tn__decl_limit_work(&schedule->work, &schedule->arena, schedule->name, schedule->declared);
   if (status == NULL) status = tn__decl_in_arena(&schedule->arena, apply_body, &c);
   tn__strbuf_release(&text);
   return status;
@@ -293,9 +294,9 @@ static void begin_work(building *b, tn__arena *arena) {
   for (int i = 0; i < b->count; i++) {
     tn_schedule *s = b->schedules[i];
     declared += s->declared;
-    tn__decl_limit_work(&s->work, &s->arena, s->declared);
+    tn__decl_limit_work(&s->work, &s->arena, s->name, s->declared);
   }
-  tn__decl_limit_work(&b->work, arena, declared);
+  tn__decl_limit_work(&b->work, arena, b->count == 1 ? b->schedules[0]->name : "these kernels", declared);
 }
 
 static void check_schedules(const building *b) {

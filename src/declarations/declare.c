@@ -53,12 +53,12 @@ static void limit(tn__work *work, tn__arena *arena, const char *of, uint64_t eac
   arena->work = work;
 }
 
-void tn__decl_limit_reading(tn__work *work, tn__arena *arena, size_t bytes) {
-  limit(work, arena, "this text", TN__TE_STEPS_PER_BYTE, bytes);
+void tn__decl_limit_reading(tn__work *work, tn__arena *arena, const char *name, size_t bytes) {
+  limit(work, arena, name, TN__TE_STEPS_PER_BYTE, bytes);
 }
 
-void tn__decl_limit_work(tn__work *work, tn__arena *arena, uint64_t declared) {
-  limit(work, arena, "this declaration", STEPS_PER_STEP, declared);
+void tn__decl_limit_work(tn__work *work, tn__arena *arena, const char *kernel, uint64_t declared) {
+  limit(work, arena, kernel, STEPS_PER_STEP, declared);
 }
 
 /* ---- handles ----------------------------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static void parse_all(void *user) {
 
 static tn_status *parse(parsing *p) {
   tn__arena_init(&p->arena, p->allocator, NULL);
-  tn__decl_limit_reading(&p->work, &p->arena, p->length);
+  tn__decl_limit_reading(&p->work, &p->arena, p->name, p->length);
   tn_status *status = tn__decl_in_arena(&p->arena, parse_all, p);
   tn__arena_release(&p->arena);
   return status;

@@ -26,6 +26,7 @@ struct tn_schedule {
   tn__arena arena;
   tn__work work;
   uint64_t declared; /* steps that making the declaration took, by which work on it is limited */
+  char name[280];    /* "kernel f", for messages about that */
   tn__target target;
   tn__ir *ir;
   tn__plan_unit unit; /* its declaration is the schedule's own */
@@ -45,9 +46,10 @@ typedef struct tn__te_item {
 int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
 
 /* Starts to count the work in an arena, and limits it: that of reading a text by its bytes, that of scheduling a
- * declaration and of making code by the steps that making the declaration took. */
-void tn__decl_limit_reading(tn__work *work, tn__arena *arena, size_t bytes);
-void tn__decl_limit_work(tn__work *work, tn__arena *arena, uint64_t declared);
+ * declaration and of making code by the steps that making the declaration took. The name, of the text or the kernel,
+ * is for messages, and lives as long as the work. */
+void tn__decl_limit_reading(tn__work *work, tn__arena *arena, const char *name, size_t bytes);
+void tn__decl_limit_work(tn__work *work, tn__arena *arena, const char *kernel, uint64_t declared);
 
 /* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
 void tn__decl_work(const tn__te *te, double *flops, double *bytes);

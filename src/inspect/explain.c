@@ -120,6 +120,7 @@ typedef struct te_call {
   const char *target;
   tn_schedule_options options;
   tn_explanation *result;
+  tn__work work;
 } te_call;
 
 static void te_body(tn__arena *arena, void *user) {
@@ -127,6 +128,11 @@ static void te_body(tn__arena *arena, void *user) {
   tn_explanation *e = call->result;
   tn__target *target = TN__NEW(arena, tn__target);
   tn__check(arena->escape, tn__decl_target(call->target, &call->options, target));
+  uint64_t declared = 0;
+  for (int i = 0; i < call->count; i++) declared += call->tes[i]->arena.steps;
+  tn__decl_limit_work(
+      &call->work, arena,
+      call->count == 1 ? tn__arena_printf(arena, "kernel %s", tn_te_name(call->tes[0])) : "these kernels", declared);
   int threads = call->options.threads > 0 ? call->options.threads : target->cpu.cores;
   e->arena.escape = arena->escape;
   tn__check(arena->escape, tn__target_limits(target, threads, &e->limits));

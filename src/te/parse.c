@@ -529,6 +529,7 @@ static void run(locale_t locale, void *user) {
   tn__te_source *source = TN__NEW(j->arena, tn__te_source);
   source->arena = j->arena;
   source->name = tn__arena_strdup(j->arena, j->name);
+  source->failed = TN__NEW_ARRAY(j->arena, MAX_ITEMS, bool); /* there also when reading ends early */
   const char *text;
   if (j->text != NULL) {
     text = tn__arena_strndup(j->arena, j->text, j->length);
@@ -545,7 +546,6 @@ static void run(locale_t locale, void *user) {
   j->source = source;
   read_text(&p, source, tn__ir_create(j->arena), source->name, text, j->length, locale);
   for (int i = 0; i < source->schedules.count; i++) check_schedule(source, &source->schedules.data[i]);
-  source->failed = TN__NEW_ARRAY(j->arena, source->kernels.count, bool);
   if (source->kernels.count == 0 && source->errors->list.count == 0)
     tn__lexer_fail(&p.lex, &p.lex.token, "there is no kernel in this text");
 }

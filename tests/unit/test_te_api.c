@@ -568,6 +568,32 @@ static void outputs_take_the_memory_of_inputs(void **state) {
   tn_te_list_release(list, count);
 }
 
+/* Reading ends at so many errors; the kernels before them were understood. */
+static void errors_behind_a_kernel(void **state) {
+  char text[4096], *at = text + sprintf(text, "kernel f(X: f32[N]) -> Y: f32[N] { Y[i] = X[i] }\n");
+  tn_te **list;
+  int count;
+  for (int i = 0; i < 40; i++) at += sprintf(at, "const A%d = ?\n", i);
+  tn_status *status = tn_te_parse_all("t.te", text, strlen(text), NULL, NULL, 0, &list, &count);
+  assert_non_null(strstr(tn_status_message(status), "t.te:2:12: error: expected an expression"));
+  assert_non_null(strstr(tn_status_message(status), "more errors follow; these are 20"));
+  tn_status_free(status);
+  tn_te *te;
+  tn_schedule *s;
+  static const char large[] =
+      "kernel huge(X: f32[N, N, N, N, N, N]) -> Y: f32[N, N, N, N, N, N] {\n"
+      "  Y[a, b, c, d, e, g] = sum(h: 9, i: 9, j: 9, k: 9, l: 9, m: 9)\n"
+      "    repeat(X[a + h - 4, b + i - 4, c + j - 4, d + k - 4, e + l - 4, g + m - 4])\n}\n";
+  check_ok(tn_te_parse("t.te", large, strlen(large), NULL, NULL, 0, NULL, &te));
+  s = scheduled(te, "x86-64-v3");
+  tn_build *build;
+  status = tn_te_build(&s, 1, NULL, &build);
+  assert_non_null(strstr(tn_status_message(status), "compiling kernel huge would take more than"));
+  tn_status_free(status);
+  tn_schedule_release(s);
+  tn_te_release(te);
+}
+
 static void hints_are_obeyed(void **state) {
   static const char text[] =
       "kernel f(X: f32[N]) -> Y: f32[N] {\n"
@@ -602,6 +628,7 @@ int main(void) {
                                      cmocka_unit_test(constants_are_packed),
                                      cmocka_unit_test(outputs_take_the_memory_of_inputs),
                                      cmocka_unit_test(hints_are_obeyed),
+                                     cmocka_unit_test(errors_behind_a_kernel),
                                      cmocka_unit_test(long_kernels_are_made_in_parts),
                                      cmocka_unit_test(lists_every_kernel)};
   return cmocka_run_group_tests(tests, NULL, NULL);

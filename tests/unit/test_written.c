@@ -192,6 +192,33 @@ static void the_rest_is_chosen(void **state) {
       "unroll \"C.j.1.0\"\nvectorize \"C.j.1.1\"\nunroll \"C.i.1\"\nend\n");
 }
 
+/* Sizes that are left open are chosen, the same ones each time, also for open dimensions; a name stands for one. */
+static void open_sizes_are_chosen(void **state) {
+  static const char text[] =
+      "for gemm {\n"
+      "  let rows = ?\n"
+      "  split P.i by rows as io, ii; split P.j by ?, vector as jo, jm, ji\n"
+      "  reorder jo, io, k, ii, jm, ji\n"
+      "  unroll ii, jm; vectorize ji; split C.i by rows\n"
+      "  choose the rest\n"
+      "}\n";
+  for (int open = 0; open < 2; open++) {
+    char *steps, *again;
+    int rows, vectors, same;
+    check_ok(steps_of(GEMM, text, open ? 0 : 128, false, &steps));
+    check_ok(steps_of(GEMM, text, open ? 0 : 128, false, &again));
+    assert_string_equal(steps, again);
+    assert_int_equal(sscanf(steps, "split \"P.i\" 0 %d split \"P.j\" 0 %d 16", &rows, &vectors), 2);
+    assert_int_equal(sscanf(strstr(steps, "split \"C.i\""), "split \"C.i\" 0 %d", &same), 1);
+    assert_int_equal(rows, same);
+    /* A tile that keeps the ports busy, and fits the registers. */
+    if (rows * vectors < 12 || rows * vectors > 30) fail_msg("a tile of %d rows and %d vectors", rows, vectors);
+    free(steps);
+    free(again);
+  }
+  check_steps("for gemm { if ? > 600 { unroll P.k } }", 128, "end\n");
+}
+
 static void blocks_stand_with_their_kernels(void **state) {
   static const char text[] = GEMM
       "schedule for gemm on aarch64 { parallel P.i }\n"
@@ -252,6 +279,14 @@ static void errors_have_places(void **state) {
       {"for gemm { compute P to root }", "s:1:22: expected 'at', not 'to'", NULL},
       {"for gemm { compute P at 3 }", "s:1:25: expected 'end' or 'root' or a loop, not '3'", NULL},
       {"for gemm { cache P for }", "s:1:24: expected a block, not '}'", NULL},
+      {"for gemm { split P.i by ?; unroll P.q }", "s:1:35: there is no loop P.q",
+       "the loops are, by block: P: P.i.0, P.i.1, P.j, P.k; C: C.i, C.j"},
+      {"for gemm { choose the rest with rows ? }",
+       "s:1:38: '?' is a size of a statement; a decision that is not said is chosen", NULL},
+      {"for gemm { tile i, j by max(?, ?), ?; let a = ? + ? + ? + ? + ? + ? }",
+       "s:1:67: more than 8 sizes to choose: name one by `let` where it stands for several", NULL},
+      {"for gemm { split \"a\\b\" by 2 }",
+       "s:1:18: this can be no name: it has characters that are not printed, '\"' or '\\'", NULL},
       {"for gemm { split P.x by 4 }", "s:1:18: there is no loop P.x", LOOPS},
       {"for gemm { reorder i, k }", "s:1:20: i may be P.i or C.i: say which", LOOPS},
       {"for gemm { split P.i by 4 as a }", "s:1:30: split makes 2 loops, and 'as' names 1",
@@ -311,10 +346,15 @@ static void errors_have_places(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chosen_schedules_read_back), cmocka_unit_test(random_schedules_read_back),
-      cmocka_unit_test(statements_are_primitives),  cmocka_unit_test(blocks_stand_with_their_kernels),
-      cmocka_unit_test(errors_have_places),         cmocka_unit_test(the_rest_is_chosen),
-      cmocka_unit_test(names_do_not_explode),       cmocka_unit_test(the_rest_of_random_schedules_is_right),
+      cmocka_unit_test(chosen_schedules_read_back),
+      cmocka_unit_test(random_schedules_read_back),
+      cmocka_unit_test(statements_are_primitives),
+      cmocka_unit_test(blocks_stand_with_their_kernels),
+      cmocka_unit_test(errors_have_places),
+      cmocka_unit_test(the_rest_is_chosen),
+      cmocka_unit_test(open_sizes_are_chosen),
+      cmocka_unit_test(names_do_not_explode),
+      cmocka_unit_test(the_rest_of_random_schedules_is_right),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ typedef struct applier {
   TN__VEC(named_loop) loops;
   TN__VEC(named_size) sizes;
   tn_dtype dtype;                 /* of what the statement is about */
+  const int64_t *open;            /* sizes that are chosen; NULL: none are */
   const tn__written_stmt *choose; /* once there was one */
 } applier;
 
@@ -350,6 +351,9 @@ static int64_t value_of(applier *a, const tn__written_expr *e) {
   int64_t value;
   switch (e->kind) {
     case TN__WRITTEN_NUMBER: return e->value;
+    case TN__WRITTEN_OPEN:
+      if (a->open == NULL) fail(a, &e->at, NULL, "'?' is a size of a statement; a decision that is not said is chosen");
+      return a->open[e->value];
     case TN__WRITTEN_NAME_OF:
       if (find_size(a, &e->at, &value)) return value;
       fail(a, &e->at, NULL, "the dimension %.*s is open: fix it, or ask known(%.*s) before", (int)e->at.length,
@@ -605,8 +609,9 @@ static applier begin(const tn__written_use *use, const tn__plan_unit *unit) {
   return (applier){.use = use, .unit = unit, .arena = tn__ir_arena(tn__te_ir(unit->te))};
 }
 
-tn__written_result tn__written_apply(const tn__written_use *use, const tn__plan_unit *unit) {
+tn__written_result tn__written_apply(const tn__written_use *use, const tn__plan_unit *unit, const int64_t *open) {
   applier a = begin(use, unit);
+  a.open = open;
   a.s = tn__schedule_of(unit->te, unit->target);
   run_stmts(&a, &use->block->stmts);
   if (a.s->steps.count > 0) run_line(&a, &use->block->kernel, NULL);

@@ -311,6 +311,44 @@ static const tn__sketch *decided(const tn__written_use *use, const tn__plan_unit
   return k;
 }
 
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+typedef struct trial {
+  const tn__written_use *use;
+  const tn__plan_unit *unit;
+  const int64_t *open;
+  double cycles;
+} trial;
+
+static void run_trial(tn__arena *arena, void *user) {
+  trial *t = user;
+  tn__plan_unit unit = *t->unit;
+  unit.te = tn__te_copy(t->unit->te, tn__ir_create(arena));
+  tn__written_result result = tn__written_apply(t->use, &unit, t->open);
+  if (result.choose != NULL) complete(&unit, result.schedule);
+  t->cycles = tn__written_weigh(&unit, result.schedule);
+}
+
+static double weigh_sizes(void *user, const int64_t *open) {
+  trial *t = user;
+  t->open = open;
+  t->cycles = (double)INFINITY;
+  tn_status *status = tn__with_arena(NULL, run_trial, t);
+  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT)
+    tn__throw(tn__ir_arena(tn__te_ir(t->unit->te))->escape, status);
+  tn_status_free(status);
+  return t->cycles;
+}
+
+/* The block's statements, with sizes that it leaves open. */
+static tn__written_result apply(const tn__written_use *use, const tn__plan_unit *unit) {
+  int64_t open[TN__WRITTEN_OPENS];
+  trial t = {.use = use, .unit = unit};
+  if (use->block->open_count > 0)
+    tn__written_choose_sizes(use->block, tn__te_stage_count(unit->te), weigh_sizes, &t, open);
+  return tn__written_apply(use, unit, use->block->open_count > 0 ? open : NULL);
+}
+
 /* ---- the chooser ------------------------------------------------------------------------------------------------- */
 
 static const char *trace_of(const tn__schedule *s) {
@@ -328,7 +366,7 @@ static bool propose_written(const tn__chooser *chooser, const tn__plan_unit *uni
                             tn__candidate *out) {
   const tn__written_use *use = chooser->data;
   if (unit->part || refused != NULL) return tn__chooser_static.propose(&tn__chooser_static, unit, refused, out);
-  tn__written_result result = tn__written_apply(use, unit);
+  tn__written_result result = apply(use, unit);
   out->rule = "written schedule";
   if (result.choose != NULL && result.schedule->steps.count == 0) {
     out->sketch = decided(use, unit, result.choose);

@@ -80,6 +80,14 @@ static const tn__written_expr *parse_unary(parser *p) {
     e->value = value;
     return e;
   }
+  if (tn__lexer_take(&p->lex, "?")) {
+    tn__written_expr *e = new_expr(p, TN__WRITTEN_OPEN, &at);
+    if (p->block->open_count == TN__WRITTEN_OPENS)
+      tn__lexer_fail(&p->lex, &at, "more than %d sizes to choose: name one by `let` where it stands for several",
+                     TN__WRITTEN_OPENS);
+    e->value = p->block->open_count++;
+    return e;
+  }
   if (at.kind == TN__TOKEN_NAME) {
     tn__lexer_advance(&p->lex);
     return tn__lexer_take(&p->lex, "(") ? parse_call(p, &at) : new_expr(p, TN__WRITTEN_NAME_OF, &at);
@@ -165,7 +173,11 @@ static const char *operand_name(char kind) {
 static bool take_name(parser *p, tn__written_operand *o, farthest *f) {
   tn__token t = p->lex.token;
   if (t.kind != TN__TOKEN_NAME && t.kind != TN__TOKEN_STRING) return missing(p, f, operand_name(o->kind));
-  if (tn__written_name(p->arena, &t) == NULL) tn__lexer_fail(&p->lex, &t, "this can be no name");
+  size_t length = t.length - (t.kind == TN__TOKEN_STRING ? 2 : 0);
+  if (length > TN__WRITTEN_NAME)
+    tn__lexer_fail(&p->lex, &t, "a name of %zu characters; at most %d are allowed", length, TN__WRITTEN_NAME);
+  if (tn__written_name(p->arena, &t) == NULL)
+    tn__lexer_fail(&p->lex, &t, "this can be no name: it has characters that are not printed, '\"' or '\\'");
   tn__lexer_advance(&p->lex);
   tn__vec_push(p->arena, &o->names, t);
   return true;
@@ -411,7 +423,9 @@ static void parse_block(parser *p) {
       tn__vec_push(p->arena, &b->targets, target);
     } while (tn__lexer_take(&p->lex, ","));
   tn__lexer_expect(&p->lex, "{", "before the schedule's statements");
+  p->block->stmt_count = -p->stmts;
   parse_stmts(p, &b->stmts);
+  p->block->stmt_count += p->stmts;
   tn__vec_push(p->arena, &p->written->blocks, b);
 }
 

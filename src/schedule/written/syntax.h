@@ -11,6 +11,7 @@ enum {
   TN__WRITTEN_STMTS = 10000,  /* of a text */
   TN__WRITTEN_DEPTH = 64,     /* of conditions and expressions */
   TN__WRITTEN_OPERANDS = 8,   /* of one statement */
+  TN__WRITTEN_OPENS = 8,      /* sizes of a block that are chosen */
   TN__WRITTEN_NUMBERS = 3 * TN__MAX_RANK,
   TN__WRITTEN_NAME = 255 /* characters */
 };
@@ -23,7 +24,8 @@ typedef enum tn__written_expr_kind {
   TN__WRITTEN_CALL,    /* at(args): min, max, ceildiv, extent, lanes, known */
   TN__WRITTEN_UNARY,   /* - or ! */
   TN__WRITTEN_BINARY,
-  TN__WRITTEN_REST /* the word rest among the sizes of a split */
+  TN__WRITTEN_REST, /* the word rest among the sizes of a split */
+  TN__WRITTEN_OPEN  /* ?: chosen; `value` is its number in the block */
 } tn__written_expr_kind;
 
 typedef struct tn__written_expr tn__written_expr;
@@ -108,6 +110,8 @@ struct tn__written_block {
   const char *name;           /* of the kernel */
   TN__VEC(tn__token) targets; /* none: any */
   tn__written_stmts stmts;
+  int stmt_count; /* with those in conditions */
+  int open_count; /* sizes that are chosen */
 };
 
 struct tn__written {
@@ -127,7 +131,15 @@ typedef struct tn__written_result {
   bool rest;                      /* the rest is chosen ... */
   const tn__written_stmt *choose; /* by this statement */
 } tn__written_result;
-tn__written_result tn__written_apply(const tn__written_use *use, const tn__plan_unit *unit);
+/* `open`: the sizes that the block leaves open; NULL: it leaves none. */
+tn__written_result tn__written_apply(const tn__written_use *use, const tn__plan_unit *unit, const int64_t *open);
+/* What the schedule costs beside others of the kernel, in cycles (weigh.c). */
+double tn__written_weigh(const tn__plan_unit *unit, tn__schedule *s);
+/* Chooses the sizes that the block leaves open: the cheapest by `weigh`, which is given as many as there are, and says
+ * INFINITY where they are refused (sizes.c). */
+typedef double tn__written_weigher(void *user, const int64_t *open);
+void tn__written_choose_sizes(const tn__written_block *block, int stages, tn__written_weigher *weigh, void *user,
+                              int64_t *open);
 /* The value of a decision of `choose`. */
 int64_t tn__written_decide(const tn__written_use *use, const tn__plan_unit *unit, const tn__written_decision *d);
 
