@@ -58,8 +58,10 @@ void tn__sched_check_independent(tn__schedule *s, const char *step, tn__snode *l
     if (tn__sched_disjoint(s, loop, block)) continue;
     for (int w = 0; w < block->block.write_count; w++)
       if (!privates || !is_private(s, loop, block->block.writes[w].buffer))
-        tn__sched_refuse(s, "%s of \"%s\": block \"%s\" writes the same elements in several iterations", step,
-                         loop->name, block->name);
+        tn__sched_refuse(s,
+                         "%s of \"%s\": block \"%s\" writes the same elements in several iterations; "
+                         "fold its tensor in the loop, or give it a private scope, before",
+                         step, loop->name, block->name);
   }
 }
 

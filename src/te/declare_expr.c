@@ -348,7 +348,8 @@ static const tn__expr *intrinsic(tn__declaring *d, const tn__syn *s, tn__intrins
   for (int i = 0; i < row->arity; i++) {
     same_types(d, &s->at, row->name, args[0], args[i]);
     if (!tn__intrinsic_takes(row, args[i]->dtype))
-      tn__te_fail(d, &s->at, "%s does not take %s", row->name, tn_dtype_name(args[i]->dtype));
+      tn__te_fail(d, &s->at, "%s does not take %s%s", row->name, tn_dtype_name(args[i]->dtype),
+                  tn__intrinsic_takes(row, TN_F32) ? "; f32(...) converts" : "");
   }
   return tn__ir_call(d->ir, which, row->to_bool ? TN_BOOL : args[0]->dtype, args, row->arity);
 }

@@ -68,13 +68,23 @@ tn_dtype tn__syn_dtype(tn__syn_parser *p) {
   return dtype;
 }
 
+/* What stands in the place of an axis: a number is meant to say something of one position. */
+static _Noreturn void refuse_index(tn__syn_parser *p, const tn__token *at, const char *close, const char *what) {
+  tn__lexer ahead = p->lex;
+  tn__lexer_advance(&ahead);
+  bool one = at->kind == TN__TOKEN_NUMBER && (tn__lexer_is(&ahead, ",") || tn__lexer_is(&ahead, close));
+  tn__lexer_fail(&p->lex, at, "%s are names: an element is given for every position%s%.*s%s", what,
+                 one ? "; what is different at one is select(i == " : "", one ? (int)at->length : 0, at->text,
+                 one ? ", ..., ...), with a name i for the axis" : "");
+}
+
 void tn__syn_axes(tn__syn_parser *p, const char *close, const char *what, const tn__syn_axis **out, int *count) {
   TN__VEC(tn__syn_axis) list = {0};
   while (!tn__lexer_is(&p->lex, close)) {
     if (list.count > 0) tn__lexer_expect(&p->lex, ",", "between axes");
     tn__token at = p->lex.token;
     if (at.kind == TN__TOKEN_NUMBER || tn__lexer_is(&p->lex, "-") || tn__lexer_is(&p->lex, "("))
-      tn__lexer_fail(&p->lex, &at, "%s are names: an element is given for every position", what);
+      refuse_index(p, &at, close, what);
     tn__syn_axis axis = {.name = tn__lexer_name(&p->lex, "an axis")};
     bool stated = tn__lexer_take(&p->lex, ":");
     if (stated && tn__lexer_is(&p->lex, "?") && close[0] != ']')
@@ -409,6 +419,8 @@ static const tn__syn *parse_unary(tn__syn_parser *p) {
     s = parse_let(p);
   } else if (t.kind == TN__TOKEN_NAME && !tn__syn_item_comes(p)) {
     s = parse_word(p);
+  } else if (tn__lexer_is(&p->lex, "*")) {
+    tn__lexer_fail(&p->lex, &t, "expected an expression, not *; a power is pow(x, y), a square x * x");
   } else {
     tn__lexer_fail(&p->lex, &t, "expected an expression");
   }

@@ -414,7 +414,9 @@ static const refusal refusals[] = {
     {open_product, unroll_open, "unroll of \"C.i0\": the extent must be a constant of at most 256"},
     {product, nested_parallel, "parallel of \"D.i1\": parallel loops do not nest"},
     {running, scan_parallel, "parallel of \"S.i0\": block \"S\" scans along the loop"},
-    {stencil, overlap_parallel, "parallel of \"R.i0\": block \"P\" writes the same elements in several iterations"},
+    {stencil, overlap_parallel,
+     "parallel of \"R.i0\": block \"P\" writes the same elements in several iterations; fold its tensor in "
+     "the loop, or give it a private scope, before"},
     {stencil, shared_parallel, "P is shared by the threads of loop \"R.i0\", whose iterations write the same elements"},
     {convolution, leave_shared,
      "compute_at of \"C\": \"pad\" computes in each iteration of \"C.o1\" what it reads there"},
