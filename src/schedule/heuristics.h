@@ -69,11 +69,12 @@
 /* How far from the size that is wanted a divisor is looked for at the most: blocks that fit a near cache are looked at
  * to a quarter. */
 #define TN__RULE_FARTHEST_DIVISOR 4096
-/* Statements of all copies of a tile. Much code takes time in the compiler and brings nothing: rows of 7 are as fast as
- * rows of 23, so larger tiles are for little code. Past some size loops would keep their conditions. */
+/* Statements of all copies of a tile. Much code takes time in the compiler and brings nothing: on a core that has four
+ * multiply-adds of whole vectors under way rows of 7 are as fast as rows of 23. So tiles that are larger than this many
+ * sums for each of those are for little code. Past some size loops would keep their conditions. */
 #define TN__RULE_MOST_CODE 4000
 #define TN__RULE_LITTLE_CODE 400
-#define TN__RULE_SMALL_TILE 8
+#define TN__RULE_SMALL_TILE 2
 /* Cycles that a statement takes that is executed for the first time, from a far cache. */
 #define TN__RULE_COLD_STATEMENT 3
 /* Cycles of multiply-adds that a pass of an element through memory is worth, times the element's bytes over those that

@@ -98,6 +98,15 @@ static int64_t statements(const tn__contraction_space *p, const int64_t *v) {
   return pieces * tile * (taps * v[TN__TILE_UNROLL] + 2);
 }
 
+/* Sums of a tile that is small and wastes nothing: twice as many as there are multiply-adds under way, in half of the
+ * registers at the most. Depthwise ones wait for loads. */
+static int64_t small_tile(const tn__contraction_space *p, const tn__sketch *k) {
+  const tn__core *core = &k->target->cpu.machine.core;
+  int64_t busy = p->depthwise ? 4 : (int64_t)core->fma_latency * core->fma_bytes / k->options.vector_bytes;
+  int64_t most = (k->options.registers + 1) / 2, small = TN__RULE_SMALL_TILE * (busy > 4 ? busy : 4);
+  return small < most ? small : most < 8 ? 8 : most;
+}
+
 /* Iterations of the reduction in one straight piece of code, and of the innermost loop around it. */
 static void straight_piece(const tn__contraction_space *p, const int64_t *v, double *straight, double *trips) {
   *straight = (double)v[TN__TILE_UNROLL];
@@ -483,7 +492,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
   if (p->in_place) {
     int64_t code = statements(p, v);
     if (code > TN__RULE_MOST_CODE) return NULL;
-    if (code > TN__RULE_LITTLE_CODE && rows * v[TN__TILE_VECTORS] > TN__RULE_SMALL_TILE) return NULL;
+    if (code > TN__RULE_LITTLE_CODE && rows * v[TN__TILE_VECTORS] > small_tile(p, k)) return NULL;
     if (v[TN__TILE_UNROLL] > 1 && tn__contraction_is_tap(p, v, p->nest.axis_count - 1)) return NULL;
     f->extra_cycles += TN__RULE_COLD_STATEMENT * (double)code;
   }
