@@ -51,6 +51,25 @@ static void interpreted_scans(void **state) {
       }
 }
 
+/* Rows of 41 floats from beyond L2 are no whole lines: vectors of half of one, along rows that steps stand still at. */
+static void far_rows(tn__ir *ir, const void *arg) {
+  const recipe *r = arg;
+  tn__target target;
+  check_ok(tn__target_parse("x86-64-v4", &target));
+  for (int far = 0; far < 2; far++) {
+    target.cpu.machine.l2_bytes = far ? 1 << 12 : 1 << 20;
+    tn__schedule *s = default_schedule(make_recipe(ir, r), &target, NULL);
+    assert_true((strstr(schedule_text(s, false), "split \"S.i1\" 0 8\n") != NULL) == far);
+    check_ok(compare_results(s, r->seed));
+  }
+}
+
+static void interpreted_far_rows(void **state) {
+  recipe r = steps_of(0, 1, 4, 1, false);
+  r.dims[0] = r.dims[1] = 41;
+  check_ok(in_context(far_rows, &r));
+}
+
 static recipe recurrence_of(int dtype, int shape, int variant, int batch, bool open) {
   recipe r = steps_of(dtype, shape, variant, batch, open);
   r.kind = recipe_kind_of("recurrence");
@@ -120,6 +139,7 @@ static void compiled_recurrences(void **state) { kernel_with(NULL, compile_recur
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted_scans), cmocka_unit_test(compiled_scans),
-                                     cmocka_unit_test(interpreted_recurrences), cmocka_unit_test(compiled_recurrences)};
+                                     cmocka_unit_test(interpreted_far_rows), cmocka_unit_test(interpreted_recurrences),
+                                     cmocka_unit_test(compiled_recurrences)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -328,7 +328,9 @@ static void run_reduction(recurrence *c, const tn__te_stage *stage) {
   tile t = {.c = c, .name = stage->name, .terms = 1, .tensors = block->block.write_count, .lanes = lanes_of(c, block)};
   t.across = axis_across(c, block, &found);
   if (t.across < 0 || block->block.axis_count > TN__NEST_AXES) {
-    tn__rule_reduce_along(s, stage->name, c->options, 4);
+    /* A step waits for all of it: short sums lose more where their vectors are added up than by too few of them. */
+    bool is_long = tn__reduce_volume(&stage->reduce_axes, NULL) >= TN__RULE_FILLED * TN__RULE_CHAINS * (double)t.lanes;
+    tn__rule_reduce_along(s, stage->name, c->options, is_long ? 4 : 2);
     return;
   }
   for (int i = 0; i < found.turned_count; i++) turn_operand(c, stage->name, found.turned[i], found.axis);
