@@ -36,6 +36,18 @@ static const tn__stmt *only_store(const tn__stmt *s) {
   }
 }
 
+/* Are lanes stored apart? Stores of other rows fill their gaps then, and should stay beside each other. */
+static bool stores_apart(tn__ir *ir, const tn__stmt *rows, const tn__stmt *store) {
+  const tn__buffer *buffer = store->as.store.buffer;
+  const tn__expr *flat = tn__ir_flatten(ir, buffer->shape, store->as.store.indices, buffer->rank);
+  int64_t stride;
+  for (const tn__stmt *s = rows; s != store; s = s->kind == TN__STMT_FOR ? s->as.loop.body : s->as.branch.then_body) {
+    if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_VECTORIZED) continue;
+    if (tn__ir_stride_in(ir, flat, s->as.loop.var, &stride) && stride > 1) return true;
+  }
+  return false;
+}
+
 static const tn__stmt *exchange(tn__ir *ir, const tn__stmt *s, void *user) {
   return s->kind == TN__STMT_STORE ? user : NULL;
 }
@@ -57,7 +69,7 @@ bool tn__ir_roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out) {
   for (int i = 0; i < store->as.store.buffer->rank; i++)
     if (tn__expr_uses_buffer(store->as.store.indices[i], from)) return false;
   bool copies = r.load == store->as.store.value && store->as.store.buffer->scope == TN__SCOPE_STACK;
-  if (r.load == NULL || r.several || copies) return false;
+  if (r.load == NULL || r.several || copies || stores_apart(ir, last, store)) return false;
   const tn__buffer *tile = tn__buffer_create(ir, tn__arena_printf(ir->arena, "%s.tile", from->name), from->dtype,
                                              TN__SCOPE_STACK, from->rank, from->shape);
   const tn__stmt *copy = tn__ir_store(ir, tile, r.load->args, r.load);

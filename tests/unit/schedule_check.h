@@ -641,6 +641,49 @@ static inline tn__te *selected_rows(tn__ir *ir) {
   return te;
 }
 
+/* Products of complex numbers that lie in pairs: other places of a pair, other expressions. */
+static inline tn__te *pairs(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "pairs");
+  const tn__buffer *a = input(te, "A", 2, 83, 2, 0), *b = input(te, "B", 2, 83, 2, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){83, 2});
+  const tn__expr *n = x.index[0], *zero = tn__ir_index(ir, 0), *one = tn__ir_index(ir, 1);
+  const tn__expr *ar = at(ir, a, 2, n, zero, NULL), *ai = at(ir, a, 2, n, one, NULL);
+  const tn__expr *br = at(ir, b, 2, n, zero, NULL), *bi = at(ir, b, 2, n, one, NULL);
+  const tn__expr *real = tn__ir_mul(ir, ar, br), *imaginary = tn__ir_mul(ir, ar, bi);
+  real = tn__ir_sub(ir, real, tn__ir_mul(ir, ai, bi));
+  imaginary = tn__ir_add(ir, imaginary, tn__ir_mul(ir, ai, br));
+  const tn__expr *value = tn__ir_select(ir, tn__ir_eq(ir, x.index[1], zero), real, imaginary);
+  tn__te_output(te, tn__te_compute(te, "C", &x, value));
+  return te;
+}
+
+/* Points in rows, each over the square root of its own sum of squares: reductions within groups of three. */
+static inline tn__te *unit_points(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "unit_points");
+  const tn__buffer *a = input(te, "A", 3, 5, 37, 3);
+  tn__te_axes x = axes_of(te, "n", 2, (int64_t[]){5, 37}), k = axes_of(te, "k", 1, (int64_t[]){3});
+  const tn__expr *part = at(ir, a, 3, x.index[0], x.index[1], k.index[0]);
+  const tn__buffer *sum = tn__te_reduce(te, "s", &x, &k, TN__TE_SUM, tn__ir_mul(ir, part, part));
+  tn__te_axes y = axes_of(te, "i", 3, (int64_t[]){5, 37, 3});
+  const tn__expr *square = at(ir, sum, 2, y.index[0], y.index[1], NULL);
+  const tn__expr *root = tn__ir_call(ir, TN__CALL_SQRT, TN_F32, &square, 1);
+  const tn__expr *value = tn__ir_div(ir, at(ir, a, 3, y.index[0], y.index[1], y.index[2]), root);
+  tn__te_output(te, tn__te_compute(te, "C", &y, value));
+  return te;
+}
+
+/* Small vectors by one small matrix, with nothing behind it; the number of vectors is open. */
+static inline tn__te *turned_points(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "turned_points");
+  const tn__expr *rows = tn__te_dim(te, "M", 1)->self, *four = tn__ir_index(ir, 4), *shape[] = {rows, four};
+  const tn__buffer *points = tn__te_input(te, "P", TN_F32, 2, shape), *matrix = input(te, "M", 2, 4, 4, 0);
+  tn__te_axes x = tn__te_axes_create(te, "i", 2, shape), k = tn__te_axes_create(te, "k", 1, &four);
+  const tn__expr *left = at(ir, matrix, 2, x.index[1], k.index[0], NULL);
+  const tn__expr *right = at(ir, points, 2, x.index[0], k.index[0], NULL);
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &k, TN__TE_SUM, tn__ir_mul(ir, left, right)));
+  return te;
+}
+
 static const declaration declarations[] = {product,
                                            open_product,
                                            stencil,
@@ -689,7 +732,10 @@ static const declaration declarations[] = {product,
                                            scaled_product,
                                            weight_gradient,
                                            batch_behind,
-                                           batch_in_middle};
+                                           batch_in_middle,
+                                           pairs,
+                                           unit_points,
+                                           turned_points};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

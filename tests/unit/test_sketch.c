@@ -24,7 +24,7 @@ static const struct {
   const char *rule;
 } classes[] = {
     {product, "contraction"},
-    {open_product, "contraction"},
+    {open_product, "groups"}, /* six columns */
     {stencil, "direct compute"},
     {rows, "row reduction"},
     {convolution, "contraction"},
@@ -39,6 +39,9 @@ static const struct {
     {grouped, "contraction"},
     {depthwise, "contraction"},
     {skewed, "stages"},
+    {pairs, "direct compute"},
+    {unit_points, "groups"},
+    {turned_points, "groups"},
 };
 
 static void classify(tn__ir *ir, const void *arg) {

@@ -129,6 +129,8 @@ static LLVMValueRef annotate(const tn__cg *cg, const tn__cg_storage *storage, LL
 /* ---- one vector's worth of accesses ------------------------------------------------------------------------------ */
 
 enum { MAX_SHUFFLED = 64 }; /* lanes that shuffles put in order: of a vector of bytes at the most */
+/* How far apart lanes are at the most that are taken out of vectors one by one, and those that share groups. */
+enum { MOST_SHUFFLED_STRIDE = 4, MOST_WOVEN = 8 };
 
 typedef enum access_shape { UNIFORM, CONTIGUOUS, STRIDED, GATHERED } access_shape;
 
@@ -253,16 +255,25 @@ static LLVMValueRef strided_by_shuffles(tn__cg *cg, const access *a, LLVMTypeRef
   return result;
 }
 
-/* Elements of groups of two to four (pixels, pairs): all of each group at once, and a shuffle that takes one of it.
+/* Do the buffer's last dimensions, however many, consist of whole groups of `size` elements? */
+static bool has_whole_groups(const tn__buffer *buffer, int64_t size) {
+  int64_t row = 1, extent;
+  for (int d = buffer->rank - 1; d >= 0 && tn__ir_as_int(buffer->shape[d], &extent) && row < INT32_MAX; d--) {
+    row *= extent;
+    if (row % size == 0) return true;
+  }
+  return false;
+}
+
+/* Elements of groups of two to eight (pixels, pairs): all of each group at once, and a shuffle that takes one of it.
  * LLVM knows how to take such vectors apart, and all members of the groups share the load. Only where the buffer
  * consists of whole groups, so that nothing outside of it is read; NULL otherwise. */
 static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef type) {
   const tn__buffer *buffer = a->storage->buffer;
   int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
-  int64_t last, member = 0, size = (int64_t)tn_dtype_size(buffer->dtype);
+  int64_t member = 0, size = (int64_t)tn_dtype_size(buffer->dtype);
   if (a->stride < 2 || lanes * size < 16 || (lanes & (lanes - 1)) != 0) return NULL;
-  if (buffer->rank == 0 || buffer->strides != NULL) return NULL;
-  if (!tn__ir_as_int(buffer->shape[buffer->rank - 1], &last) || last % a->stride != 0) return NULL;
+  if (buffer->strides != NULL || !has_whole_groups(buffer, a->stride)) return NULL;
   const tn__expr *group = a->first;
   while (member < a->stride && known_divisor(group) % a->stride != 0)
     group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++member));
@@ -374,10 +385,12 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   if (is_backwards(cg, a)) return reversed(cg, plain_load(cg, a, type, last_place(cg, a), least));
   if (a->shape == STRIDED) {
     int64_t stride = llabs(a->stride);
-    bool shuffles = stride >= 2 && stride <= 4 && frame->lanes >= 4 && frame->lanes <= MAX_SHUFFLED;
-    LLVMValueRef member = shuffles && frame->mask == NULL ? member_of_groups(cg, a, type) : NULL;
+    bool shuffles = stride >= 2 && frame->lanes >= 4 && frame->lanes <= MAX_SHUFFLED;
+    LLVMValueRef member =
+        shuffles && stride <= MOST_WOVEN && frame->mask == NULL ? member_of_groups(cg, a, type) : NULL;
     if (member != NULL) return member;
-    return shuffles ? strided_by_shuffles(cg, a, type) : gather(cg, a, type, strided_pointers(cg, a));
+    return shuffles && stride <= MOST_SHUFFLED_STRIDE ? strided_by_shuffles(cg, a, type)
+                                                      : gather(cg, a, type, strided_pointers(cg, a));
   }
   LLVMValueRef pointer = address(cg, a->storage, a->first);
   unsigned align = alignment_of(a->storage, a->first);
@@ -497,8 +510,6 @@ static void masked_store(tn__cg *cg, const tn__cg_storage *storage, LLVMValueRef
 }
 
 /* ---- stores that fill each other's gaps -------------------------------------------------------------------------- */
-
-enum { MOST_WOVEN = 8 };
 
 /* Those from number `i` on, as many as their stride, whose lanes lie between each other's: into `order` by place. */
 static int find_woven(tn__cg *cg, const tn__cg_held *held, int i, const one_store **order) {

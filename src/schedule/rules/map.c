@@ -200,8 +200,17 @@ static int64_t pieces_of(int64_t extent, int64_t wanted) {
   return 0;
 }
 
+/* Where threads are worth waking, the outermost loop is theirs. */
+static void share_outermost(tn__schedule *s, const tn__snode *block, const tn__schedule_options *options) {
+  tn__snode *path[TN__MAX_LOOPS];
+  tn__sched_path(s, s->root, block, path);
+  if (tn__rule_shares(s, options) && path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
+    tn__sched_parallel(s, path[0]->name);
+}
+
+/* `vector_bytes`: of vectors along what is contiguous, where that is not in groups. */
 static void schedule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options,
-                          int64_t unroll) {
+                          int64_t vector_bytes, int64_t unroll) {
   tn__snode *block = tn__sched_block(s, "nest", block_name), *path[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path);
   for (int i = 0; i < block->block.axis_count; i++)
@@ -211,8 +220,12 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   collect(&a, block->block.body);
   count = tn__rule_fuse(s, block, path);
   bool parallel = tn__rule_shares(s, options);
-  int64_t lanes = options->vector_bytes / a.widest, extent = tn__rule_loop_extent(s, path[count - 1]->name);
+  int64_t lanes = vector_bytes / a.widest, extent = tn__rule_loop_extent(s, path[count - 1]->name);
   const char *inner = path[count - 1]->name;
+  if (tn__rule_vectorize_groups(s, block_name, options->vector_bytes / a.widest)) {
+    share_outermost(s, block, options);
+    return;
+  }
   const periods p = periods_of(s, block, path[count - 1]);
   if (parallel && count == 1 && extent > 0) { /* one long loop: pieces for the threads, vectors inside */
     int64_t pieces = extent % lanes == 0 ? pieces_of(extent / lanes, 4 * options->threads) : 0;
@@ -239,13 +252,11 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
     inner = split_stretches(s, inner, lanes, &p);
     vectorize_innermost(s, inner, lanes, a.cost, unroll);
   }
-  tn__sched_path(s, s->root, block, path);
-  if (parallel && path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
-    tn__sched_parallel(s, path[0]->name);
+  share_outermost(s, block, options);
 }
 
 void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options) {
-  schedule_nest(s, block_name, options, 0);
+  schedule_nest(s, block_name, options, options->vector_bytes, 0);
 }
 
 /* ---- the rule ---------------------------------------------------------------------------------------------------- */
@@ -284,8 +295,6 @@ static const tn__nest *map_features(const tn__sketch *k, const int64_t *v, tn__s
 }
 
 static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
-  tn__schedule_options options = k->options;
-  options.vector_bytes = (int)values[VECTOR_BYTES];
   int count = tn__te_stage_count(s->te);
   bool *kept = TN__NEW_ARRAY(s->arena, count, bool);
   for (int i = 0; i < count; i++) {
@@ -295,7 +304,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
     if (!kept[i]) continue;
-    schedule_nest(s, stage->name, &options, values[UNROLL]);
+    schedule_nest(s, stage->name, &k->options, values[VECTOR_BYTES], values[UNROLL]);
     if (values[STREAM] && is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
   }
 }

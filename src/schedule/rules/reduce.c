@@ -73,6 +73,26 @@ void tn__reduce_dissolve_maps(tn__schedule *s) {
   }
 }
 
+/* A row needs nothing but the same row of what other stages make: anything else would be computed again for each row,
+ * as all of a vector for each row of a matrix that it is multiplied with. */
+void tn__reduce_refuse_repeated(tn__schedule *s, int rows, const char *rule) {
+  for (int i = 0; i < s->buffers.count; i++) {
+    const tn__buffer *buffer = s->buffers.data[i];
+    tn__snodes readers = {0};
+    tn__sched_readers(s, buffer, &readers);
+    for (int r = 0; r < readers.count; r++) {
+      const tn__block *block = &readers.data[r]->block;
+      if (tn__sched_writes(readers.data[r], buffer)) continue; /* its own sums so far */
+      bool same = buffer->rank >= rows && block->axis_count >= rows;
+      for (int k = 0; k < block->read_count && same; k++)
+        for (int d = 0; d < rows && block->reads[k].buffer == buffer && same; d++)
+          same = tn__ir_is_int_value(buffer->shape[d], 1) || (block->reads[k].min[d] == block->axes[d].var->self &&
+                                                              tn__ir_is_int_value(block->reads[k].extent[d], 1));
+      if (!same) tn__sched_refuse(s, "%s: \"%s\" reads other rows of %s than its own", rule, block->name, buffer->name);
+    }
+  }
+}
+
 /* ---- across ------------------------------------------------------------------------------------------------------ */
 
 typedef struct strides {

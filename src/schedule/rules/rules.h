@@ -8,7 +8,7 @@
 #include "schedule/sketch/sketch.h"
 
 extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map,
-    tn__rule_rows, tn__rule_sequence, tn__rule_pipeline, tn__rule_pipeline_refused,
+    tn__rule_rows, tn__rule_groups, tn__rule_sequence, tn__rule_pipeline, tn__rule_pipeline_refused,
     tn__rule_stages; /* the refused: what rows and sequences refuse after all */
 
 /* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
@@ -22,6 +22,11 @@ int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
 /* Where the map's quotients and remainders start again after a few steps of its innermost loop: vectors of positions
  * that far apart. False where they don't, and the loop stays as it is (map.c). */
 bool tn__rule_vectorize_phases(tn__schedule *s, const char *block, int64_t lanes);
+
+/* Where the map's innermost loops together have a few steps only, and the one around them has `lanes` or more: vectors
+ * of `lanes` along that one, and the steps unrolled around them. False where that is not so or gains nothing, and the
+ * loops stay as they are (groups.c). */
+bool tn__rule_vectorize_groups(tn__schedule *s, const char *block, int64_t lanes);
 
 /* Schedules the plain nest around a block that copies a tensor with other dimensions innermost: in tiles that are
  * transposed in registers. Loop number `contiguous` runs along what the source has contiguous (transpose.c). */
