@@ -55,25 +55,27 @@ static void pad(tn__schedule *s, const tn__buffer *buffer, const tn__expr **shap
       tn__sched_refuse(s, "the storage of %s cannot be aligned where it is used", buffer->name);
 }
 
-/* Does an access of the block to the buffer move along its last dimension with the loop? */
-static bool moves_along_rows(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, const tn__snode *loop) {
+/* Does an access of the block to the buffer move along dimension `dim` with the loop, and not around in it? */
+static bool moves_along(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, int dim,
+                        const tn__snode *loop) {
   for (int r = 0; r < block->block.read_count + block->block.write_count; r++) {
     bool is_read = r < block->block.read_count;
     const tn__region *region = is_read ? &block->block.reads[r] : &block->block.writes[r - block->block.read_count];
     if (region->buffer != buffer) continue;
-    const tn__expr *last = tn__sched_substitute_axes(s->ir, &block->block, region->min[buffer->rank - 1]);
-    if (tn__expr_uses_var(last, loop->var)) return true;
+    const tn__expr *last = tn__sched_substitute_axes(s->ir, &block->block, region->min[dim]);
+    int64_t stride;
+    if (tn__expr_uses_var(last, loop->var) && tn__ir_stride_in(s->ir, last, loop->var, &stride)) return true;
   }
   return false;
 }
 
-/* The widest vectorised loop along the buffer's rows. */
-static int64_t widest_vector(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users) {
+/* The widest vectorised loop along dimension `dim`. */
+static int64_t widest_vector(tn__schedule *s, const tn__buffer *buffer, int dim, const tn__snodes *users) {
   int64_t widest = 1, extent;
   for (int i = 0; i < users->count; i++)
     for (const tn__snode *n = users->data[i]->parent; n->parent != NULL; n = n->parent)
       if (n->kind == TN__LOOP_VECTORIZED && tn__ir_as_int(n->var->extent, &extent) && extent > widest &&
-          moves_along_rows(s, users->data[i], buffer, n))
+          moves_along(s, users->data[i], buffer, dim, n))
         widest = extent;
   return widest;
 }
@@ -121,6 +123,16 @@ static tn__snode *innermost_place(tn__schedule *s, const tn__buffer *buffer, con
   return outside_of_carriers(s, at, buffer, users);
 }
 
+/* Rows of registers are whole vectors, so that a partial tile's rows don't straddle them. They run along the last
+ * dimension that has more than one element. */
+static void fill_rows(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__expr **extent) {
+  int64_t size = 1;
+  int row = buffer->rank;
+  while (row > 0 && size == 1) tn__ir_as_int(extent[--row], &size);
+  int64_t lanes = size > 1 && size < 65536 ? widest_vector(s, buffer, row, users) : 1;
+  if (lanes > 1) extent[row] = tn__ir_index(s->ir, (size + lanes - 1) / lanes * lanes);
+}
+
 /* Room for the region that is used inside of `at`. */
 static void place_at(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, tn__snode *at,
                      placements *out) {
@@ -138,11 +150,9 @@ static void place_at(tn__schedule *s, const tn__buffer *buffer, const tn__snodes
       size = whole;
       min[d] = tn__ir_index(s->ir, 0);
     }
-    /* Rows of registers are whole vectors, so that a partial tile's rows don't straddle them. */
-    int64_t lanes = d == buffer->rank - 1 && buffer->scope == TN__SCOPE_REGISTER ? widest_vector(s, buffer, users) : 1;
-    if (lanes > 1 && size > 1 && size < 65536) size = (size + lanes - 1) / lanes * lanes;
     extent[d] = tn__ir_index(s->ir, size);
   }
+  if (buffer->scope == TN__SCOPE_REGISTER) fill_rows(s, buffer, users, extent);
   pad(s, buffer, extent);
   if (buffer->scope != TN__SCOPE_SHARED) check_private_size(s, buffer, extent);
   p.buffer = tn__buffer_create(s->ir, buffer->name, buffer->dtype, buffer->scope, buffer->rank, extent);

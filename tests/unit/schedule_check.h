@@ -684,6 +684,38 @@ static inline tn__te *turned_points(tn__ir *ir) {
   return te;
 }
 
+/* Sums of columns that are fewer than a vector has lanes, in each of two matrices. */
+static inline tn__te *three_columns(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "three_columns");
+  const tn__buffer *a = input(te, "A", 3, 2, 151, 3);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){2, 3}), k = axes_of(te, "k", 1, (int64_t[]){151});
+  const tn__expr *term = at(ir, a, 3, x.index[0], k.index[0], x.index[1]);
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &k, TN__TE_SUM, tn__ir_mul(ir, term, term)));
+  return te;
+}
+
+/* Sums of whole images, whose rows are odd. */
+static inline tn__te *image_sums(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "image_sums");
+  const tn__buffer *a = input(te, "A", 3, 5, 13, 11), *b = input(te, "B", 3, 5, 13, 11);
+  tn__te_axes x = axes_of(te, "i", 1, (int64_t[]){5}), k = axes_of(te, "k", 2, (int64_t[]){13, 11});
+  const tn__expr *left = at(ir, a, 3, x.index[0], k.index[0], k.index[1]);
+  const tn__expr *right = at(ir, b, 3, x.index[0], k.index[0], k.index[1]);
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &k, TN__TE_SUM, tn__ir_mul(ir, left, right)));
+  return te;
+}
+
+/* A tall matrix of few columns, turned, by itself: blocks of a reduction whose tile is narrower than its vector. */
+static inline tn__te *tall_gram(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "tall_gram");
+  const tn__buffer *a = input(te, "A", 2, 1801, 7, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){7, 7}), k = axes_of(te, "k", 1, (int64_t[]){1801});
+  const tn__expr *left = at(ir, a, 2, k.index[0], x.index[0], NULL),
+                 *right = at(ir, a, 2, k.index[0], x.index[1], NULL);
+  tn__te_output(te, tn__te_reduce(te, "C", &x, &k, TN__TE_SUM, tn__ir_mul(ir, left, right)));
+  return te;
+}
+
 static const declaration declarations[] = {product,
                                            open_product,
                                            stencil,
@@ -734,6 +766,9 @@ static const declaration declarations[] = {product,
                                            batch_behind,
                                            batch_in_middle,
                                            pairs,
+                                           three_columns,
+                                           image_sums,
+                                           tall_gram,
                                            unit_points,
                                            turned_points};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))

@@ -1,4 +1,4 @@
-/* The rule "groups" computes maps and reductions within small groups of elements (groups.c), all of a group's at once. */
+/* The rule "groups" computes maps and reductions within small groups of elements, all of a group at once (groups.c). */
 #include <string.h>
 
 #include "schedule/rules/groups.h"

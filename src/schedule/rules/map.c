@@ -65,6 +65,14 @@ static bool is_contiguous(const tn__schedule *s, const accesses *a, const tn__sn
   return true;
 }
 
+bool tn__rule_is_one_walk(const tn__schedule *s, const tn__snode *block, const tn__snode *outer,
+                          const tn__snode *inner) {
+  accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
+  if (block->block.body->kind != TN__STMT_STORE) return false;
+  collect(&a, block->block.body);
+  return is_contiguous(s, &a, block, outer, inner);
+}
+
 static const char *loop_named(const tn__schedule *s, const char *loop, int index) {
   return tn__arena_printf(s->arena, "%s.%d", loop, index);
 }

@@ -93,6 +93,15 @@ void tn__reduce_refuse_repeated(tn__schedule *s, int rows, const char *rule) {
   }
 }
 
+/* The innermost loop of a block, or the one `out` around it. */
+static const char *loop_from_last(const tn__schedule *s, const char *block, int out) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
+  return count <= out ? NULL : loops[count - 1 - out];
+}
+
+const char *tn__reduce_last_loop(const tn__schedule *s, const char *block) { return loop_from_last(s, block, 0); }
+
 /* ---- across ------------------------------------------------------------------------------------------------------ */
 
 typedef struct strides {
@@ -329,6 +338,21 @@ static int keep_results(tn__schedule *s, const char *name, const char *epilogue,
   return count;
 }
 
+/* In how many vectors a row of results is one tile, the last vector being partial: rows are read from their start to
+ * their end then. 0 where these are too many, or too few rows for that to matter. */
+static int64_t whole_row(tn__schedule *s, const tn__snode *block, int64_t extent, int64_t lanes,
+                         const tn__schedule_options *options) {
+  int64_t vectors = (extent + lanes - 1) / lanes, rows = 1, terms;
+  if (extent < 0 || block->block.write_count > 1 || vectors > options->registers / 2 || tn__rule_shares(s, options))
+    return 0;
+  for (int i = 0; i < block->block.axis_count; i++) {
+    const tn__block_axis *axis = &block->block.axes[i];
+    if (axis->kind == TN__AXIS_REDUCE)
+      rows = tn__ir_as_int(axis->var->extent, &terms) ? tn__ir_bound_mul(rows, terms) : 2 * TN__RULE_WINDOW_TERMS;
+  }
+  return rows > TN__RULE_WINDOW_TERMS ? vectors : 0;
+}
+
 /* Under `outer` loops that stay as they are: no other thread, and no other map, has a part in it then. */
 static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
                           bool prefetches, int outer) {
@@ -352,7 +376,9 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   if (lanes < 2) return false; /* one row of results, or none */
   /* A vector of elements that are apart is gathered where it has a mask. */
   while (lanes > 4 && extent % lanes != 0 && strides_of(s, block).strided) lanes /= 2;
-  while (vectors > 1 && !tn__rule_fills(extent, vectors * lanes)) vectors /= 2;
+  const int64_t whole = whole_row(s, block, extent, lanes, options);
+  while (vectors > 1 && whole == 0 && !tn__rule_fills(extent, vectors * lanes)) vectors /= 2;
+  if (whole > 0) vectors = whole;
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   int writer_count = keep_results(s, name, epilogue, writers);
   tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
@@ -435,16 +461,90 @@ bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule
   return true;
 }
 
-/* ---- along ------------------------------------------------------------------------------------------------------- */
+/* ---- few columns ------------------------------------------------------------------------------------------------- */
 
-/* The innermost loop of a block, or the one `out` around it. */
-static const char *loop_from_last(const tn__schedule *s, const char *block, int out) {
-  const char *loops[TN__MAX_LOOPS];
-  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
-  return count <= out ? NULL : loops[count - 1 - out];
+/* Vectors of partial results that a few columns are added up in. */
+enum { LEAST_FLAT = 4, MOST_FLAT = 16 };
+
+typedef struct flat_walk {
+  const tn__schedule *s;
+  const tn__snode *block;
+  const tn__var *row, *column;
+  int64_t columns;
+  bool walks, refused;
+} flat_walk;
+
+/* Is what the block reads a row after the other, without gaps? What belongs to a column or to a row stays close. */
+static void see_walk(const tn__expr *e, void *user) {
+  flat_walk *w = user;
+  if (e->kind != TN__EXPR_LOAD || tn__sched_writes(w->block, e->value.buffer)) return;
+  int64_t along_row, along_column;
+  const tn__expr *flat = tn__ir_flatten(w->s->ir, e->value.buffer->shape, e->args, e->arg_count);
+  flat = tn__sched_substitute_axes(w->s->ir, &w->block->block, flat);
+  if (!tn__ir_stride_in(w->s->ir, flat, w->row, &along_row) ||
+      !tn__ir_stride_in(w->s->ir, flat, w->column, &along_column)) {
+    w->refused = true;
+    return;
+  }
+  bool walks = along_row == w->columns && along_column == 1;
+  w->walks |= walks;
+  w->refused |= !walks && (along_row < 0 || along_column < 0 || along_row + along_column > 1);
 }
 
-const char *tn__reduce_last_loop(const tn__schedule *s, const char *block) { return loop_from_last(s, block, 0); }
+static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+/* The two loops as one, in vectors of which `vectors` are written out. */
+static void flatten(tn__schedule *s, const char *row, const char *column, int64_t vectors, int64_t lanes) {
+  const char *both = tn__arena_printf(s->arena, "%s+%s", row, column);
+  tn__sched_fuse(s, row, column);
+  tn__sched_split(s, both, (const int64_t[]){vectors, lanes}, 2);
+  tn__sched_unroll(s, tn__arena_printf(s->arena, "%s.0", both));
+  tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.1", both));
+}
+
+bool tn__reduce_few_columns(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  const char *order[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, column = -1;
+  if (block->block.body->kind != TN__STMT_STORE || !block->combiner->reorderable || block->block.write_count > 1)
+    return false;
+  while (column + 1 < count && !tn__sched_drives(path[column + 1], block, TN__AXIS_REDUCE)) column++;
+  if (column < 0 || column + 1 == count) return false;
+  const char *row = path[count - 1]->name, *last = path[column]->name;
+  int64_t columns = tn__rule_loop_extent(s, last), rows = tn__rule_loop_extent(s, row);
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  if (columns < 2 || columns > MOST_FLAT || lanes < 4) return false;
+  int64_t least = lanes / common_divisor(columns, lanes), together = least;
+  while (together * columns < LEAST_FLAT * lanes) together += least;
+  int64_t vectors = together * columns / lanes;
+  flat_walk w = {.s = s, .block = block, .row = path[count - 1]->var, .column = path[column]->var, .columns = columns};
+  tn__te_visit(s->ir, block->block.body->as.store.value, see_walk, &w);
+  if (!w.walks || w.refused || vectors > MOST_FLAT || rows < 2 * together) return false;
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
+  tn__sched_split(s, row, (const int64_t[]){0, together}, 2);
+  for (int i = 0; i < count - 1; i++)
+    if (i != column) order[n++] = path[i]->name;
+  order[n++] = loop_from_last(s, name, 1);
+  const char *lane = order[n++] = tn__reduce_last_loop(s, name);
+  order[n++] = last;
+  tn__sched_reorder(s, order, n);
+  tn__sched_rfactor(s, lane);
+  const tn__buffer *buffer = tn__sched_find(s, partial, true)->block.writes[0].buffer;
+  tn__layout layout = {.rank = buffer->rank};
+  for (int d = 0; d < buffer->rank; d++) layout.parts[d] = (tn__layout_part){d, 1, 0};
+  layout.parts[buffer->rank - 2].dim = buffer->rank - 1;
+  layout.parts[buffer->rank - 1].dim = buffer->rank - 2;
+  tn__sched_transform_layout(s, buffer->name, &layout);
+  tn__sched_set_scope(s, partial, 0, TN__SCOPE_REGISTER);
+  flatten(s, loop_from_last(s, partial, 1), tn__reduce_last_loop(s, partial), vectors, lanes);
+  const char *init = tn__arena_printf(s->arena, "%s.init", partial);
+  flatten(s, loop_from_last(s, init, 1), tn__reduce_last_loop(s, init), vectors, lanes);
+  tn__sched_unroll(s, loop_from_last(s, name, 1));
+  tn__sched_unroll(s, tn__reduce_last_loop(s, name));
+  return true;
+}
+
+/* ---- along ------------------------------------------------------------------------------------------------------- */
 
 void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes) {
   const char *loop = tn__reduce_last_loop(s, block);
@@ -497,9 +597,24 @@ static bool gathers(const tn__schedule *s, const tn__snode *block) {
   return search.found;
 }
 
+/* The rows of an image that is reduced as a whole are one long row. */
+static void fuse_terms(tn__schedule *s, const tn__snode *block) {
+  tn__snode *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path);
+  for (int i = count - 2; i >= 0 && tn__sched_drives(path[i], block, TN__AXIS_REDUCE); i--) {
+    if (!tn__sched_drives(path[i + 1], block, TN__AXIS_REDUCE) || path[i]->children.count != 1) return;
+    if (tn__rule_loop_extent(s, path[i]->name) == 0 || tn__rule_loop_extent(s, path[i + 1]->name) == 0) return;
+    if (!tn__rule_is_one_walk(s, block, path[i], path[i + 1])) return;
+    const char *fused = tn__arena_printf(s->arena, "%s+%s", path[i]->name, path[i + 1]->name);
+    tn__sched_fuse(s, path[i]->name, path[i + 1]->name);
+    path[i] = tn__sched_find(s, fused, false);
+  }
+}
+
 const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
                                   int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
+  fuse_terms(s, block);
   const char *loop = tn__reduce_last_loop(s, name);
   if (block->combiner == NULL || !block->combiner->reorderable || loop == NULL) return NULL;
   if (!tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return NULL;

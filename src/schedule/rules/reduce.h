@@ -24,7 +24,10 @@ bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block);
  * part of the nest. */
 bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t vectors,
                        bool prefetches);
-/* The same, or along the row, for a reduction under `outer` loops that stay as they are: those of a tile. */
+/* Reduces over the rows of a matrix of a few columns, which don't fill vectors: as one long walk, in vectors of partial
+ * results that belong to several rows, combined at the end. False where that is not so, with nothing done. */
+bool tn__reduce_few_columns(tn__schedule *s, const char *name, const tn__schedule_options *options);
+/* tn__reduce_across(), or along the row, for a reduction under `outer` loops that stay as they are: those of a tile. */
 void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer);
 /* Whole rows are added to a row of sums, which stays in L1, `rows` at a time: each row is read from its start to its
  * end. Returns false where that cannot be, with nothing done. */

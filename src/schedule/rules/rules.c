@@ -152,7 +152,8 @@ static void find_vector(plain *p) {
     p->vector = x;
   }
   p->run = nest->axis_count > 0 ? nest->extent[p->vector] : 1;
-  for (int x = p->vector - 1; x >= 0 && !p->reduces; x--) {
+  const int last = !p->reduces ? 0 : p->vector >= p->spatial ? p->spatial : p->vector;
+  for (int x = p->vector - 1; x >= last; x--) {
     for (int i = 0; i < nest->access_count; i++) {
       const tn__nest_access *a = &nest->access[i];
       if (a->scattered || a->along[x].stride != a->along[p->vector].stride * p->run) return;

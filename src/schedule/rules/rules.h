@@ -19,6 +19,11 @@ void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_option
  * left, outermost first, and their number (map.c). */
 int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
 
+/* Is walking the inner of two loops around the block to its end, and then one step of the outer one, the same as one
+ * long walk for all of its accesses (map.c)? */
+bool tn__rule_is_one_walk(const tn__schedule *s, const tn__snode *block, const tn__snode *outer,
+                          const tn__snode *inner);
+
 /* Where the map's quotients and remainders start again after a few steps of its innermost loop: vectors of positions
  * that far apart. False where they don't, and the loop stays as it is (map.c). */
 bool tn__rule_vectorize_phases(tn__schedule *s, const char *block, int64_t lanes);

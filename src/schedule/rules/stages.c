@@ -77,6 +77,10 @@ static void move_parts_outside(tn__schedule *s, const char *partial) {
 static void reduce_stage(tn__schedule *s, const char *name, const tn__schedule_options *options,
                          const int64_t *values) {
   if (tn__reduce_runs_across(s, tn__sched_find(s, name, true))) {
+    if (tn__reduce_few_columns(s, name, options)) {
+      parallel_outermost(s, name, options);
+      return;
+    }
     if (values[WHOLE] == 0 || !tn__reduce_whole_rows(s, name, options, values[WHOLE]))
       tn__reduce_across(s, name, options, values[VECTORS], values[PREFETCH] != 0);
   } else {
@@ -91,10 +95,10 @@ static void reduce_parts(tn__schedule *s, const tn__te_stage *stage, const tn__s
   bool across = tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true));
   const char *partial = cut(s, stage->name, axis_to_cut(stage), values[PARTS]);
   if (stage->tensor_count == 1) move_parts_outside(s, partial);
-  if (across)
-    tn__reduce_across(s, partial, options, values[VECTORS], values[PREFETCH] != 0);
-  else
+  if (!across)
     tn__rule_reduce_along(s, partial, options, values[VECTORS]);
+  else if (!tn__reduce_few_columns(s, partial, options))
+    tn__reduce_across(s, partial, options, values[VECTORS], values[PREFETCH] != 0);
   tn__snode *block = tn__sched_find(s, partial, true);
   if (!across || tn__sched_root_nest(s, block)->kind == TN__LOOP_SERIAL) parallel_outermost(s, partial, options);
   tn__schedule_options alone = *options;
