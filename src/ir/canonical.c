@@ -26,7 +26,8 @@ static bool contains(tn__ir *ir, const tn__linear *l, const tn__expr *x, int64_t
 }
 
 /* atom = x % c with coefficient k: k * c * (x / c) + k * (x % c) == k * x, and the same one level up: with (x / c) % b
- * in place of x / c the sum is k * (x % (b * c)). */
+ * in place of x / c the sum is k * (x % (b * c)). Where x stands there with the opposite sign, as the start of the block
+ * that x is in: k * (x % c) - k * x == -k * c * (x / c). */
 static bool recombine_mod(tn__ir *ir, tn__linear *l, const tn__expr *atom, int64_t k) {
   const tn__expr *x = atom->args[0], *c = atom->args[1];
   const tn__expr *quotient = tn__ir_div(ir, x, c);
@@ -34,6 +35,9 @@ static bool recombine_mod(tn__ir *ir, tn__linear *l, const tn__expr *atom, int64
   const tn__expr *replaced = NULL;
   if (contains(ir, l, whole, 1)) {
     replaced = tn__ir_mul_i(ir, x, k);
+  } else if (c->kind == TN__EXPR_INT && contains(ir, l, x, tn__ir_wrap_mul(k, -1))) {
+    replaced = tn__ir_mul_i(ir, whole, -1);
+    whole = tn__ir_mul_i(ir, x, tn__ir_wrap_mul(k, -1));
   } else if (c->kind == TN__EXPR_INT) {
     int64_t step = tn__ir_wrap_mul(k, c->value.i);
     for (int i = 0; i < l->count && replaced == NULL; i++) {

@@ -44,6 +44,14 @@ static void test_quotient_and_remainder_recombine(void **state) {
   assert_ptr_equal(tn__ir_add(ir, tn__ir_mul_i(ir, q, 28), tn__ir_mul_i(ir, r, 4)), tn__ir_mul_i(ir, x, 4));
   assert_ptr_equal(tn__ir_add(ir, tn__ir_mul(ir, tn__ir_div(ir, x, n), n), tn__ir_mod(ir, x, n)), x);
   assert_ptr_equal(tn__ir_sub(ir, x, tn__ir_mul_i(ir, q, 7)), r);
+  /* The start of the block that x is in: its range is known then. */
+  assert_ptr_equal(tn__ir_sub(ir, x, r), tn__ir_mul_i(ir, q, 7));
+  assert_ptr_equal(tn__ir_sub(ir, tn__ir_mul_i(ir, x, 3), tn__ir_mul_i(ir, r, 3)), tn__ir_mul_i(ir, q, 21));
+  const tn__expr *y = loop_var(ir, "y", 4096), *other = tn__ir_mod_i(ir, tn__ir_add_i(ir, y, 3), 7);
+  const tn__expr *pair = tn__ir_add(ir, tn__ir_sub(ir, y, tn__ir_mod_i(ir, y, 128)), tn__ir_mod_i(ir, y, 64));
+  assert_true(tn__ir_is_true(tn__ir_lt(ir, tn__ir_add_i(ir, pair, 64), tn__ir_index(ir, 4096))));
+  assert_ptr_equal(tn__ir_add(ir, tn__ir_sub(ir, y, other), other), y);
+  check_text(tn__ir_sub(ir, y, other), "(y + 3)/7*7 - 3");
   /* Three levels, as a fused loop over [a, b, c] takes apart and an index puts together. */
   const tn__expr *a = tn__ir_div_i(ir, x, 35), *b = tn__ir_mod_i(ir, tn__ir_div_i(ir, x, 5), 7),
                  *c = tn__ir_mod_i(ir, x, 5);
