@@ -105,6 +105,9 @@
 /* A load waits for stores on their way to the same place of any page, and where tensors lie is not known here: one turn
  * of so many waits a cycle, and several vectors in a turn wait together. */
 #define TN__RULE_TURNS_PER_CYCLE_LOST 2
+/* Lines of a row that is stored past the caches, where it does not end with a line: shorter ones took 3 to 20 times as
+ * long as through the caches. */
+#define TN__RULE_STREAMED_LINES 64
 /* Vectors of partial results that hide what latency there is. */
 #define TN__RULE_CHAINS 8
 /* Steps of several vectors after which it does not matter that the last one is not full. */

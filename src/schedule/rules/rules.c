@@ -238,6 +238,13 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
   return ops;
 }
 
+/* Short rows end in the middle of lines, of which the rest is not streamed: each of those goes to memory twice, and
+ * whoever writes the rest waits for it. */
+static bool cuts_lines(const tn__target *target, const plain *p) {
+  int64_t line = target->cpu.machine.costs.line_bytes, row = p->run * p->element;
+  return row % line != 0 && row < TN__RULE_STREAMED_LINES * line;
+}
+
 const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_t vectors, int64_t rows,
                                    tn__sketch_features *f) {
   const plain *p = k->data;
@@ -247,6 +254,7 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
   const tn__operations update = {.vector_bytes = 16, .fma = 1, .loads = 2, .stores = 1, .other = 2};
   if (p->accumulated > 0) tn__cost_phase(f, k->target, &update, p->accumulated);
   double points = 1;
+  if (f->streams && p->element > 0 && cuts_lines(k->target, p)) return NULL;
   for (int a = 0; a < p->nest.axis_count; a++) {
     f->loops[f->loop_count++] = (tn__nest_loop){a, p->nest.extent[a], 1};
     points *= (double)p->nest.extent[a];
