@@ -26,8 +26,8 @@ static bool contains(tn__ir *ir, const tn__linear *l, const tn__expr *x, int64_t
 }
 
 /* atom = x % c with coefficient k: k * c * (x / c) + k * (x % c) == k * x, and the same one level up: with (x / c) % b
- * in place of x / c the sum is k * (x % (b * c)). Where x stands there with the opposite sign, as the start of the block
- * that x is in: k * (x % c) - k * x == -k * c * (x / c). */
+ * in place of x / c the sum is k * (x % (b * c)). Where x stands there with the opposite sign, as in the start of the
+ * block that x is in: k * (x % c) - k * x == -k * c * (x / c). */
 static bool recombine_mod(tn__ir *ir, tn__linear *l, const tn__expr *atom, int64_t k) {
   const tn__expr *x = atom->args[0], *c = atom->args[1];
   const tn__expr *quotient = tn__ir_div(ir, x, c);

@@ -97,6 +97,8 @@
 /* Vectors of a row that are all written out, where they are few operations: loops of so few turns cost as much as what
  * they do. */
 #define TN__RULE_SHORT_WALK 8
+/* From how often on a function is computed once instead, and read from memory each time. */
+#define TN__RULE_HOISTED_FROM 8
 /* Operations in all phases of a map together, each of which is written out. */
 #define TN__RULE_MOST_IN_PHASES 1024
 /* Of operations on a vector: up to which four vectors, or two, make a turn long enough. */

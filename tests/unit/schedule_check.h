@@ -684,6 +684,17 @@ static inline tn__te *turned_points(tn__ir *ir) {
   return te;
 }
 
+/* Rows times the root of what belongs to a column: a function that all rows share. */
+static inline tn__te *scaled_columns(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "scaled_columns");
+  const tn__buffer *a = input(te, "A", 2, 21, 37, 0), *v = input(te, "v", 1, 37, 0, 0);
+  tn__te_axes x = axes_of(te, "i", 2, (int64_t[]){21, 37});
+  const tn__expr *square = at(ir, v, 1, x.index[1], NULL, NULL);
+  const tn__expr *root = tn__ir_call(ir, TN__CALL_SQRT, TN_F32, &square, 1);
+  tn__te_output(te, tn__te_compute(te, "C", &x, tn__ir_div(ir, at(ir, a, 2, x.index[0], x.index[1], NULL), root)));
+  return te;
+}
+
 /* Sums of columns that are fewer than a vector has lanes, in each of two matrices. */
 static inline tn__te *three_columns(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "three_columns");
@@ -766,6 +777,7 @@ static const declaration declarations[] = {product,
                                            batch_behind,
                                            batch_in_middle,
                                            pairs,
+                                           scaled_columns,
                                            three_columns,
                                            image_sums,
                                            tall_gram,

@@ -265,6 +265,36 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   share_outermost(s, block, options);
 }
 
+/* How often a part is computed: once for each position of the axes that it does not depend on. */
+static double times_computed(const tn__snode *block, const tn__expr *part, int *axes) {
+  double times = 1;
+  int64_t extent;
+  *axes = 0;
+  for (int a = 0; a < block->block.axis_count; a++) {
+    const tn__var *axis = block->block.axes[a].var;
+    if (tn__expr_uses_var(part, axis))
+      ++*axes;
+    else
+      times *= tn__ir_as_int(axis->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  }
+  return times;
+}
+
+void tn__rule_hoist_parts(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+  const tn__snode *block = tn__sched_find(s, name, true);
+  if (block->block.predicate != tn__ir_bool(s->ir, true)) return;
+  for (int index = 0;;) {
+    const tn__expr *part = tn__sched_hoistable(block, index);
+    int axes = 0;
+    if (part == NULL) return;
+    bool costs = tn__dtype_is_float(part->dtype) && tn__rule_cost(s->ir, part) >= TN__RULE_ROOT_COST;
+    if (costs && times_computed(block, part, &axes) >= TN__RULE_HOISTED_FROM && axes > 0)
+      tn__rule_nest(s, tn__sched_hoist(s, name, index, axes - 1), options);
+    else
+      index++;
+  }
+}
+
 void tn__rule_nest(tn__schedule *s, const char *block_name, const tn__schedule_options *options) {
   schedule_nest(s, block_name, options, options->vector_bytes, 0);
 }
@@ -314,6 +344,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
     if (!kept[i]) continue;
+    tn__rule_hoist_parts(s, stage->name, &k->options);
     schedule_nest(s, stage->name, &k->options, values[VECTOR_BYTES], values[UNROLL]);
     if (values[STREAM] && is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
   }

@@ -15,6 +15,10 @@ extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transfo
  * the innermost loop and runs the outermost in parallel when the declaration is large (map.c). */
 void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_options *options);
 
+/* Computes parts of a map that has a nest of its own before it, where they are functions and depend on some of its axes
+ * only, so that each would be computed many times (map.c). */
+void tn__rule_hoist_parts(tn__schedule *s, const char *block, const tn__schedule_options *options);
+
 /* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
  * left, outermost first, and their number (map.c). */
 int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
