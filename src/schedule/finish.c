@@ -291,15 +291,44 @@ static int places_of(const builder *b, const tn__snode *node, int *out) {
 
 static const tn__stmt *build(builder *b, const tn__snode *node);
 
+/* When the block's results are new rows of windows that slide; NULL: they are of none. */
+static const tn__expr *new_rows(tn__schedule *s, const tn__snode *node) {
+  const tn__expr *when = NULL;
+  for (int w = 0; w < node->block.write_count; w++) {
+    tn__sched_window window;
+    if (tn__sched_slides(s, node->block.writes[w].buffer, &window))
+      when = when == NULL ? window.is_new : tn__ir_and(s->ir, when, window.is_new);
+  }
+  return when;
+}
+
+/* The same for what only serves to make such rows, in the loops that tell which: sums in registers, say, that a block
+ * of their own writes. */
+static const tn__expr *serves_new_rows(tn__schedule *s, const tn__snode *node) {
+  const tn__snode *reader = NULL;
+  const tn__buffer *buffer = node->block.write_count == 1 ? node->block.writes[0].buffer : NULL;
+  if (s->slides.count == 0 || buffer == NULL || tn__sched_is_output(s, buffer)) return NULL;
+  tn__snodes readers = {0};
+  tn__sched_readers(s, buffer, &readers);
+  for (int i = 0; i < readers.count; i++) {
+    if (tn__sched_writes(readers.data[i], buffer)) continue; /* its sums so far */
+    if (reader != NULL) return NULL;
+    reader = readers.data[i];
+  }
+  const tn__expr *when = reader == NULL ? NULL : new_rows(s, reader);
+  if (when == NULL) return NULL;
+  for (const tn__snode *n = reader->parent; n->var != NULL; n = n->parent)
+    if (tn__expr_uses_var(when, n->var) && !tn__sched_is_under(node, n)) return NULL;
+  return when;
+}
+
 static const tn__stmt *build_block(builder *b, const tn__snode *node) {
   tn__ir *ir = b->s->ir;
   tn__block block = node->block;
   bool changed = false;
-  for (int w = 0; w < block.write_count; w++) {
-    tn__sched_window window;
-    if (tn__sched_slides(b->s, block.writes[w].buffer, &window))
-      block.predicate = tn__ir_and(ir, block.predicate, window.is_new);
-  }
+  const tn__expr *when = new_rows(b->s, node);
+  if (when == NULL) when = serves_new_rows(b->s, node);
+  if (when != NULL) block.predicate = tn__ir_and(ir, block.predicate, when);
   int *used = TN__NEW_ARRAY(b->s->arena, block.read_count + block.write_count, int);
   int count = places_of(b, node, used);
   for (int i = 0; i < count; i++) {

@@ -150,6 +150,14 @@
 /* Cycles where a row is read as soon as it was written: loads that two stores in flight share wait for both, and each
  * row's loops begin anew. Rows of 256 floats lose a quarter by it, of 2,500 nothing that can be measured. */
 #define TN__RULE_SWEEP_ROW 100
+/* Shuffles for each vector of a tile that is turned in registers, and how many rows it must have. */
+#define TN__RULE_TURN_SHUFFLES 4
+#define TN__RULE_LEAST_TURNED 8
+/* How many positions must share a part of what a stage computes for it to become a tensor of its own. */
+#define TN__RULE_HOISTED_TIMES 16
+/* How many times the elements that all terms of a reduction need together may be computed when each term has its own
+ * part of them made: windows of neighbouring tiles overlap, those of neighbouring terms must not. */
+#define TN__RULE_TERM_AGAIN 1.5
 
 /* ---- transpositions: cycles a line ------------------------------------------------------------------------------- */
 /* Of a line of which a piece is used, as the rest may be gone by then; of stores to more pages than prefetchers follow;

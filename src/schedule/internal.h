@@ -213,6 +213,7 @@ bool tn__sched_carries(tn__schedule *s, const tn__snode *loop, const tn__snode *
 
 /* ---- loops.c ----------------------------------------------------------------------------------------------------- */
 /* May steps of the scan at different values of this loop be taken in any order, as each reads its own? */
+bool tn__sched_scan_keeps_axis(tn__schedule *s, const tn__snode *block, int axis); /* of the block */
 bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__snode *loop);
 
 /* ---- cache.c ----------------------------------------------------------------------------------------------------- */

@@ -171,13 +171,16 @@ static void check_self_reads(const tn__expr *e, void *user) {
   tn__te_visit(check->ir, e, check_self_read, check);
 }
 
+bool tn__sched_scan_keeps_axis(tn__schedule *s, const tn__snode *block, int axis) {
+  self_reads check = {.ir = s->ir, .block = &block->block, .axis = axis, .all_same = true};
+  tn__stmt_walk_exprs(block->block.body, check_self_reads, &check);
+  return check.all_same;
+}
+
 bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__snode *loop) {
-  for (int i = 0; i < block->block.axis_count; i++) {
-    if (!tn__expr_uses_var(block->block.axes[i].binding, loop->var)) continue;
-    self_reads check = {.ir = s->ir, .block = &block->block, .axis = i, .all_same = true};
-    tn__stmt_walk_exprs(block->block.body, check_self_reads, &check);
-    if (!check.all_same) return false;
-  }
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (tn__expr_uses_var(block->block.axes[i].binding, loop->var) && !tn__sched_scan_keeps_axis(s, block, i))
+      return false;
   return true;
 }
 

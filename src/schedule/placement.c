@@ -65,6 +65,22 @@ static void check_leaves_no_race(tn__schedule *s, const char *step, tn__snode *b
   }
 }
 
+/* All steps of a scan move together, for some places of the other axes: each of these must need none of the others. */
+static void check_scan(tn__schedule *s, const tn__snode *block) {
+  int scans = 0;
+  for (int i = 0; i < block->block.axis_count; i++) scans += block->block.axes[i].kind == TN__AXIS_SCAN;
+  if (scans == 0) return;
+  for (const tn__snode *n = block->parent; n->var != NULL; n = n->parent)
+    if (n->children.count != 1)
+      tn__sched_refuse(s, "compute_at of \"%s\": the steps of its scan compute other tensors, too", block->name);
+  if (scans > 1 || tn__sched_scan_stage(s, block) == NULL)
+    tn__sched_refuse(s, "compute_at of \"%s\": it is a part of a scan", block->name);
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind != TN__AXIS_SCAN && !tn__sched_scan_keeps_axis(s, block, i))
+      tn__sched_refuse(s, "compute_at of \"%s\": the scan reads other positions of %s", block->name,
+                       block->block.axes[i].var->name);
+}
+
 static bool is_at_most(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
   if (a->kind == TN__EXPR_MAX) return is_at_most(ir, a->args[0], b) && is_at_most(ir, a->args[1], b);
   if (b->kind == TN__EXPR_MIN) return is_at_most(ir, a, b->args[0]) && is_at_most(ir, a, b->args[1]);
@@ -161,7 +177,8 @@ static const tn__expr *place_axis(move *m, const tn__block_axis *axis, int dim, 
   tn__ir *ir = s->ir;
   const tn__expr *whole = axis->var->extent, *min = tn__ir_index(ir, 0), *extent = whole;
   int64_t size, full;
-  if (dim >= 0 && m->extent[dim] != NULL && tn__ir_as_int(m->extent[dim], &size) && size >= 1 &&
+  bool scans = axis->kind == TN__AXIS_SCAN;
+  if (!scans && dim >= 0 && m->extent[dim] != NULL && tn__ir_as_int(m->extent[dim], &size) && size >= 1 &&
       !(tn__ir_as_int(whole, &full) && size >= full)) {
     min = m->min[dim];
     extent = m->extent[dim];
@@ -169,6 +186,8 @@ static const tn__expr *place_axis(move *m, const tn__block_axis *axis, int dim, 
   const char *name = tn__arena_printf(s->arena, "%s.%s", m->block->name, axis->var->name);
   *loop = tn__sched_new_loop(s, name, extent, TN__LOOP_SERIAL);
   const tn__expr *binding = tn__ir_add(ir, min, (*loop)->var->self);
+  if (scans && tn__sched_scan_stage(s, m->block)->backwards)
+    binding = tn__ir_sub(ir, tn__ir_add_i(ir, whole, -1), (*loop)->var->self);
   if (extent != whole || !tn__ir_is_int_value(min, 0)) {
     *predicate = tn__ir_and(ir, *predicate, tn__ir_le(ir, tn__ir_index(ir, 0), binding));
     *predicate = tn__ir_and(ir, *predicate, tn__ir_lt(ir, binding, whole));
@@ -192,9 +211,7 @@ void tn__sched_compute_at(tn__schedule *s, const char *block_name, const char *l
     tn__sched_refuse(s, "compute_at of \"%s\": it is under \"%s\" already", block_name, loop_name);
   if (block->block.axis_count == 0)
     tn__sched_refuse(s, "compute_at of \"%s\": an imperative block cannot move", block_name);
-  for (int i = 0; i < block->block.axis_count; i++)
-    if (block->block.axes[i].kind == TN__AXIS_SCAN)
-      tn__sched_refuse(s, "compute_at of \"%s\": a scan cannot move", block_name);
+  check_scan(s, block);
   if (!tn__sched_identity_write(block, m.axis_of_dim))
     tn__sched_refuse(s, "compute_at of \"%s\": it does not write its tensor axis by axis", block_name);
   check_not_ragged(s, "compute_at", block);
@@ -212,15 +229,17 @@ void tn__sched_compute_at(tn__schedule *s, const char *block_name, const char *l
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count, tn__block_axis);
   const tn__expr *predicate = tn__ir_bool(s->ir, true);
   tn__snode *outermost = NULL, *innermost = NULL;
-  for (int i = 0; i < block->block.axis_count; i++) {
-    int dim = -1;
-    tn__snode *loop;
-    for (int d = 0; d < block->block.writes[0].buffer->rank; d++)
-      if (m.axis_of_dim[d] == i) dim = d;
-    axes[i] = block->block.axes[i];
-    axes[i].binding = place_axis(&m, &block->block.axes[i], dim, &predicate, &loop);
-    nest_loop(s, &outermost, &innermost, loop);
-  }
+  for (int pass = 0; pass < 2; pass++) /* a scan's steps around all else, as it is lowered */
+    for (int i = 0; i < block->block.axis_count; i++) {
+      int dim = -1;
+      tn__snode *loop;
+      if ((block->block.axes[i].kind == TN__AXIS_SCAN) != (pass == 0)) continue;
+      for (int d = 0; d < block->block.writes[0].buffer->rank; d++)
+        if (m.axis_of_dim[d] == i) dim = d;
+      axes[i] = block->block.axes[i];
+      axes[i].binding = place_axis(&m, &block->block.axes[i], dim, &predicate, &loop);
+      nest_loop(s, &outermost, &innermost, loop);
+    }
   block->block.axes = axes;
   block->block.predicate = predicate;
   tn__sched_append(s, innermost, block);

@@ -2,6 +2,7 @@
  * back, of every type, of odd and of open sizes, and with reductions in their steps, interpreted and compiled. Results
  * must be those of the plain nest. */
 #include "schedule/rules/choose.h"
+#include "te/text.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
 #include "unit/schedule_recipes.h"
@@ -137,9 +138,68 @@ static void compile_recurrences(kernel_test *t, void *user) {
 
 static void compiled_recurrences(void **state) { kernel_with(NULL, compile_recurrences, NULL); }
 
+/* A scan of columns moves with all of its steps, forwards or backwards. */
+static const char columns[] =
+    "kernel columns(A: f32[7, 9]) -> D: f32[9, 7] {\n"
+    "  F[t: 7, x: 9] = scan(t) A[0, x] then F[t - 1, x] * 2 + A[t, x]\n"
+    "  B[t: 7, x: 9] = scan(-t) F[6, x] then B[t + 1, x] * 3 - F[t, x]\n"
+    "  D[x, y] = B[y, x] + B[6 - y, x]\n"
+    "}\n";
+static const char neighbours_of[] =
+    "kernel slanted(A: f32[7, 9]) -> D: f32[9, 7] {\n"
+    "  F[t: 7, x: 9] = scan(t) A[0, x] then F[t - 1, max(x - 1, 0)] + A[t, x]\n"
+    "  D[x, y] = F[y, x]\n"
+    "}\n";
+static const char with_steps[] =
+    "kernel parts(A: f32[7, 9]) -> D: f32[9, 7] {\n"
+    "  F[t: 7, x: 9] = scan(t) A[0, x] then sum(k: 9) F[t - 1, k] * A[k % 7, x]\n"
+    "  D[x, y] = F[y, x]\n"
+    "}\n";
+
+typedef struct moved {
+  const char *declaration, *steps[5], *words; /* words of the last step's refusal, or parts of the function */
+  bool refused;
+} moved;
+
+static void move(tn__ir *ir, const void *arg) {
+  const moved *m = arg;
+  tn__target *target = tn__arena_alloc(tn__ir_arena(ir), sizeof(*target));
+  tn__te_source *source;
+  tn__te *te;
+  *target = test_target("x86-64-v4");
+  check_ok(tn__te_parse(tn__ir_arena(ir), "t.te", m->declaration, strlen(m->declaration), &source));
+  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  tn__schedule *s = tn__schedule_of(te, target);
+  for (int i = 0; m->steps[i] != NULL; i++) tn__sched_trace_step(s, m->steps[i]);
+  if (strstr(schedule_text(s, true), m->words) == NULL) fail_msg("no %s in\n%s", m->words, schedule_text(s, true));
+  check_same(s);
+}
+
+static void moved_scans(void **state) {
+  static const moved cases[] = {
+      {columns, {"split \"D.x\" 0 4", "compute_at \"B\" \"D.x.0\"", "compute_at \"F\" \"D.x.0\""}, "in [0, +4)", false},
+      {columns, {"compute_at \"B\" \"D.x\"", "fold_storage \"B\" \"D.x\" 0"}, "alloc B: f32[7, 1]", false},
+      {neighbours_of, {"compute_at \"F\" \"D.x\""}, "compute_at of \"F\": the scan reads other positions of x", true},
+      {with_steps,
+       {"compute_at \"F\" \"D.x\""},
+       "compute_at of \"F\": the steps of its scan compute other tensors, too",
+       true},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tn_status *status = in_context(move, &cases[i]);
+    if (cases[i].refused)
+      check_words(status, cases[i].words);
+    else
+      check_ok(status);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(interpreted_scans), cmocka_unit_test(compiled_scans),
-                                     cmocka_unit_test(interpreted_far_rows), cmocka_unit_test(interpreted_recurrences),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(moved_scans),
+                                     cmocka_unit_test(interpreted_scans),
+                                     cmocka_unit_test(compiled_scans),
+                                     cmocka_unit_test(interpreted_far_rows),
+                                     cmocka_unit_test(interpreted_recurrences),
                                      cmocka_unit_test(compiled_recurrences)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "schedule/rules/contraction.h"
 #include "schedule/rules/reduce.h"
 
 /* Groups whose tiles are decisions; stages of which it is tried whether they are better computed by each reader, and
@@ -115,23 +116,30 @@ static void make_groups(pipeline *q, tn__arena *arena) {
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
+/* Which of the stage's loops runs along the axis: those over a scan's steps stand around all others. */
+static int place_of_axis(const tn__pipe_stage *stage, int axis) {
+  if (axis == stage->scan_axis) return 0;
+  return axis < stage->scan_axis ? axis + 1 : axis;
+}
+
 /* Splits the last stage's loops into tiles and what is inside of one, the axis of the rows first if there are any.
  * Returns the loop in which the others are computed, and how many loops stand from the root to it. */
-static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const int64_t *tile,
-                              const tn__pipe_sweep *sweep, const tn__schedule_options *options, int *depth) {
+static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const char *name,
+                              const int64_t *tile, const tn__pipe_sweep *sweep, const tn__schedule_options *options,
+                              int *depth) {
   const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
   bool shares = tn__rule_shares(s, options);
   const char *loops[TN__MAX_LOOPS], *outer[TN__PIPE_AXES], *inner[TN__PIPE_AXES], *order[2 * TN__PIPE_AXES],
       *rows = NULL;
-  int count = tn__sched_loops_of(s, last->name, loops, TN__MAX_LOOPS), outside = 0, inside = 0, n = 0;
+  int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS), outside = 0, inside = 0, n = 0;
   for (int a = 0; a < count; a++) {
-    const char *in = loops[a];
+    const char *loop = loops[place_of_axis(last, a)], *in = loop;
     bool is_split = a < last->spatial && tile[a] < last->extent[a];
     if (is_split && tile[a] > 1) {
-      tn__sched_split(s, loops[a], (const int64_t[]){0, tile[a]}, 2);
-      in = tn__arena_printf(s->arena, "%s.1", loops[a]);
+      tn__sched_split(s, loop, (const int64_t[]){0, tile[a]}, 2);
+      in = tn__arena_printf(s->arena, "%s.1", loop);
     }
-    if (is_split) outer[outside++] = tile[a] == 1 ? loops[a] : tn__arena_printf(s->arena, "%s.0", loops[a]);
+    if (is_split) outer[outside++] = tile[a] == 1 ? loop : tn__arena_printf(s->arena, "%s.0", loop);
     if (is_split && tile[a] == 1) continue;
     if (sweep != NULL && a == sweep->axis)
       rows = in;
@@ -221,57 +229,121 @@ static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, 
 }
 
 /* Is there a loop along which vectors of the reduction's results can run? */
-static bool has_lanes(const tn__schedule *s, const tn__pipe_stage *stage, const int64_t *size) {
-  return stage->buffer->rank > 0 && size[stage->buffer->rank - 1] >= stage->lanes &&
-         stage->axis_count > stage->spatial && tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true));
+static bool has_lanes(const tn__pipe_stage *stage, const int64_t *size) {
+  return stage->buffer->rank > 0 && size[stage->buffer->rank - 1] >= stage->lanes && stage->has_lanes;
 }
 
+/* The reduction's loops over terms, around those over the results that a tile needs. Returns the innermost one, in
+ * which a term's part of other members is made, and how many loops stand from the root to it. */
+static const char *loop_over_terms(tn__schedule *s, const tn__pipe_stage *stage, int *depth) {
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS), reduces = stage->axis_count - stage->spatial;
+  int n = 0;
+  for (int i = count - reduces; i < count; i++) order[n++] = loops[i];
+  for (int i = *depth; i < count - reduces; i++) order[n++] = loops[i];
+  tn__sched_reorder(s, order, n);
+  tn__sched_decompose_reduction(s, stage->name, order[0]);
+  *depth += reduces;
+  return order[reduces - 1];
+}
+
+/* How a group is applied. */
+typedef struct applied {
+  tn__schedule *s;
+  const tn__pipe *p;
+  const tn__pipe_group *g;
+  const tn__pipe_sweep *sweep;
+  const tn__pipe_terms *terms;
+  int64_t (*sizes)[TN__MAX_RANK]; /* by member: what is computed of it at once */
+  const char **writer;            /* by member: the block that writes its tensor */
+  const char *last;               /* the block whose tiles are computed */
+  const char *place, *term;       /* the loops in which the others are computed, and those inside of a reduction */
+  int depth, term_depth;          /* how many loops stand from the root to them */
+} applied;
+
+static bool is_inside(const applied *x, int i) { return x->terms != NULL && x->terms->inside[i]; }
+
 /* Room for what the members make: a window of rows that slides, or what a tile needs. */
-static void keep_members(tn__schedule *s, const tn__pipe *p, const tn__pipe_group *g, const char *const *writer,
-                         const char *place, const tn__pipe_sweep *sweep, int64_t (*sizes)[TN__MAX_RANK]) {
-  for (int i = g->count - 2; i >= 0; i--) {
-    const tn__buffer *buffer = p->stages[g->member[i]].buffer;
-    bool slides = sweep != NULL && sweep->step[i] < sweep->rows[i];
+static void keep_members(applied *x) {
+  tn__schedule *s = x->s;
+  for (int i = x->g->count - 1; i >= 0; i--) {
+    const tn__buffer *buffer = x->p->stages[x->g->member[i]].buffer;
+    int64_t *size = x->sizes[i];
+    bool slides = x->sweep != NULL && i < x->g->count - 1 && x->sweep->step[i] < x->sweep->rows[i];
+    if (x->writer[i] == NULL) continue; /* the group's own tensor */
     if (slides) {
-      tn__sched_slide(s, writer[i], place);
-      while (sizes[i][sweep->dim[i]] & (sizes[i][sweep->dim[i]] - 1)) sizes[i][sweep->dim[i]]++; /* a power of two */
+      tn__sched_slide(s, x->writer[i], x->place);
+      while (size[x->sweep->dim[i]] & (size[x->sweep->dim[i]] - 1)) size[x->sweep->dim[i]]++; /* a power of two */
     }
-    if (box_bytes(buffer, sizes[i]) <= TN__RULE_PRIVATE_BYTES)
-      tn__sched_set_scope(s, writer[i], 0, TN__SCOPE_STACK);
+    if (box_bytes(buffer, size) <= TN__RULE_PRIVATE_BYTES)
+      tn__sched_set_scope(s, x->writer[i], 0, TN__SCOPE_STACK);
     else if (!slides)
-      tn__sched_fold_storage(s, writer[i], 0, place);
+      tn__sched_fold_storage(s, x->writer[i], 0, is_inside(x, i) ? x->term : x->place);
   }
+}
+
+/* Moves a member to where it is computed. */
+static void place_member(applied *x, int i) {
+  const tn__pipe_stage *stage = &x->p->stages[x->g->member[i]];
+  const char *place = is_inside(x, i) ? x->term : x->place;
+  int depth = is_inside(x, i) ? x->term_depth : x->depth;
+  bool adds_terms = x->terms != NULL && x->terms->sum == i;
+  x->writer[i] = stage->name;
+  if (!adds_terms && stage->block->combiner != NULL && has_lanes(stage, x->sizes[i])) {
+    x->writer[i] = move_reduction(x->s, stage, place, depth, x->sizes[i]);
+    return;
+  }
+  tn__sched_compute_at(x->s, stage->name, place);
+  check_box(x->s, stage->name, stage, depth, x->sizes[i]);
+  if (!adds_terms) return;
+  x->term_depth = depth;
+  x->term = loop_over_terms(x->s, stage, &x->term_depth);
+}
+
+/* Vectors along the last of the loops under `depth` others, or tiles that are turned. */
+static void vectorize_map(tn__schedule *s, const tn__pipe_stage *stage, int depth,
+                          const tn__schedule_options *options) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
+  const tn__snode *block = tn__sched_find(s, stage->name, true);
+  for (int i = depth; i < count && stage->turned_axis >= 0; i++) {
+    const tn__var *var = tn__sched_find(s, loops[i], false)->var;
+    if (tn__expr_uses_var(block->block.axes[stage->turned_axis].binding, var) &&
+        tn__rule_turn_inside(s, stage->name, depth, i, options))
+      return;
+  }
+  tn__reduce_vectorize_last(s, stage->name, depth, stage->lanes);
 }
 
 static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const int64_t *tile, bool slides,
                         const tn__schedule_options *options) {
   const tn__pipe *p = q->pipe;
-  const tn__pipe_sweep *sweep = slides ? g->sweep : NULL;
-  int64_t(*sizes)[TN__MAX_RANK] = (void *)TN__NEW_ARRAY(s->arena, TN__PIPE_STAGES * TN__MAX_RANK, int64_t);
-  const char **writer = TN__NEW_ARRAY(s->arena, g->count, const char *); /* the block that writes the member's tensor */
-  int depth;
-  const char *place = tile_loops(s, q, g, tile, sweep, options, &depth);
-  int64_t part[TN__PIPE_AXES]; /* what is computed in one iteration of that loop */
-  for (int a = 0; a < TN__PIPE_AXES; a++) part[a] = sweep != NULL && a == sweep->axis ? 1 : tile[a];
-  tn__pipe_boxes(p, g, part, sizes);
-  for (int i = g->count - 2; i >= 0; i--) {
-    const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    writer[i] = stage->name;
-    if (stage->block->combiner != NULL && has_lanes(s, stage, sizes[i])) {
-      writer[i] = move_reduction(s, stage, place, depth, sizes[i]);
-    } else {
-      tn__sched_compute_at(s, stage->name, place);
-      check_box(s, stage->name, stage, depth, sizes[i]);
-    }
+  applied x = {.s = s, .p = p, .g = g, .sweep = slides ? g->sweep : NULL, .terms = slides ? NULL : g->terms};
+  x.sizes = (void *)TN__NEW_ARRAY(s->arena, TN__PIPE_STAGES * TN__MAX_RANK, int64_t);
+  x.writer = TN__NEW_ARRAY(s->arena, g->count, const char *);
+  x.last = p->stages[last_of(g)].name;
+  /* Terms that are added to a tile of the last stage: a copy writes the tensor, and the sums are another member. */
+  bool copies = x.terms != NULL && x.terms->sum == g->count - 1;
+  if (copies) {
+    x.last = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", x.last));
+    tn__sched_cache_write(s, p->stages[last_of(g)].name, 0, TN__SCOPE_WORKSPACE);
   }
-  keep_members(s, p, g, writer, place, sweep, sizes);
+  x.place = tile_loops(s, q, g, x.last, tile, x.sweep, options, &x.depth);
+  int64_t part[TN__PIPE_AXES]; /* what is computed in one iteration of that loop */
+  for (int a = 0; a < TN__PIPE_AXES; a++) part[a] = x.sweep != NULL && a == x.sweep->axis ? 1 : tile[a];
+  tn__pipe_boxes(p, g, part, x.terms, x.sizes);
+  for (int i = g->count - (copies ? 1 : 2); i >= 0; i--) place_member(&x, i);
+  keep_members(&x);
+  if (copies) tn__reduce_vectorize_last(s, x.last, x.depth, p->stages[last_of(g)].lanes);
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    if (stage->block->combiner == NULL)
-      tn__reduce_vectorize_last(s, stage->name, depth, stage->lanes);
+    if (x.terms != NULL && x.terms->sum == i)
+      tn__reduce_vectorize_last(s, stage->name, x.term_depth, stage->lanes);
+    else if (stage->block->combiner == NULL)
+      vectorize_map(s, stage, is_inside(&x, i) ? x.term_depth : x.depth, options);
     else if (i == g->count - 1)
-      tn__reduce_inside(s, stage->name, options, depth);
-    else if (writer[i] == stage->name && !tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true)))
+      tn__reduce_inside(s, stage->name, options, x.depth);
+    else if (x.writer[i] == stage->name && !tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true)))
       tn__rule_reduce_along(s, stage->name, options, 1);
   }
 }
@@ -282,12 +354,13 @@ static void open_group(tn__sketch *k, pipeline *q, int index, tn__arena *arena) 
   const tn__pipe_group *g = &q->groups[index];
   const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
   int64_t sizes[16];
+  const int most = g->columns_refused ? 1 : 2;
   int n = 0;
-  for (int a = last->spatial - 1; a >= 0 && n < 2; a--) {
+  for (int a = last->spatial - 1; a >= 0 && n < most; a--) {
     int count = tn__pipe_is_tiled(q->pipe, g, a) ? tn__pipe_sizes(q->pipe, g, a, sizes) : 0;
     if (count < 2) continue;
     q->axes[q->open_count][n] = a;
-    tn__sketch_open(k, tn__arena_printf(arena, "%s %s", last->name, n == 0 ? "columns" : "rows"), sizes, count);
+    tn__sketch_open(k, tn__arena_printf(arena, "%s %s", last->name, n + most == 2 ? "columns" : "rows"), sizes, count);
     n++;
   }
   while (n < 2) q->axes[q->open_count][n++] = -1;
@@ -366,8 +439,16 @@ static void dissolve(pipeline *q, int index) {
   }
 }
 
-/* Groups that a primitive refuses, because a tile's part of a tensor is not known, say, do not slide, or are given up,
- * and the others stay. */
+/* Does a member reduce? Where its windows are clamped along the rows, vectors of its results are gathered at the ends
+ * of each of them, for every term. */
+static bool reduces(const pipeline *q, const tn__pipe_group *g) {
+  bool any = false;
+  for (int i = 0; i < g->count; i++) any |= q->pipe->stages[g->member[i]].block->combiner != NULL;
+  return any;
+}
+
+/* Groups that a primitive refuses, because a tile's part of a tensor is not known, say, do not slide, or have tiles of
+ * whole rows, or are given up, and the others stay. */
 static void dissolve_refused(const tn__sketch *k, pipeline *q) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
   tn__escape *outer = arena->escape, escape;
@@ -379,9 +460,12 @@ static void dissolve_refused(const tn__sketch *k, pipeline *q) {
     if (refused && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
     tn_status_free(status);
     if (!refused) continue;
-    if (q->groups[t.at].slides) {
-      q->groups[t.at].refused = true;
-      tn__pipe_tile(q->pipe, &q->groups[t.at]);
+    tn__pipe_group *g = &q->groups[t.at];
+    if (g->slides || g->terms != NULL || (!g->columns_refused && !reduces(q, g))) {
+      g->columns_refused |= !g->slides && g->terms == NULL;
+      g->refused |= g->slides;
+      g->terms_refused |= g->terms != NULL;
+      tn__pipe_tile(q->pipe, g);
     } else {
       dissolve(q, t.at);
     }
@@ -445,14 +529,15 @@ static void open_pipeline(tn__sketch *k, tn__schedule *scratch) {
   int together = 0;
   *table = tn__target_of_table(k->target);
   tn__pipe_inline(scratch, table);
+  const int hoisted = tn__pipe_hoist(scratch);
   pipeline *q = recompute_cheap(pipeline_of(scratch, table));
   k->data = q;
   /* A reduction and one map are one nest of the rule "stages", with the map behind it or in a loop of it. */
-  if (k->rule == &tn__rule_pipeline_refused && q->pipe->count <= 2)
+  if (k->rule == &tn__rule_pipeline_refused && q->pipe->count - hoisted <= 2)
     tn__sched_refuse(scratch, "pipeline: %d stages are one nest", q->pipe->count);
   dissolve_refused(k, q);
   for (int i = 0; i < q->count; i++) together += q->groups[i].count > 1;
-  if (together == 0 && !keeps_more(q))
+  if (together == 0 && hoisted == 0 && !keeps_more(q))
     tn__sched_refuse(scratch, "pipeline: no stage is better computed where it is read");
   for (int i = q->count - 1; i >= 0 && q->open_count < MOST_OPEN; i--)
     if (q->groups[i].count > 1) open_group(k, q, i, scratch->arena);
@@ -485,13 +570,27 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
     const tn__te_stage *stage = tn__te_stage_of(s->te, last->buffer);
     if (g->count > 1)
       apply_group(s, q, g, tile, slides, &k->options);
+    else if (stage == NULL) /* a part of another stage */
+      tn__rule_nest(s, last->name, &k->options);
+    else if (last->turned_axis >= 0)
+      tn__rule_turn(s, last->name, last->turned_axis, &k->options);
     else if (strcmp(stage->name, last->name) == 0) /* not what an accumulation starts from: it comes along */
       tn__reduce_schedule_stage(s, stage, &k->options);
   }
 }
 
-/* Other rules are better at reducing whole rows, and at sums of products, when they can. */
-static bool is_theirs(const tn__te *te) { return tn__rule_rows.matches(te) || tn__rule_sequence.matches(te); }
+/* Does a stage reduce what others of its results read, too? */
+static bool reuses(const tn__te *te) {
+  for (int i = 0; i < tn__te_stage_count(te); i++)
+    if (tn__contraction_reuses(tn__te_ir(te), tn__te_stage_at(te, i))) return true;
+  return false;
+}
+
+/* Other rules are better at reducing whole rows, and at sums of products that tiles in registers are good for, when
+ * they can. */
+static bool is_theirs(const tn__te *te) {
+  return tn__rule_rows.matches(te) || (reuses(te) && tn__rule_sequence.matches(te));
+}
 
 static bool matches(const tn__te *te) { return tn__te_stage_count(te) > 1 && !is_theirs(te); }
 

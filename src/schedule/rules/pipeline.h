@@ -34,9 +34,13 @@ typedef struct tn__pipe_stage {
   bool open[TN__PIPE_AXES]; /* the axis is as long as a size that is open */
   int64_t shape[TN__MAX_RANK];
   int axis_of_dim[TN__MAX_RANK]; /* of the tensor; -1: the dimension is 1 */
+  int scan_axis, scan_dim;       /* of a scan, whose steps are computed all together; -1: it is none */
+  int turned_axis;               /* of a map: what it reads lies along this axis and not along the last; -1: none */
   double terms;                  /* that one element reduces; 1 of a map */
   int64_t lanes;                 /* of a vector of the widest type that it computes with */
   double cycles;                 /* for a vector of elements, a term each */
+  double added_cycles;           /* of a reduction, with sums that are in a cache and not in registers */
+  bool has_lanes;                /* a reduction's vectors can run along what is contiguous in its results */
   int read_count;
   const tn__pipe_read *reads;
   TN__VEC(int) readers; /* stages that read the tensor, in order */
@@ -58,6 +62,13 @@ typedef struct tn__pipe_sweep {
   int64_t step[TN__PIPE_STAGES], rows[TN__PIPE_STAGES]; /* by how much it moves, and how much of it a row needs */
 } tn__pipe_sweep;
 
+/* A reduction whose terms may be computed one after the other, each for all of a tile: what only this term needs of
+ * other members is made in front of it, and the sums so far stay in a cache. */
+typedef struct tn__pipe_terms {
+  int sum;                      /* the member that reduces */
+  bool inside[TN__PIPE_STAGES]; /* members that are made in its loops over terms */
+} tn__pipe_terms;
+
 /* Stages that are computed together: tiles of the last one, and what the others make for each. */
 typedef struct tn__pipe_group {
   int count;
@@ -66,11 +77,15 @@ typedef struct tn__pipe_group {
   const tn__pipe_sweep *sweep; /* NULL: no rows share anything, or not all members move with them by a constant */
   bool slides;                 /* tiles are computed row by row, and what rows share is kept */
   bool refused;                /* that was tried, and a primitive refused it */
+  const tn__pipe_terms *terms; /* a member's terms are computed one after the other; NULL: no member's */
+  bool terms_refused, columns_refused; /* that was tried, or tiles of parts of rows were */
   double cycles;
 } tn__pipe_group;
 
 /* Inlines what its readers compute as cheaply as they read it. */
 void tn__pipe_inline(tn__schedule *s, const tn__target *target);
+/* Makes tensors of parts that take work and that many positions share; returns how many. */
+int tn__pipe_hoist(tn__schedule *s);
 /* Is the block a map that may be inlined, whatever that costs? */
 bool tn__pipe_can_inline(tn__schedule *s, const tn__snode *block);
 /* The stages that are left in the schedule. */
@@ -78,14 +93,16 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target);
 
 /* Is the axis of the last stage one that the other members' elements depend on? Others stay inside of the tiles. */
 bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis);
-/* The elements of each member's tensor that a tile needs, by its dimensions: sizes[i] of member i. */
-void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]);
+/* The elements of each member's tensor that a tile needs, by its dimensions: sizes[i] of member i. `terms`: those that
+ * are inside, for one term (NULL: for all). */
+void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
+                    int64_t (*sizes)[TN__MAX_RANK]);
 /* Cycles of all tiles of the group, with what comes from memory and goes there; INFINITY for what makes no sense.
  * `slides`: tiles are computed row by row, where the group has a sweep. */
 double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides);
 /* Sizes of tiles worth trying along one axis, in rising order. */
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
-/* Finds the cheapest tile: g->tile, g->sweep, g->slides, g->cycles. */
+/* Finds the cheapest tile: g->tile, g->sweep, g->slides, g->terms, g->cycles. */
 void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g);
 
 #endif

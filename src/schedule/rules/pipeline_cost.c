@@ -88,7 +88,9 @@ static void ranges_of(const tn__pipe_stage *stage, const tn__interval *box, rang
     if (stage->axis_of_dim[d] >= 0) r->of[stage->axis_of_dim[d]] = box[d];
 }
 
-static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t place, boxes *b) {
+/* `terms`: for one term of its reduction, not for all (NULL: for all). */
+static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t place,
+                       const tn__pipe_terms *terms, boxes *b) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   for (int i = 0; i < g->count; i++) b->needed[i] = i == g->count - 1;
   for (int d = 0; d < last->buffer->rank; d++) {
@@ -100,7 +102,10 @@ static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     ranges r = {0};
     if (!b->needed[i]) continue;
+    if (stage->scan_dim >= 0) b->of[i][stage->scan_dim] = (tn__interval){0, stage->shape[stage->scan_dim] - 1};
     ranges_of(stage, b->of[i], &r);
+    for (int a = stage->spatial; a < stage->axis_count && terms != NULL && terms->sum == i; a++)
+      r.of[a] = (tn__interval){stage->extent[a] / 2, stage->extent[a] / 2};
     for (int k = 0; k < stage->read_count; k++) {
       int from = 0;
       while (from < i && g->member[from] != stage->reads[k].from) from++;
@@ -127,12 +132,14 @@ static int64_t middle_of(const tn__pipe *p, const tn__pipe_group *g, const int64
 }
 
 /* Boxes have one size, wherever the tile is: where they differ, the schedule takes the whole dimension, as here. */
-void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t (*sizes)[TN__MAX_RANK]) {
+static void boxes_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
+                     int64_t (*sizes)[TN__MAX_RANK]) {
   boxes here = {0}, there = {0};
   int64_t place = middle_of(p, g, tile);
-  find_boxes(p, g, tile, place, &here);
-  find_boxes(p, g, tile, place + 1, &there);
+  find_boxes(p, g, tile, place, terms, &here);
+  find_boxes(p, g, tile, place + 1, terms, &there);
   for (int i = 0; i < g->count; i++) {
+    if (terms != NULL && !terms->inside[i]) continue;
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     for (int d = 0; d < stage->buffer->rank; d++) {
       int64_t whole = stage->shape[d], size = size_of(here.of[i][d]);
@@ -141,15 +148,23 @@ void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *t
   }
 }
 
+void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
+                    int64_t (*sizes)[TN__MAX_RANK]) {
+  boxes_of(p, g, tile, NULL, sizes);
+  if (terms != NULL) boxes_of(p, g, tile, terms, sizes);
+}
+
 bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
-  if (last->extent[axis] == 1) return false;
+  if (last->extent[axis] == 1 || axis == last->scan_axis) return false;
   for (int k = 0; k < last->read_count; k++) {
     bool inside = false;
     for (int i = 0; i < g->count - 1; i++) inside |= g->member[i] == last->reads[k].from;
     for (int d = 0; d < last->reads[k].buffer->rank && inside; d++)
-      if (tn__expr_uses_var(last->reads[k].min[d], last->axis[axis]) ||
-          tn__expr_uses_var(last->reads[k].last[d], last->axis[axis]))
+      if (d == p->stages[last->reads[k].from].scan_dim)
+        continue; /* all steps, whatever is read */
+      else if (tn__expr_uses_var(last->reads[k].min[d], last->axis[axis]) ||
+               tn__expr_uses_var(last->reads[k].last[d], last->axis[axis]))
         return true;
   }
   return false;
@@ -192,7 +207,7 @@ static bool find_sweep(const tn__pipe *p, const tn__pipe_group *g, tn__pipe_swee
   find_axes(p, g, &out->axis, &out->columns);
   if (g->refused || g->count == 1 || out->axis < 0 || !tn__pipe_is_tiled(p, g, out->axis)) return false;
   for (int a = 0; a < last->axis_count; a++) tile[a] = a == out->axis ? 1 : last->extent[a];
-  for (int n = 0; n < PLACES; n++) find_boxes(p, g, tile, n + last->extent[out->axis] / 2 - PLACES / 2, &at[n]);
+  for (int n = 0; n < PLACES; n++) find_boxes(p, g, tile, n + last->extent[out->axis] / 2 - PLACES / 2, NULL, &at[n]);
   for (int i = 0; i < g->count - 1; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     if (!at[0].needed[i]) return false;
@@ -201,6 +216,74 @@ static bool find_sweep(const tn__pipe *p, const tn__pipe_group *g, tn__pipe_swee
     shares |= out->step[i] < out->rows[i];
   }
   return shares;
+}
+
+/* ---- terms ------------------------------------------------------------------------------------------------------- */
+
+static double points_of(const tn__pipe_stage *stage, const int64_t *size) {
+  double points = 1;
+  for (int d = 0; d < stage->buffer->rank; d++) points *= (double)size[d];
+  return points;
+}
+
+/* Does nothing read member `i` but the reduction and what is in its loops already? */
+static bool is_for_terms(const tn__pipe *p, const tn__pipe_group *g, const tn__pipe_terms *terms, int i) {
+  const tn__pipe_stage *stage = &p->stages[g->member[i]];
+  for (int r = 0; r < stage->readers.count; r++) {
+    bool known = false;
+    for (int m = i + 1; m < g->count; m++)
+      known |= g->member[m] == stage->readers.data[r] && (m == terms->sum || terms->inside[m]);
+    if (!known) return false;
+  }
+  return stage->readers.count > 0;
+}
+
+/* May the sums of member `i` be in memory, a tile of them, while terms are added? */
+static bool may_add_terms(const tn__pipe *p, const tn__pipe_group *g, int i) {
+  const tn__pipe_stage *stage = &p->stages[g->member[i]];
+  bool is_last = i == g->count - 1;
+  if (stage->terms <= 1 || !stage->has_lanes || stage->buffer->rank == 0) return false;
+  for (int d = 0; d < stage->buffer->rank && is_last; d++)
+    if (stage->axis_of_dim[d] != d) return false; /* a copy of the tile has the axes of the tensor */
+  return !is_last || stage->spatial == stage->buffer->rank;
+}
+
+/* Members that a term needs a part of its own of, which no other term needs, or little of it: where a tile of some
+ * rows needs of all terms together as much as of each. False where there are none. */
+static bool find_terms_of(const tn__pipe *p, const tn__pipe_group *g, int sum, tn__pipe_terms *out) {
+  enum { ROWS = 16, COLUMNS = 128 };
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int64_t all[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_STAGES][TN__MAX_RANK], tile[TN__PIPE_AXES] = {0};
+  bool any = false;
+  int rows, columns;
+  *out = (tn__pipe_terms){.sum = sum};
+  find_axes(p, g, &rows, &columns);
+  for (int a = 0; a < last->axis_count; a++) {
+    int64_t most = a == columns ? COLUMNS : a == rows ? ROWS : last->extent[a];
+    tile[a] = most < last->extent[a] ? most : last->extent[a];
+  }
+  for (int i = 0; i < sum; i++) out->inside[i] = true; /* what would be needed of them for one term */
+  tn__pipe_boxes(p, g, tile, NULL, all);
+  tn__pipe_boxes(p, g, tile, out, one);
+  for (int i = 0; i < sum; i++) out->inside[i] = false;
+  for (int i = sum - 1; i >= 0; i--) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    double again = p->stages[g->member[sum]].terms * points_of(stage, one[i]);
+    out->inside[i] = is_for_terms(p, g, out, i) && again <= TN__RULE_TERM_AGAIN * points_of(stage, all[i]);
+    any |= out->inside[i];
+  }
+  return any;
+}
+
+static const tn__pipe_terms *find_terms(const tn__pipe *p, const tn__pipe_group *g) {
+  tn__pipe_terms terms;
+  for (int i = g->count - 1; i > 0 && !g->terms_refused; i--) {
+    if (!may_add_terms(p, g, i) || !find_terms_of(p, g, i, &terms)) continue;
+    tn__pipe_terms *found = TN__NEW(p->s->arena, tn__pipe_terms);
+    *found = terms;
+    return found;
+  }
+  return NULL;
 }
 
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
@@ -213,16 +296,22 @@ static double rate_of(const tn__pipe *p, double bytes) {
   return m->core.memory_bytes;
 }
 
-/* What a tile of the member takes, without what comes from beyond L1. */
-static double tile_work(const tn__pipe *p, const tn__pipe_stage *stage, const int64_t *size) {
+/* What a tile of member `i` takes, without what comes from beyond L1. */
+static double tile_work(const tn__pipe *p, const tn__pipe_group *g, int i, const tn__pipe_terms *terms,
+                        const int64_t *size) {
+  const tn__pipe_stage *stage = &p->stages[g->member[i]];
   const tn__costs *costs = &p->target->cpu.machine.costs;
-  double points = 1, row = 1;
-  for (int d = 0; d < stage->buffer->rank; d++) {
-    points *= (double)size[d];
+  double row = 1, turns = 1, each = stage->terms * stage->cycles;
+  for (int d = 0; d < stage->buffer->rank; d++)
     if (size[d] > 1) row = (double)size[d];
+  if (terms != NULL && terms->inside[i]) turns = p->stages[g->member[terms->sum]].terms;
+  if (terms != NULL && terms->sum == i) {
+    turns = stage->terms;
+    each = stage->added_cycles;
   }
-  double rows = points / row, vectors = ceil(row / (double)stage->lanes);
-  return rows * (vectors * stage->terms * stage->cycles + costs->loop_entry + costs->mispredicted);
+  double rows = points_of(stage, size) / row, vectors = ceil(row / (double)stage->lanes);
+  double ends = costs->loop_entry + (vectors > costs->counted_trips ? costs->mispredicted : 0);
+  return turns * rows * (vectors * each + ends);
 }
 
 static double bytes_of(const tn__buffer *buffer, const int64_t *shape) {
@@ -281,19 +370,34 @@ static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
   return bytes / rate_of(p, bytes - written);
 }
 
+/* Bytes of the sums and of what is made for one term, each of which is gone through for each term. */
+static double bytes_of_term(const tn__pipe *p, const tn__pipe_group *g, const tn__pipe_terms *terms,
+                            int64_t (*sizes)[TN__MAX_RANK]) {
+  double bytes = 0;
+  for (int i = 0; i < g->count; i++)
+    if (i == terms->sum || terms->inside[i]) bytes += bytes_of(p->stages[g->member[i]].buffer, sizes[i]);
+  return bytes;
+}
+
 /* Cycles of one tile. `outside`: bytes that it reads of what others made, and writes. */
 static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_sweep *sweep,
-                          double *outside) {
+                          const tn__pipe_terms *terms, double *outside) {
   const tn__machine *machine = &p->target->cpu.machine;
   int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK], row[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_AXES] = {0};
   double work = 0, unhidden = machine->costs.unhidden, near = 0, unused;
-  tn__pipe_boxes(p, g, tile, sizes);
-  for (int i = 0; i < g->count; i++) work += tile_work(p, &p->stages[g->member[i]], sizes[i]);
-  /* Each stage of a group is done for all of a tile before the next one begins, or for all of a row. */
+  tn__pipe_boxes(p, g, tile, NULL, sizes);
+  /* Each stage of a group is done for all of a tile before the next one begins, or for all of a row, or of a term. */
   double touched = tile_bytes(p, g, sizes, outside), passes = 2 * touched;
+  if (terms != NULL) {
+    tn__pipe_boxes(p, g, tile, terms, sizes);
+    touched = bytes_of_term(p, g, terms, sizes);
+    passes = 2 * touched * p->stages[g->member[terms->sum]].terms;
+    touched += *outside;
+  }
+  for (int i = 0; i < g->count; i++) work += tile_work(p, g, i, terms, sizes[i]);
   if (sweep != NULL) {
     for (int a = 0; a < p->stages[g->member[g->count - 1]].axis_count; a++) one[a] = a == sweep->axis ? 1 : tile[a];
-    tn__pipe_boxes(p, g, one, row);
+    tn__pipe_boxes(p, g, one, NULL, row);
     touched = tile_bytes(p, g, row, &unused);
     work += (double)tile[sweep->axis] * (double)(g->count - 1) * TN__RULE_SWEEP_ROW;
   }
@@ -302,7 +406,8 @@ static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int6
   return work > near ? work + unhidden * near : near + unhidden * work;
 }
 
-double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides) {
+static double group_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides,
+                           const tn__pipe_terms *terms) {
   const tn__pipe_sweep *sweep = slides ? g->sweep : NULL;
   const tn__machine *machine = &p->target->cpu.machine;
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
@@ -313,11 +418,15 @@ double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t
   if (sweep != NULL &&
       (tile[sweep->axis] == 1 || tiles < p->parts || tile[sweep->columns] < last->extent[sweep->columns]))
     return INFINITY;
-  double inner = tiles * tile_cycles(p, g, tile, sweep, &outside);
+  double inner = tiles * tile_cycles(p, g, tile, sweep, terms, &outside);
   /* What tiles share with their neighbours comes again, from the next cache. */
   double far = traffic(p, g), again = g->count > 1 ? tiles * outside / machine->core.l3_bytes : 0;
   double outer = far > again ? far : again;
   return inner > outer ? inner + TN__RULE_PIPE_UNHIDDEN * outer : outer + TN__RULE_PIPE_UNHIDDEN * inner;
+}
+
+double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides) {
+  return group_cycles(p, g, tile, slides, slides ? NULL : g->terms);
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
@@ -343,14 +452,25 @@ static int add_sizes(const int64_t *sizes, int size_count, int64_t extent, int64
   return count;
 }
 
+static bool has_scan(const tn__pipe *p, const tn__pipe_group *g) {
+  bool scans = false;
+  for (int i = 0; i < g->count; i++) scans |= p->stages[g->member[i]].scan_axis >= 0;
+  return scans;
+}
+
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out) {
-  static const int64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128}, columns[] = {64, 128, 256, 512, 1024};
+  static const int64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128}, columns[] = {16, 32, 64, 128, 256, 512, 1024};
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   int inner, outer, count = 0, places = 0;
   int64_t extent = last->extent[axis];
   find_axes(p, g, &outer, &inner);
+  if (axis == last->scan_axis || (axis == inner && g->columns_refused && !last->open[axis])) {
+    out[count++] = extent;
+    return count;
+  }
   if (axis == inner && tn__pipe_is_tiled(p, g, axis)) {
-    count = add_sizes(columns, (int)(sizeof columns / sizeof *columns), extent, last->lanes, out);
+    const int least = has_scan(p, g) ? 0 : 2; /* columns of a scan are long */
+    count = add_sizes(columns + least, (int)(sizeof columns / sizeof *columns) - least, extent, last->lanes, out);
   } else if (axis == outer && tn__pipe_is_tiled(p, g, axis)) {
     count = add_sizes(rows, (int)(sizeof rows / sizeof *rows), extent, 1, out);
   } else if (tn__pipe_is_tiled(p, g, axis)) {
@@ -370,7 +490,9 @@ void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
   int64_t sizes[TN__PIPE_AXES][16] = {{0}}, tile[TN__PIPE_AXES] = {0};
   int counts[TN__PIPE_AXES] = {0}, at[TN__PIPE_AXES] = {0};
   tn__pipe_sweep *sweep = g->count > 1 ? TN__NEW(p->s->arena, tn__pipe_sweep) : NULL;
+  const tn__pipe_terms *terms = g->count > 1 ? find_terms(p, g) : NULL;
   g->sweep = sweep != NULL && find_sweep(p, g, sweep) ? sweep : NULL;
+  g->terms = NULL;
   g->slides = false;
   g->cycles = INFINITY;
   for (int a = 0; a < last->axis_count; a++) {
@@ -379,12 +501,15 @@ void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g) {
   }
   for (bool more = true; more;) {
     for (int a = 0; a < last->spatial; a++) tile[a] = sizes[a][at[a]];
-    for (int way = 0; way < (g->sweep != NULL ? 2 : 1); way++) {
+    for (int way = 0; way < 3; way++) { /* all of a tile, or row by row, or term by term */
       const bool slides = way == 1;
-      double cycles = tn__pipe_cycles(p, g, tile, slides);
+      const tn__pipe_terms *by = way == 2 ? terms : NULL;
+      if ((slides && g->sweep == NULL) || (way == 2 && terms == NULL)) continue;
+      double cycles = group_cycles(p, g, tile, slides, by);
       if (cycles >= g->cycles) continue;
       g->cycles = cycles;
       g->slides = slides;
+      g->terms = by;
       for (int a = 0; a < last->spatial; a++) g->tile[a] = tile[a];
     }
     more = false;

@@ -11,11 +11,32 @@
 
 typedef struct body_cost {
   tn__ir *ir;
+  const tn__block *block;
   const tn__var *along; /* the axis that vectors run along; NULL: none */
+  int turned;           /* another axis that something lies along, where the block is a map; -1: none */
   double sums, products, others, loads, shuffles, gathers;
   int64_t widest;
   bool floats;
 } body_cost;
+
+/* The axis along which neighbours lie side by side where a map reads them, so that tiles of it are turned; -1: none. */
+static int axis_to_turn(const body_cost *c, const tn__expr *load) {
+  int found = -1;
+  int64_t extent;
+  for (int a = 0; a < c->block->axis_count; a++) {
+    const tn__block_axis *axis = &c->block->axes[a];
+    double slope = NAN;
+    if (axis->kind != TN__AXIS_SPATIAL || c->block->init != NULL) return -1;
+    if (axis->var == c->along || !tn__expr_uses_var(load, axis->var)) continue;
+    for (int d = 0; d < load->arg_count; d++) {
+      double own = tn__rule_slope(load->args[d], axis->var);
+      slope = d < load->arg_count - 1 && own != 0 ? NAN : own;
+      if (isnan(slope)) break;
+    }
+    if (slope == 1 && (!tn__ir_as_int(axis->var->extent, &extent) || extent >= TN__RULE_LEAST_TURNED)) found = a;
+  }
+  return found;
+}
 
 static void add_load(body_cost *c, const tn__expr *e) {
   double slope = 0;
@@ -33,7 +54,14 @@ static void add_load(body_cost *c, const tn__expr *e) {
     c->loads += fabs(slope) > 1 ? fabs(slope) : 1;
     c->shuffles += fabs(slope) > 1 ? fabs(slope) : 1;
   } else {
-    c->gathers++;
+    int axis = c->gathers > 0 || e->dtype == TN_I64 ? -1 : axis_to_turn(c, e);
+    if (axis < 0 || (c->turned >= 0 && c->turned != axis)) {
+      c->gathers++;
+      return;
+    }
+    c->turned = axis;
+    c->loads++;
+    c->shuffles += TN__RULE_TURN_SHUFFLES;
   }
 }
 
@@ -76,10 +104,10 @@ static const tn__var *last_spatial(const tn__block *block) {
   return last;
 }
 
-/* Cycles for one vector of what the body stores. */
-static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body,
-                          int64_t *lanes) {
-  body_cost c = {.ir = ir, .along = last_spatial(block), .widest = 1};
+/* Cycles for one vector of what the body stores; `kept`: in memory, where a reduction takes it up again. */
+static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body, bool kept,
+                          int64_t *lanes, int *turned) {
+  body_cost c = {.ir = ir, .block = block, .along = last_spatial(block), .turned = -1, .widest = 1};
   tn__stmt_walk_exprs(body, add_value, &c);
   int64_t stored = (int64_t)tn_dtype_size(block->writes[0].buffer->dtype);
   if (stored > c.widest) c.widest = stored;
@@ -91,11 +119,12 @@ static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block 
   double fused = !c.floats ? c.sums + c.products : c.sums > c.products ? c.sums : c.products;
   tn__operations ops = {.vector_bytes = target->cpu.vector_bytes,
                         .fma = fused + c.others,
-                        .loads = c.loads,
-                        .stores = block->init == NULL ? 1 : 0,
+                        .loads = c.loads + (block->init != NULL && kept ? 1 : 0),
+                        .stores = block->init == NULL || kept ? 1 : 0,
                         .shuffles = c.shuffles,
                         .gathers = c.gathers * (double)*lanes,
                         .other = TN__RULE_TURN};
+  *turned = c.gathers > 0 ? -1 : c.turned;
   return tn__sketch_operation_cycles(target, &ops);
 }
 
@@ -115,16 +144,18 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
   const tn__buffer *buffer = block->block.writes[0].buffer;
   tn__snodes readers = {0};
   int64_t lanes;
-  double own = body_cycles(s->ir, target, &block->block, block->block.body, &lanes);
+  int turned;
+  double own = body_cycles(s->ir, target, &block->block, block->block.body, false, &lanes, &turned);
   double apart = points_of(block) / (double)lanes * own, inside = 0;
   tn__sched_readers(s, buffer, &readers);
   for (int i = 0; i < readers.count; i++) {
     const tn__block *reader = &readers.data[i]->block;
     const tn__stmt *body = tn__sched_body_with(s, block, readers.data[i]);
     if (body == NULL || reader->axis_count == 0) return false;
-    double points = points_of(readers.data[i]), before = body_cycles(s->ir, target, reader, reader->body, &lanes);
+    double points = points_of(readers.data[i]);
+    double before = body_cycles(s->ir, target, reader, reader->body, false, &lanes, &turned);
     apart += points / (double)lanes * before;
-    double with_it = body_cycles(s->ir, target, reader, body, &lanes);
+    double with_it = body_cycles(s->ir, target, reader, body, false, &lanes, &turned);
     inside += points / (double)lanes * with_it;
   }
   return readers.count > 0 && inside <= apart;
@@ -210,6 +241,55 @@ void tn__pipe_inline(tn__schedule *s, const tn__target *target) {
   }
 }
 
+/* ---- parts that are computed before ------------------------------------------------------------------------------ */
+
+static void add_dear(const tn__expr *e, void *user) {
+  double *cycles = user;
+  bool divides = e->kind == TN__EXPR_DIV && tn__dtype_is_float(e->dtype);
+  if (!is_of_indices(e)) *cycles += divides ? TN__RULE_ROOT_COST : (double)tn__rule_cost_of_node(e);
+}
+
+/* Does the part take work, and is it the same for many positions? What does not change along vectors is computed in
+ * front of their loop anyway. Gives the place of that axis among the part's. */
+static bool is_worth_hoisting(tn__schedule *s, const tn__snode *block, const tn__expr *part, int *last) {
+  const tn__var *along = last_spatial(&block->block);
+  double times = 1, cost = 0;
+  int64_t extent;
+  int seen = 0;
+  if (along == NULL || part->dtype == TN_I64 || !tn__expr_uses_var(part, along)) return false;
+  for (int a = 0; a < block->block.axis_count; a++) {
+    const tn__block_axis *axis = &block->block.axes[a];
+    if (axis->kind == TN__AXIS_SCAN) return false;
+    if (axis->var == along) *last = seen;
+    if (tn__expr_uses_var(part, axis->var))
+      seen++;
+    else
+      times *= tn__ir_as_int(axis->var->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  }
+  tn__te_visit(s->ir, part, add_dear, &cost);
+  return cost >= TN__RULE_ROOT_COST && times >= TN__RULE_HOISTED_TIMES && seen <= TN__MAX_RANK;
+}
+
+int tn__pipe_hoist(tn__schedule *s) {
+  tn__snodes blocks = {0};
+  int hoisted = 0;
+  tn__sched_blocks(s, s->root, &blocks);
+  for (int i = 0; i < blocks.count; i++) {
+    const tn__snode *block = blocks.data[i];
+    const tn__expr *part;
+    for (int n = 0; block->block.axis_count > 0 && (part = tn__sched_hoistable(block, n)) != NULL;) {
+      int last;
+      if (hoisted == TN__PIPE_STAGES || !is_worth_hoisting(s, block, part, &last)) {
+        n++;
+        continue;
+      }
+      tn__sched_hoist(s, block->name, n, last);
+      hoisted++;
+    }
+  }
+  return hoisted;
+}
+
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 /* Which stage writes a tensor. */
@@ -244,7 +324,17 @@ static bool read_shape(const tn__schedule *s, const tn__buffer *buffer, int64_t 
   return true;
 }
 
-static void read_axes(const tn__schedule *s, tn__pipe_stage *stage, const tn__snode *block) {
+/* May all steps of the scan be computed together for some places of the other axes, in vectors along the last one? */
+static bool scan_may_move(tn__schedule *s, const tn__pipe_stage *stage, const tn__snode *block) {
+  if (tn__sched_scan_stage(s, block) == NULL || stage->scan_dim == stage->buffer->rank - 1) return false;
+  for (const tn__snode *n = block->parent; n->var != NULL; n = n->parent)
+    if (n->children.count != 1) return false;
+  for (int i = 0; i < block->block.axis_count; i++)
+    if (block->block.axes[i].kind != TN__AXIS_SCAN && !tn__sched_scan_keeps_axis(s, block, i)) return false;
+  return true;
+}
+
+static void read_axes(tn__schedule *s, tn__pipe_stage *stage, const tn__snode *block) {
   stage->movable = block->block.axis_count > 0 && block->block.axis_count <= TN__PIPE_AXES &&
                    block->block.write_count == 1 && tn__sched_identity_write(block, stage->axis_of_dim) &&
                    block->block.body->kind == TN__STMT_STORE;
@@ -252,9 +342,12 @@ static void read_axes(const tn__schedule *s, tn__pipe_stage *stage, const tn__sn
   for (int kind = 0; kind < 2; kind++)
     for (int i = 0; i < block->block.axis_count && stage->movable; i++) {
       const tn__block_axis *axis = &block->block.axes[i];
-      if ((axis->kind == TN__AXIS_SPATIAL) != (kind == 0)) continue;
+      if ((axis->kind != TN__AXIS_REDUCE) != (kind == 0)) continue;
       if (kind == 0 && i != stage->axis_count) stage->movable = false; /* axes of a reduction stand behind the others */
-      stage->movable &= axis->kind != TN__AXIS_SCAN;
+      if (axis->kind == TN__AXIS_SCAN) {
+        stage->movable &= stage->scan_axis < 0;
+        stage->scan_axis = stage->axis_count;
+      }
       stage->axis[stage->axis_count] = axis->var;
       stage->open[stage->axis_count] = !tn__ir_is_int(axis->var->extent);
       stage->movable &= tn__ir_as_int(with_sizes(s, axis->var->extent), &stage->extent[stage->axis_count]);
@@ -265,6 +358,9 @@ static void read_axes(const tn__schedule *s, tn__pipe_stage *stage, const tn__sn
       stage->axis_count++;
       stage->spatial += kind == 0;
     }
+  for (int d = 0; d < stage->buffer->rank && stage->scan_axis >= 0 && stage->movable; d++)
+    if (stage->axis_of_dim[d] == stage->scan_axis) stage->scan_dim = d;
+  if (stage->scan_axis >= 0) stage->movable = stage->movable && scan_may_move(s, stage, block);
   stage->movable &= read_shape(s, stage->buffer, stage->shape);
 }
 
@@ -300,12 +396,18 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target) {
     const tn__snode *block = blocks.data[i];
     tn__pipe_stage *stage = &p->stages[i];
     *stage = (tn__pipe_stage){.block = block, .name = block->name, .buffer = block->block.writes[0].buffer};
+    stage->scan_axis = stage->scan_dim = stage->turned_axis = -1;
     read_axes(s, stage, block);
     read_reads(p, &made, stage, block);
     for (int w = 0; w < block->block.write_count; w++)
       stage->is_output |= tn__sched_is_output(s, block->block.writes[w].buffer);
     stage->lanes = 1;
-    if (stage->movable) stage->cycles = body_cycles(s->ir, target, &block->block, block->block.body, &stage->lanes);
+    if (stage->movable) {
+      const tn__stmt *body = block->block.body;
+      stage->added_cycles = body_cycles(s->ir, target, &block->block, body, true, &stage->lanes, &stage->turned_axis);
+      stage->cycles = body_cycles(s->ir, target, &block->block, body, false, &stage->lanes, &stage->turned_axis);
+      stage->has_lanes = stage->axis_count > stage->spatial && tn__reduce_runs_across(s, block);
+    }
     numbers[i] = i;
     tn__map_set(&made.numbers, block->name, &numbers[i]);
     p->count++;

@@ -147,11 +147,13 @@ static void count_strides(const tn__expr *e, void *user) {
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
   int64_t across = stride_along(c, e, c->across), along = stride_along(c, e, c->along), terms;
-  bool strided = across > 1 && across <= MOST_APART && c->along != NULL && tn__ir_as_int(c->along->extent, &terms) &&
-                 terms < SHORT_ROW;
+  bool is_short = c->along != NULL && tn__ir_as_int(c->along->extent, &terms) && terms < SHORT_ROW;
+  bool strided = across > 1 && across <= MOST_APART && is_short;
+  bool scattered = across == INT64_MAX && is_short; /* gathers, where a row of terms would not fill a vector */
   c->strided = c->strided || strided;
   c->across_hits += across == 1 || strided;
-  c->along_only += along == 1 && across != 0 && across != 1 && !strided; /* vectors across it would gather */
+  c->along_only +=
+      along == 1 && across != 0 && across != 1 && !strided && !scattered; /* vectors across it would gather */
 }
 
 static void count_strides_in(const tn__expr *e, void *user) {

@@ -413,9 +413,12 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   if (tn__rule_shares(s, &k->options) && shared > 0) share_out(s, order, shared, k->options.threads);
 }
 
-void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options) {
+/* Turns tiles of loop number `contiguous` and the last one; gives the loops around a tile and how many there are under
+ * `outer` others; -1 where there is nothing to turn. */
+static int turn(tn__schedule *s, const char *block, int outer, int contiguous, const tn__schedule_options *options,
+                const char **order) {
   enum { LEAST_SIDE = 4 };
-  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS], *sides[2];
+  const char *loops[TN__MAX_LOOPS], *sides[2];
   int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS), n = 0;
   int64_t bytes = (int64_t)tn_dtype_size(tn__sched_find(s, block, true)->block.writes[0].buffer->dtype);
   const int at[2] = {contiguous, count - 1};
@@ -423,11 +426,9 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
   while (side > TN__MOST_TILE_SIDE || side * side * bytes > TN__MOST_TILE_BYTES) side /= 2;
   for (int i = 0; i < 2; i++) extent[i] = tn__rule_loop_extent(s, loops[at[i]]);
   if (contiguous == count - 1 || side < LEAST_SIDE || (extent[0] >= 0 && extent[0] < LEAST_SIDE) ||
-      (extent[1] >= 0 && extent[1] < LEAST_SIDE)) {
-    tn__rule_nest(s, block, options);
-    return;
-  }
-  for (int i = 0; i < count - 1; i++)
+      (extent[1] >= 0 && extent[1] < LEAST_SIDE))
+    return -1;
+  for (int i = outer; i < count - 1; i++)
     if (i != contiguous) order[n++] = loops[i];
   for (int i = 0; i < 2; i++) {
     sides[i] = loops[at[i]];
@@ -440,7 +441,22 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
   order[n + 1] = sides[1];
   tn__sched_reorder(s, order, n + 2);
   tn__sched_transpose(s, block, sides[0], sides[1]);
-  if (tn__rule_shares(s, options) && n > 0) share_out(s, order, n, options->threads);
+  return n;
+}
+
+void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options) {
+  const char *order[TN__MAX_LOOPS];
+  int count = turn(s, block, 0, contiguous, options, order);
+  if (count < 0)
+    tn__rule_nest(s, block, options);
+  else if (tn__rule_shares(s, options) && count > 0)
+    share_out(s, order, count, options->threads);
+}
+
+bool tn__rule_turn_inside(tn__schedule *s, const char *block, int outer, int contiguous,
+                          const tn__schedule_options *options) {
+  const char *order[TN__MAX_LOOPS];
+  return turn(s, block, outer, contiguous, options, order) >= 0;
 }
 
 const tn__rule tn__rule_transpose = {"transposition", matches, open_transpose, features, apply};
