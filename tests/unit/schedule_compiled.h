@@ -31,7 +31,8 @@ static inline tn_status *compare_compiled(kernel_test *t, const tn__schedule *s,
   t->ir = tn__te_ir(te);
   const tn__func *func = tn__ir_lower_for_codegen(t->ir, tn__schedule_func(s), NULL);
   tn_kernel kernel = kernel_compile(t, func);
-  size_t workspace_bytes = (size_t)tn__cg_kernel_workspace(t->ir, func).workspace_bytes;
+  tn__kernel_info info = tn__cg_kernel_workspace(t->ir, func);
+  size_t workspace_bytes = (size_t)(info.workspace_expr ? size_of_dim(info.workspace_expr) : info.workspace_bytes);
   check_ok(outputs_of(te, tn__te_lower(te), NULL, seed, &plain, &size));
   make_inputs(te, seed, buffers);
   check_ok(pack_inputs(s, buffers));
