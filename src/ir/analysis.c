@@ -141,6 +141,7 @@ static tn__interval interval_of_call(ranging *r, const tn__expr *e) {
     case TN__CALL_POPCOUNT:
     case TN__CALL_CLZ: return (tn__interval){0, tn__dtype_bits(e->dtype)};
     case TN__CALL_NEG: return negate(interval(r, e->args[0]));
+    case TN__CALL_SUM8: return (tn__interval){0, 8 * 255};
     case TN__CALL_DOT4: return (tn__interval){4 * 255 * -128, 4 * 255 * 127};
     case TN__CALL_ABS: {
       tn__interval a = interval(r, e->args[0]);

@@ -84,6 +84,8 @@ typedef enum tn__intrinsic {
   TN__CALL_POPCOUNT,
   TN__CALL_CLZ,    /* integers; clz(0) is the width */
   TN__CALL_DOT4,   /* of two i32: the sum of products of their bytes, a's as u8 and b's as i8 */
+  TN__CALL_DOT2,   /* of two i32: the sum of products of their halves, as i16; wraps around */
+  TN__CALL_SUM8,   /* of an i64: the sum of its bytes, as u8 */
   TN__CALL_LIKELY, /* bool -> the same bool; marks a bound check that loop partition may remove */
   TN__CALL_COUNT
 } tn__intrinsic;

@@ -59,6 +59,19 @@ static scalar eval_dot4(tn_dtype dtype, const scalar *args) {
   return (scalar){.i = sum};
 }
 
+static scalar eval_dot2(tn_dtype dtype, const scalar *args) {
+  uint32_t a = (uint32_t)args[0].i, b = (uint32_t)args[1].i;
+  int64_t sum = 0;
+  for (int i = 0; i < 32; i += 16) sum += (int64_t)(int16_t)(uint16_t)(a >> i) * (int16_t)(uint16_t)(b >> i);
+  return (scalar){.i = sum};
+}
+
+static scalar eval_sum8(tn_dtype dtype, const scalar *args) {
+  int64_t sum = 0;
+  for (int i = 0; i < 64; i += 8) sum += (uint8_t)((uint64_t)args[0].i >> i);
+  return (scalar){.i = sum};
+}
+
 static scalar eval_likely(tn_dtype dtype, const scalar *args) { return args[0]; }
 
 #define FLOATS .floats = true
@@ -96,7 +109,9 @@ static const tn__intrinsic_row rows[TN__CALL_COUNT] = {
     [TN__CALL_IS_INF] = {"is_inf", 1, FLOATS, .to_bool = true, .evaluate = eval_is_inf},
     [TN__CALL_POPCOUNT] = {"popcount", 1, INTEGERS, .evaluate = eval_popcount},
     [TN__CALL_CLZ] = {"clz", 1, INTEGERS, .evaluate = eval_clz},
-    [TN__CALL_DOT4] = {"dot4", 2, .quads = true, .evaluate = eval_dot4},
+    [TN__CALL_DOT4] = {"dot4", 2, .words = TN_I32, .evaluate = eval_dot4},
+    [TN__CALL_DOT2] = {"dot2", 2, .words = TN_I32, .evaluate = eval_dot2},
+    [TN__CALL_SUM8] = {"sum8", 1, .words = TN_I64, .evaluate = eval_sum8},
     [TN__CALL_LIKELY] = {"likely", 1, .bools = true, .to_bool = true, .evaluate = eval_likely},
 };
 
@@ -109,9 +124,7 @@ int tn__intrinsic_find(const char *name, size_t length) {
 }
 
 bool tn__intrinsic_takes(const tn__intrinsic_row *row, tn_dtype dtype) {
-  return tn__dtype_is_float(dtype) ? row->floats
-         : dtype == TN_BOOL        ? row->bools
-                                   : row->integers || (row->quads && dtype == TN_I32);
+  return tn__dtype_is_float(dtype) ? row->floats : dtype == TN_BOOL ? row->bools : row->integers || dtype == row->words;
 }
 
 tn__scalar tn__scalar_call(tn__intrinsic intrinsic, tn_dtype dtype, const tn__scalar *args) {

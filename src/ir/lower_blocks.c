@@ -229,8 +229,9 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
   const tn__expr *sum = s->as.store.value, *own = tn__ir_load(ir, s->as.store.buffer, s->as.store.indices);
   if (sum->kind != TN__EXPR_ADD || (sum->args[0] != own && sum->args[1] != own)) return predicate;
   const tn__expr *term = sum->args[0] == own ? sum->args[1] : sum->args[0];
-  bool quads = term->kind == TN__EXPR_CALL && term->intrinsic == TN__CALL_DOT4;
-  if ((!quads && (term->kind != TN__EXPR_MUL || !tn__dtype_is_float(term->dtype))) ||
+  bool words = term->intrinsic == TN__CALL_DOT4 || term->intrinsic == TN__CALL_DOT2;
+  words = words && term->kind == TN__EXPR_CALL;
+  if ((!words && (term->kind != TN__EXPR_MUL || !tn__dtype_is_float(term->dtype))) ||
       tn__expr_uses_buffer(term, s->as.store.buffer) || !stays_inside(ir, s->as.store.buffer, s->as.store.indices))
     return predicate;
   var_vec lanes = {0};
@@ -246,7 +247,7 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
     const tn__expr *guarded_load = tn__ir_select(ir, t.condition, t.moves, tn__ir_constant(ir, t.moves->dtype, 0));
     const tn__expr *operands[2] = {o == 0 ? guarded_load : t.stays, o == 0 ? t.stays : guarded_load};
     const tn__expr *product =
-        quads ? tn__ir_call(ir, TN__CALL_DOT4, term->dtype, operands, 2) : tn__ir_mul(ir, operands[0], operands[1]);
+        words ? tn__ir_call(ir, term->intrinsic, term->dtype, operands, 2) : tn__ir_mul(ir, operands[0], operands[1]);
     *body = tn__ir_store(ir, s->as.store.buffer, s->as.store.indices, tn__ir_add(ir, own, product));
     return rest;
   }

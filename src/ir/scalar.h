@@ -30,7 +30,7 @@ typedef struct tn__intrinsic_row {
   const char *name;
   int arity;
   bool floats, integers, bools; /* operand types it takes */
-  bool quads;                   /* takes i32 only, four bytes in each */
+  tn_dtype words;               /* the one type it takes, of which each has several numbers */
   bool to_bool;                 /* the result is bool, otherwise the operands' type */
   /* One of these; the result is not yet wrapped or rounded to its type. */
   double (*unary)(double x);

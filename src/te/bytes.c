@@ -1,22 +1,23 @@
-/* Sums of products of bytes, four at a time. A declaration multiplies bytes as the numbers that they are,
+/* Sums of products of bytes, four at a time, or of 16 bits, two at a time. A declaration multiplies bytes as the
+ * numbers that they are,
  *
  *   C[i, j] = sum(k) i32(A[i, k]) * i32(B[k, j])
  *
  * and targets have instructions for four such products in each lane: of bytes without a sign by bytes with one, added
  * up exactly (dot4). So each four elements along the reduction become a word of 32 bits, once, where products meet them
  * often. An operand of the other kind has its highest bit inverted, which moves its numbers by 128: the sum is then
- * wrong by 128 times the sum of the other operand's elements, which is taken off it. All is exact modulo 2^32. */
+ * wrong by 128 times the sum of the other operand's elements, which is taken off it. Two numbers of 16 bits need none
+ * of this (dot2), nor do bytes that become such where targets multiply no bytes. All is exact modulo 2^32. */
 #include "base/invariant.h"
 #include "te/internal.h"
 #include "te/layout.h"
 
 enum {
-  WORD = 4,       /* bytes */
-  LEAST_USES = 16 /* of each byte, for a word to be worth making */
+  LEAST_USES = 16 /* of each element, for a word to be worth making */
 };
 
 typedef struct operand {
-  const tn__expr *load; /* of a tensor of bytes */
+  const tn__expr *load; /* of a tensor of bytes, or of 16 bits */
   int dim;              /* the one that is summed along */
   bool turned;          /* its highest bits are inverted, since the other kind is wanted */
 } operand;
@@ -24,13 +25,14 @@ typedef struct operand {
 typedef struct product {
   const tn__te_stage *stage;
   operand sides[2]; /* of bytes without a sign, once turned, and of those with one */
-  int reduce;       /* the axis along which four are taken together */
+  int word;         /* so many elements are taken together, */
+  int reduce;       /* along this axis */
   int64_t length;
 } product;
 
 /* ---- which sums -------------------------------------------------------------------------------------------------- */
 
-static bool is_sum(const tn__te_stage *stage) {
+bool tn__te_is_sum(const tn__te_stage *stage) {
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) return false;
   const tn__expr *result = stage->combiner->result[0];
   const tn__expr *l = stage->combiner->lhs[0]->self, *r = stage->combiner->rhs[0]->self;
@@ -38,13 +40,13 @@ static bool is_sum(const tn__te_stage *stage) {
          ((result->args[0] == l && result->args[1] == r) || (result->args[0] == r && result->args[1] == l));
 }
 
-/* The load of bytes that becomes i32 without losing anything; NULL: it is none. */
-static const tn__expr *widened_bytes(const tn__expr *e) {
+/* The load of bytes or of i16 that becomes i32 without losing anything; NULL: it is none. */
+static const tn__expr *widened_load(const tn__expr *e) {
   if (e->kind != TN__EXPR_CAST || e->dtype != TN_I32) return NULL;
   e = e->args[0];
   while (e->kind == TN__EXPR_CAST && (e->dtype == TN_I16 || (e->dtype == TN_U16 && e->args[0]->dtype == TN_U8)))
     e = e->args[0];
-  return e->kind == TN__EXPR_LOAD && (e->dtype == TN_U8 || e->dtype == TN_I8) ? e : NULL;
+  return e->kind == TN__EXPR_LOAD && (e->dtype == TN_U8 || e->dtype == TN_I8 || e->dtype == TN_I16) ? e : NULL;
 }
 
 /* The dimension of which the axis is the index, if nothing else depends on it; -1: there is none. */
@@ -59,9 +61,9 @@ static int dim_along(const tn__expr *load, const tn__var *axis) {
 }
 
 /* Are all elements of a word along the dimension terms, or zeros behind its end? */
-static bool fills_words(const operand *o, int64_t length) {
+static bool fills_words(const operand *o, int word, int64_t length) {
   int64_t size;
-  return length % WORD == 0 || (tn__ir_as_int(o->load->value.buffer->shape[o->dim], &size) && size == length);
+  return length % word == 0 || (tn__ir_as_int(o->load->value.buffer->shape[o->dim], &size) && size == length);
 }
 
 static double extent_of(const tn__expr *extent) {
@@ -91,14 +93,14 @@ static bool find_axis(product *p) {
     operand sides[2] = {p->sides[0], p->sides[1]};
     int64_t length;
     if (axis->min != NULL && !tn__ir_is_int_value(axis->min, 0)) continue;
-    if (!tn__ir_as_int(axis->extent, &length) || length < WORD) continue;
+    if (!tn__ir_as_int(axis->extent, &length) || length < p->word) continue;
     bool fits = true;
     for (int i = 0; i < 2 && fits; i++) {
       sides[i].dim = dim_along(sides[i].load, axis);
-      fits = sides[i].dim >= 0 && fills_words(&sides[i], length);
+      fits = sides[i].dim >= 0 && fills_words(&sides[i], p->word, length);
     }
-    int64_t words = (length + WORD - 1) / WORD;
-    double used = (double)length / (double)(WORD * words) + (double)length * 1e-9;
+    int64_t words = (length + p->word - 1) / p->word;
+    double used = (double)length / (double)(p->word * words) + (double)length * 1e-9;
     if (!fits || used <= best) continue;
     best = used;
     p->sides[0] = sides[0];
@@ -109,19 +111,25 @@ static bool find_axis(product *p) {
   return best > 0;
 }
 
-static bool find_product(const tn__te_stage *stage, product *p) {
+static bool find_product(const tn__te_stage *stage, bool bytes, product *p) {
   const tn__expr *term = stage->values[0], *loads[2];
   *p = (product){.stage = stage};
-  if (!is_sum(stage) || term->kind != TN__EXPR_MUL || term->dtype != TN_I32) return false;
-  double terms = 1, bytes = 0;
+  if (!tn__te_is_sum(stage) || term->kind != TN__EXPR_MUL || term->dtype != TN_I32) return false;
+  double terms = 1, elements = 0;
   for (int i = 0; i < 2; i++) {
-    loads[i] = widened_bytes(term->args[i]);
+    loads[i] = widened_load(term->args[i]);
     if (loads[i] == NULL) return false;
-    bytes += elements_of(loads[i]->value.buffer);
+    elements += elements_of(loads[i]->value.buffer);
   }
   for (int a = 0; a < stage->axes.count; a++) terms *= extent_of(stage->axes.var[a]->extent);
   for (int r = 0; r < stage->reduce_axes.count; r++) terms *= extent_of(stage->reduce_axes.var[r]->extent);
-  if (terms < LEAST_USES * bytes) return false;
+  if (terms < LEAST_USES * elements) return false;
+  if (!bytes || loads[0]->dtype == TN_I16 || loads[1]->dtype == TN_I16) {
+    p->word = 2;
+    for (int i = 0; i < 2; i++) p->sides[i] = (operand){.load = loads[i]};
+    return find_axis(p);
+  }
+  p->word = 4;
   /* Of two of one kind, the one that is turned leaves sums of the other: fewer are better. */
   bool same = loads[0]->dtype == loads[1]->dtype, is_signed = loads[0]->dtype == TN_I8;
   int turned = same && sums_of(stage, loads[1]) > sums_of(stage, loads[0]) ? 1 : 0;
@@ -134,10 +142,10 @@ static bool find_product(const tn__te_stage *stage, product *p) {
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 /* A stage behind all others that makes words of the operand. */
-static const tn__buffer *add_words(tn__te *te, const operand *o) {
+static const tn__buffer *add_words(tn__te *te, const operand *o, int count) {
   const tn__buffer *from = o->load->value.buffer;
-  tn__layout layout = {.rank = from->rank, .word = {o->dim, WORD}};
-  for (int d = 0; d < from->rank; d++) layout.parts[d] = (tn__layout_part){d, d == o->dim ? WORD : 1, 0};
+  tn__layout layout = {.rank = from->rank, .word = {o->dim, count}};
+  for (int d = 0; d < from->rank; d++) layout.parts[d] = (tn__layout_part){d, d == o->dim ? count : 1, 0};
   const char *name = tn__arena_printf(te->arena, "%s.words", from->name);
   const tn__buffer *words = tn__te_in_layout(te, name, from, NULL, from->shape, &layout);
   tn__te_stage *stage = te->stages.data[te->stages.count - 1];
@@ -173,22 +181,20 @@ static void copy_axes(tn__ir *ir, copies *c, const tn__te_axes *axes, const tn__
   }
 }
 
-/* A sum of the stage's over axes of its own, behind all others, read at the stage's positions. */
-static const tn__expr *add_sum(tn__te *te, const product *p, const tn__te_axes *reduce, const char *suffix,
-                               const tn__expr *term, const tn__expr *used_by) {
+const tn__expr *tn__te_add_sum(tn__te *te, const tn__te_stage *stage, const tn__te_axes *reduce, const char *suffix,
+                               const tn__te_combiner *combiner, const tn__expr *term, const tn__expr *used_by) {
   copies c = {.count = 0};
   const tn__expr *indices[TN__MAX_RANK];
   const tn__buffer *tensor;
   int count = 0;
-  copy_axes(te->ir, &c, &p->stage->axes, used_by);
+  copy_axes(te->ir, &c, &stage->axes, used_by);
   tn__te_axes axes = c.axes;
   copy_axes(te->ir, &c, reduce, NULL);
-  const char *name = tn__arena_printf(te->arena, "%s.%s", p->stage->name, suffix);
+  const char *name = tn__arena_printf(te->arena, "%s.%s", stage->name, suffix);
   term = tn__ir_substitute(te->ir, term, c.from, c.to, c.count);
-  tn__te_reduce_as(te, &name, &axes, &c.axes, p->stage->combiner, &term, &tensor);
-  for (int a = 0; a < p->stage->axes.count; a++)
-    if (used_by == NULL || tn__expr_uses_var(used_by, p->stage->axes.var[a]))
-      indices[count++] = p->stage->axes.index[a];
+  tn__te_reduce_as(te, &name, &axes, &c.axes, combiner, &term, &tensor);
+  for (int a = 0; a < stage->axes.count; a++)
+    if (used_by == NULL || tn__expr_uses_var(used_by, stage->axes.var[a])) indices[count++] = stage->axes.index[a];
   return tn__ir_load(te->ir, tensor, indices);
 }
 
@@ -197,14 +203,15 @@ static void use_words(tn__te *te, tn__te_stage *stage, const product *p) {
   const tn__expr *words[2], *plain = NULL;
   tn__te_axes reduce = p->stage->reduce_axes;
   const tn__var *axis = reduce.var[p->reduce];
-  axis = tn__var_create(ir, axis->name, TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, (p->length + WORD - 1) / WORD));
+  axis = tn__var_create(ir, axis->name, TN_I64, tn__ir_index(ir, 0),
+                        tn__ir_index(ir, (p->length + p->word - 1) / p->word));
   reduce.var[p->reduce] = axis;
   reduce.index[p->reduce] = axis->self;
   for (int i = 0; i < 2; i++) {
-    words[i] = read_words(ir, &p->sides[i], add_words(te, &p->sides[i]), axis->self);
+    words[i] = read_words(ir, &p->sides[i], add_words(te, &p->sides[i], p->word), axis->self);
     if (p->sides[1 - i].turned) plain = words[i];
   }
-  const tn__expr *term = tn__ir_call2(ir, TN__CALL_DOT4, words[0], words[1]);
+  const tn__expr *term = tn__ir_call2(ir, p->word == 2 ? TN__CALL_DOT2 : TN__CALL_DOT4, words[0], words[1]);
   if (plain == NULL) {
     stage->values[0] = term;
     stage->reduce_axes = reduce;
@@ -213,8 +220,8 @@ static void use_words(tn__te *te, tn__te_stage *stage, const product *p) {
   bool left = plain == words[0];
   const tn__expr *ones = tn__ir_int(ir, TN_I32, 0x01010101);
   const tn__expr *numbers = tn__ir_call2(ir, TN__CALL_DOT4, left ? plain : ones, left ? ones : plain);
-  const tn__expr *sum = add_sum(te, p, &reduce, "sums", numbers, plain);
-  const tn__expr *products = add_sum(te, p, &reduce, "products", term, NULL);
+  const tn__expr *sum = tn__te_add_sum(te, p->stage, &reduce, "sums", p->stage->combiner, numbers, plain);
+  const tn__expr *products = tn__te_add_sum(te, p->stage, &reduce, "products", p->stage->combiner, term, NULL);
   const tn__expr *moved = tn__ir_mul(ir, sum, tn__ir_int(ir, TN_I32, left ? 128 : -128));
   stage->kind = TN__TE_COMPUTE;
   stage->values[0] = tn__ir_add(ir, products, moved);
@@ -222,16 +229,16 @@ static void use_words(tn__te *te, tn__te_stage *stage, const product *p) {
   stage->combiner = NULL;
 }
 
-const tn__te *tn__te_words(const tn__te *te) {
+const tn__te *tn__te_words(const tn__te *te, bool bytes) {
   const tn__te *now = te;
   tn__te *copy = NULL;
   for (int s = 0; s < now->stages.count; s++) {
     product p;
-    if (!find_product(now->stages.data[s], &p)) continue;
+    if (!find_product(now->stages.data[s], bytes, &p)) continue;
     if (copy == NULL) now = copy = tn__te_copy(te, te->ir);
     tn__te_stage *stage = copy->stages.data[s];
     const tn__te_stage whole = *stage;
-    bool again = find_product(&whole, &p); /* in terms of the copy */
+    bool again = find_product(&whole, bytes, &p); /* in terms of the copy */
     TN__INVARIANT(again);
     int before = copy->stages.count;
     use_words(copy, stage, &p);

@@ -42,6 +42,13 @@ bool tn__te_shows_inside(const tn__te *te, int stage);
 /* The last `added` stages go in front of number `at`. */
 void tn__te_move_before(tn__te *te, int at, int added);
 
+/* Is it a sum of one tensor, in any order of its terms? (bytes.c) */
+bool tn__te_is_sum(const tn__te_stage *stage);
+/* A sum of the stage's over axes of its own, behind all others, read at the stage's positions: named after it with the
+ * suffix, along those of the stage's axes that `used_by` depends on (NULL: all). */
+const tn__expr *tn__te_add_sum(tn__te *te, const tn__te_stage *stage, const tn__te_axes *reduce, const char *suffix,
+                               const tn__te_combiner *combiner, const tn__expr *term, const tn__expr *used_by);
+
 /* The positions of a scan's axis that have its first values, or those of all others: `count` from `start` on. */
 void tn__te_scan_positions(tn__ir *ir, const tn__expr *extent, int64_t depth, bool backwards, bool first,
                            const tn__expr **start, const tn__expr **count);

@@ -24,8 +24,8 @@ bool tn__layout_equal(const tn__layout *a, const tn__layout *b) {
 
 tn_dtype tn__layout_stored(const tn__layout *layout, tn_dtype dtype) {
   if (layout->word.count == 0) return dtype;
-  bool bytes = dtype == TN_U8 || dtype == TN_I8;
-  return bytes && layout->word.count == 4 ? TN_I32 : TN_DTYPE_INVALID;
+  bool bytes = dtype == TN_U8 || dtype == TN_I8, halves = bytes || dtype == TN_I16;
+  return (bytes && layout->word.count == 4) || (halves && layout->word.count == 2) ? TN_I32 : TN_DTYPE_INVALID;
 }
 
 bool tn__layout_is_row_major(const tn__layout *layout, const tn__expr *const *shape) {
@@ -128,16 +128,17 @@ static const tn__expr *stored_at(tn__ir *ir, const source *s, const tn__expr *co
   return tn__ir_select(ir, inside, element, tn__ir_constant(ir, s->buffer->dtype, 0));
 }
 
-/* The word that begins at these indices, of bytes that are stored one by one. */
+/* The word that begins at these indices, of bytes or of numbers of 16 bits that are stored one by one. */
 static const tn__expr *word_at(tn__ir *ir, const source *s, const tn__layout_word *word,
                                const tn__expr *const *indices) {
   const tn__expr *at[TN__MAX_RANK], *value = NULL;
   for (int d = 0; d < s->rank; d++) at[d] = indices[d];
   for (int i = 0; i < (int)word->count; i++) {
     at[word->dim] = tn__ir_add_i(ir, indices[word->dim], i);
-    const tn__expr *byte = tn__ir_cast(ir, TN_I32, tn__ir_cast(ir, TN_U8, stored_at(ir, s, at)));
-    byte = tn__ir_binary(ir, TN__EXPR_SHL, byte, tn__ir_int(ir, TN_I32, 8 * (int64_t)i));
-    value = value == NULL ? byte : tn__ir_binary(ir, TN__EXPR_OR, value, byte);
+    const tn__expr *part = tn__ir_cast(ir, word->count == 2 ? TN_U16 : TN_U8, stored_at(ir, s, at));
+    const tn__expr *shift = tn__ir_int(ir, TN_I32, 32 / word->count * (int64_t)i);
+    part = tn__ir_binary(ir, TN__EXPR_SHL, tn__ir_cast(ir, TN_I32, part), shift);
+    value = value == NULL ? part : tn__ir_binary(ir, TN__EXPR_OR, value, part);
   }
   return value;
 }

@@ -223,10 +223,14 @@ const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes);
  * stage that was there deals them out. `te` itself where there is nothing of the kind; otherwise a copy in the same
  * context. In sums of floats a factor that meets a zero which stands for no term is not multiplied. */
 const tn__te *tn__te_phases(const tn__te *te);
-/* The declaration in which products of bytes are added up four at a time (bytes.c): for targets that have an
- * instruction for it. `te` itself where no sum meets its bytes often enough; otherwise a copy in the same context.
- * Elements are equal. */
-const tn__te *tn__te_words(const tn__te *te);
+/* The declaration in which products of bytes are added up four at a time (bytes.c), where `bytes` says that the target
+ * has an instruction for it, and products of 16 bits, or of bytes on other targets, two at a time. `te` itself where no
+ * sum meets its elements often enough; otherwise a copy in the same context. Elements are equal. */
+const tn__te *tn__te_words(const tn__te *te, bool bytes);
+/* The declaration in which sums along rows of narrow integers take neighbouring terms together as words (row_words.c);
+ * `bytes`: the target has an instruction for products of bytes. `te` itself where there is nothing of the kind;
+ * otherwise a copy in the same context. Elements are equal. */
+const tn__te *tn__te_row_words(const tn__te *te, bool bytes);
 /* The declaration in which positions of the greatest or least elements are found term by term where lanes are columns
  * (positions.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements are
  * equal. */

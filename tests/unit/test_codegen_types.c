@@ -57,6 +57,8 @@ static const op plain_ops[] = {
     {"popcount", CALL, TN__CALL_POPCOUNT},
     {"clz", CALL, TN__CALL_CLZ},
     {"dot4", CALL, TN__CALL_DOT4},
+    {"dot2", CALL, TN__CALL_DOT2},
+    {"sum8", CALL, TN__CALL_SUM8},
 };
 enum { PLAIN_OPS = sizeof(plain_ops) / sizeof(plain_ops[0]), MAX_OPS = PLAIN_OPS + 2 * DTYPES };
 

@@ -12,6 +12,10 @@ typedef struct tn__cg_arch {
   bool (*tensor)(tn__cg *cg, const tn__stmt *s);
   /* acc + dot4(a, b) in that many lanes. */
   LLVMValueRef (*dot4)(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, const tn__cg_value *b, int lanes);
+  /* acc + dot2(a, b), all of that many lanes. */
+  LLVMValueRef (*dot2)(tn__cg *cg, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b, int lanes);
+  /* Of bytes: in each of the lanes of 64 bits the sum of |a - b| over eight of them. */
+  LLVMValueRef (*sum_of_distances)(tn__cg *cg, LLVMValueRef a, LLVMValueRef b, int lanes);
   /* value 2^count, rounded once; both of the same type, f32 or f64. */
   LLVMValueRef (*scale)(tn__cg *cg, LLVMValueRef value, LLVMValueRef count);
   /* Orders non-temporal stores before those that follow. */

@@ -113,6 +113,45 @@ static LLVMValueRef dot4(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, co
   return acc;
 }
 
+/* ---- dot2, sums of distances ------------------------------------------------------------------------------------- */
+
+static LLVMValueRef dot2(tn__cg *cg, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b, int lanes) {
+  static const char *const names[] = {"llvm.x86.avx512.vpdpwssd.128", "llvm.x86.avx512.vpdpwssd.256",
+                                      "llvm.x86.avx512.vpdpwssd.512"};
+  dot_way way = pair_way(cg, lanes);
+  if (way.lanes == 0) return NULL;
+  const char *fused = has_vnni(cg, way.lanes) ? names[way.lanes / 8] : NULL;
+  LLVMTypeRef halves = LLVMVectorType(cg->i16, 2 * (unsigned)way.lanes);
+  for (int first = 0; first < lanes; first += way.lanes) {
+    LLVMValueRef x = tn__cg_slice(cg, a, first, way.lanes), y = tn__cg_slice(cg, b, first, way.lanes);
+    LLVMValueRef sum = tn__cg_slice(cg, acc, first, way.lanes);
+    if (fused != NULL) {
+      LLVMValueRef args[] = {sum, x, y};
+      sum = tn__cg_intrinsic(cg, fused, NULL, 0, args, 3);
+    } else {
+      LLVMValueRef args[] = {LLVMBuildBitCast(cg->builder, x, halves, ""),
+                             LLVMBuildBitCast(cg->builder, y, halves, "")};
+      sum = LLVMBuildAdd(cg->builder, sum, tn__cg_intrinsic(cg, way.name, NULL, 0, args, 2), "");
+    }
+    acc = tn__cg_splice(cg, acc, sum, first);
+  }
+  return acc;
+}
+
+static LLVMValueRef sum_of_distances(tn__cg *cg, LLVMValueRef a, LLVMValueRef b, int lanes) {
+  dot_way way = {"llvm.x86.sse2.psad.bw", 2};
+  if (lanes % 4 == 0 && has(cg, TN__X86_AVX2)) way = (dot_way){"llvm.x86.avx2.psad.bw", 4};
+  if (lanes % 8 == 0 && has(cg, TN__X86_AVX512BW)) way = (dot_way){"llvm.x86.avx512.psad.bw.512", 8};
+  if (lanes % way.lanes != 0) return NULL;
+  LLVMValueRef sums = tn__cg_undef(LLVMVectorType(cg->i64, (unsigned)lanes));
+  for (int first = 0; first < lanes; first += way.lanes) {
+    LLVMValueRef args[] = {tn__cg_slice(cg, a, 8 * first, 8 * way.lanes),
+                           tn__cg_slice(cg, b, 8 * first, 8 * way.lanes)};
+    sums = tn__cg_splice(cg, sums, tn__cg_intrinsic(cg, way.name, NULL, 0, args, 2), first);
+  }
+  return sums;
+}
+
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
 /* By AVX-512's own instruction, a register at a time. */
@@ -134,4 +173,5 @@ static LLVMValueRef scale(tn__cg *cg, LLVMValueRef value, LLVMValueRef count) {
 
 static void fence(tn__cg *cg) { tn__cg_intrinsic(cg, "llvm.x86.sse.sfence", NULL, 0, NULL, 0); }
 
-const tn__cg_arch tn__cg_arch_x86 = {.tensor = tensor, .dot4 = dot4, .scale = scale, .fence = fence};
+const tn__cg_arch tn__cg_arch_x86 = {
+    .tensor = tensor, .dot4 = dot4, .dot2 = dot2, .sum_of_distances = sum_of_distances, .scale = scale, .fence = fence};

@@ -54,9 +54,13 @@ typedef struct tn__cg_frame {
   uint32_t table_size, table_used;
   uint64_t version; /* counts stores to anything */
   int depth;
-  const tn__var *lane;      /* the vectorised loop's variable, or NULL */
-  int lanes;                /* its extent, or 1 */
-  LLVMValueRef mask;        /* <lanes x i1>: which lanes are active; NULL: all */
+  const tn__var *lane; /* the vectorised loop's variable, or NULL */
+  int lanes;           /* its extent, or 1 */
+  LLVMValueRef mask;   /* <lanes x i1>: which lanes are active; NULL: all */
+  /* So many lanes are a word (0: none is). Where the mask is `word_mask`, it says of each word what `mask_of_words`
+   * says. */
+  int word;
+  LLVMValueRef word_mask, mask_of_words;
   bool watched;             /* loops that stand here may be long, and then look whether they are to stop */
   bool streams;             /* has non-temporal stores, which a fence must follow */
   struct tn__cg_held *held; /* stores to make later, when the values of their neighbours are made; NULL: at once */
@@ -187,6 +191,22 @@ void tn__cg_tensor(tn__cg *cg, const tn__stmt *s); /* the instruction, or its lo
 
 /* acc + dot4(a, b) in that many lanes; `acc` (as many) may be NULL. */
 LLVMValueRef tn__cg_dot4(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, const tn__cg_value *b, int lanes);
+
+/* The same of dot2, and sum8 of each lane. */
+LLVMValueRef tn__cg_dot2(tn__cg *cg, LLVMValueRef acc, const tn__cg_value *a, const tn__cg_value *b, int lanes);
+LLVMValueRef tn__cg_sum8(tn__cg *cg, LLVMValueRef words);
+
+/* ---- emit_words.c ------------------------------------------------------------------------------------------------ */
+/* The numbers that a word consists of, in all lanes: an expression of the place among them. */
+typedef struct tn__cg_words {
+  const tn__expr *number;
+  const tn__var *place;
+  int count; /* in a word: 8 at the most */
+} tn__cg_words;
+/* Is `e` a word of neighbouring numbers in each lane, put together by shifts and ors? Of up to 1,024 numbers in all. */
+bool tn__cg_packed(tn__cg *cg, const tn__expr *e, tn__cg_words *out);
+/* Is it max(a, b) - min(a, b) of bytes without a sign? */
+bool tn__cg_is_distance(const tn__expr *e, const tn__expr **sides);
 
 /* ---- emit_loop.c ------------------------------------------------------------------------------------------------- */
 typedef struct tn__cg_range {

@@ -1,5 +1,5 @@
 /* Expressions: memoised evaluation, laziness, masks and comparisons with the lane. */
-#include "codegen/llvm/emit.h"
+#include "codegen/llvm/arch.h"
 
 /* ---- memo -------------------------------------------------------------------------------------------------------- */
 
@@ -219,23 +219,92 @@ static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) 
 
 static bool is_product(const tn__expr *e) { return e->kind == TN__EXPR_MUL; }
 
-/* a + dot4(b, c): one instruction where there is one. */
-static bool emit_dot4_sum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+static bool is_dot(const tn__expr *e) {
+  return e->kind == TN__EXPR_CALL && (e->intrinsic == TN__CALL_DOT4 || e->intrinsic == TN__CALL_DOT2);
+}
+
+/* a + dot4(b, c), or a + (dot4(b, c) - d): one instruction for the sum of products where there is one. dot2 too. */
+static bool emit_dot_sum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   if (e->kind != TN__EXPR_ADD || e->dtype != TN_I32) return false;
-  int product = -1;
-  for (int i = 0; i < 2; i++)
-    if (e->args[i]->kind == TN__EXPR_CALL && e->args[i]->intrinsic == TN__CALL_DOT4) product = i;
-  if (product < 0) return false;
-  const tn__expr *const *operands = e->args[product]->args;
-  tn__cg_value a = tn__cg_expr(cg, operands[0]), b = tn__cg_expr(cg, operands[1]);
-  tn__cg_value sum = tn__cg_expr(cg, e->args[1 - product]);
+  const tn__expr *product = NULL, *other = NULL, *less = NULL;
+  for (int i = 0; i < 2 && product == NULL; i++) {
+    const tn__expr *side = e->args[i];
+    bool differs = side->kind == TN__EXPR_SUB;
+    if (!is_dot(differs ? side->args[0] : side)) continue;
+    product = differs ? side->args[0] : side;
+    less = differs ? side->args[1] : NULL;
+    other = e->args[1 - i];
+  }
+  if (product == NULL) return false;
+  tn__cg_value a = tn__cg_expr(cg, product->args[0]), b = tn__cg_expr(cg, product->args[1]);
+  tn__cg_value sum = tn__cg_expr(cg, other), minus = {.lanes = 1};
+  if (less != NULL) minus = tn__cg_expr(cg, less);
   int lanes = a.lanes > b.lanes ? a.lanes : b.lanes;
   if (sum.lanes > lanes) lanes = sum.lanes;
-  *out = (tn__cg_value){.v = tn__cg_dot4(cg, tn__cg_widen(cg, sum, lanes), &a, &b, lanes),
-                        .lanes = lanes,
-                        .loads = a.loads || b.loads || sum.loads};
+  if (minus.lanes > lanes) lanes = minus.lanes;
+  LLVMValueRef v = tn__cg_widen(cg, sum, lanes);
+  v = product->intrinsic == TN__CALL_DOT4 ? tn__cg_dot4(cg, v, &a, &b, lanes) : tn__cg_dot2(cg, v, &a, &b, lanes);
+  if (less != NULL) v = LLVMBuildSub(cg->builder, v, tn__cg_widen(cg, minus, lanes), "");
+  *out = (tn__cg_value){.v = v, .lanes = lanes, .loads = a.loads || b.loads || sum.loads || minus.loads};
   return true;
 }
+
+/* ---- words of several numbers ------------------------------------------------------------------------------------ */
+
+/* The mask of a word for each of its numbers. */
+static LLVMValueRef mask_of_numbers(tn__cg *cg, int count) {
+  enum { MOST_NUMBERS = 1024 };
+  int indices[MOST_NUMBERS], lanes = cg->frame->lanes;
+  for (int i = 0; i < count * lanes; i++) indices[i] = i / count;
+  return tn__cg_shuffle(cg, cg->frame->mask, tn__cg_undef(LLVMTypeOf(cg->frame->mask)), indices, count * lanes);
+}
+
+/* Evaluates expressions of the place in as many lanes as there are numbers. */
+static void emit_numbers(tn__cg *cg, const tn__cg_words *p, const tn__expr *const *e, int count, LLVMValueRef *out) {
+  tn__cg_frame *frame = cg->frame;
+  const tn__cg_frame before = *frame;
+  int lanes = p->count * frame->lanes;
+  if (frame->mask != NULL) frame->mask = frame->word_mask = mask_of_numbers(cg, p->count);
+  frame->mask_of_words = before.mask;
+  frame->lane = p->place;
+  frame->lanes = lanes;
+  frame->word = p->count;
+  int scope = tn__cg_scope_enter(cg);
+  tn__cg_bind_value(cg, p->place, (tn__cg_value){.v = tn__cg_iota(cg->i64, lanes, 1), .lanes = lanes});
+  for (int i = 0; i < count; i++) out[i] = tn__cg_widen(cg, tn__cg_expr(cg, e[i]), lanes);
+  tn__cg_scope_leave(cg, scope);
+  frame->mask = before.mask;
+  frame->lane = before.lane;
+  frame->lanes = before.lanes;
+  frame->word = 0;
+}
+
+static bool emit_packed(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+  tn__cg_words p;
+  LLVMValueRef numbers;
+  if (!tn__cg_packed(cg, e, &p)) return false;
+  emit_numbers(cg, &p, &p.number, 1, &numbers);
+  LLVMTypeRef words = tn__cg_lanes_type(tn__cg_value_type(cg, e->dtype), cg->frame->lanes);
+  *out =
+      (tn__cg_value){.v = LLVMBuildBitCast(cg->builder, numbers, words, ""), .lanes = cg->frame->lanes, .loads = true};
+  return true;
+}
+
+/* sum8 of |a - b|, where there is an instruction for it. */
+static bool emit_sum_of_distances(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+  tn__cg_words p;
+  const tn__expr *sides[2];
+  LLVMValueRef v[2];
+  if (e->kind != TN__EXPR_CALL || e->intrinsic != TN__CALL_SUM8 || cg->arch->sum_of_distances == NULL) return false;
+  if (!tn__cg_packed(cg, e->args[0], &p) || !tn__cg_is_distance(p.number, sides)) return false;
+  emit_numbers(cg, &p, sides, 2, v);
+  LLVMValueRef sums = cg->arch->sum_of_distances(cg, v[0], v[1], cg->frame->lanes);
+  if (sums == NULL) return false;
+  *out = (tn__cg_value){.v = sums, .lanes = cg->frame->lanes, .loads = true};
+  return true;
+}
+
+/* ---- others ------------------------------------------------------------------------------------------------------ */
 
 /* Bits are counted by one instruction, where there is one. */
 static bool emit_bit_count(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
@@ -328,7 +397,8 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
     case TN__EXPR_AND:
     case TN__EXPR_OR:
       if (e->dtype == TN_BOOL) return emit_logical(cg, e);
-      return emit_bit_count(cg, e, &out) ? out : emit_binary(cg, e);
+      if (emit_bit_count(cg, e, &out) || (e->kind == TN__EXPR_OR && emit_packed(cg, e, &out))) return out;
+      return emit_binary(cg, e);
     case TN__EXPR_NOT: {
       tn__cg_value a = tn__cg_expr(cg, e->args[0]);
       a.v = LLVMBuildNot(cg->builder, a.v, "");
@@ -343,9 +413,9 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
       return a;
     }
     case TN__EXPR_LOAD: return tn__cg_load(cg, e);
-    case TN__EXPR_CALL: return emit_call(cg, e);
+    case TN__EXPR_CALL: return emit_sum_of_distances(cg, e, &out) ? out : emit_call(cg, e);
     default:
-      if (emit_lane_compare(cg, e, &out) || emit_contracted(cg, e, &out) || emit_dot4_sum(cg, e, &out)) return out;
+      if (emit_lane_compare(cg, e, &out) || emit_contracted(cg, e, &out) || emit_dot_sum(cg, e, &out)) return out;
       if (emit_bit_count(cg, e, &out)) return out;
       return emit_binary(cg, e);
   }

@@ -168,6 +168,17 @@ static LLVMValueRef plain_load(tn__cg *cg, const access *a, LLVMTypeRef type, LL
 
 static LLVMValueRef masked_load(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointer, unsigned align,
                                 LLVMValueRef mask) {
+  /* More targets have masks for words than for what they consist of. */
+  const tn__cg_frame *frame = cg->frame;
+  int word = frame->word > 0 && mask == frame->word_mask ? frame->word : 0;
+  int bits = word * 8 * (int)tn_dtype_size(a->storage->buffer->dtype);
+  if (bits == 32 || bits == 64) {
+    LLVMTypeRef words = tn__cg_lanes_type(bits == 32 ? cg->i32 : cg->i64, frame->lanes / word);
+    LLVMTypeRef types[] = {words, cg->ptr};
+    LLVMValueRef args[] = {pointer, const_align(cg, align), frame->mask_of_words, LLVMConstNull(words)};
+    LLVMValueRef v = annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.load", types, 2, args, 4));
+    return LLVMBuildBitCast(cg->builder, v, type, "");
+  }
   LLVMTypeRef types[] = {type, cg->ptr};
   LLVMValueRef args[] = {pointer, const_align(cg, align), mask, LLVMConstNull(type)};
   return annotate(cg, a->storage, tn__cg_intrinsic(cg, "llvm.masked.load", types, 2, args, 4));

@@ -100,6 +100,8 @@ LLVMValueRef tn__cg_call(tn__cg *cg, const tn__expr *e, const tn__cg_value *valu
   if (e->intrinsic == TN__CALL_LIKELY) return values[0].v;
   for (int i = 0; i < e->arg_count; i++) args[i] = tn__cg_widen(cg, values[i], lanes);
   if (e->intrinsic == TN__CALL_DOT4) return tn__cg_dot4(cg, NULL, &values[0], &values[1], lanes);
+  if (e->intrinsic == TN__CALL_DOT2) return tn__cg_dot2(cg, NULL, &values[0], &values[1], lanes);
+  if (e->intrinsic == TN__CALL_SUM8) return tn__cg_sum8(cg, args[0]);
   if (!tn__dtype_is_float(dtype)) return int_call(cg, e, args[0]);
   LLVMValueRef v = float_call(cg, e, args);
   return e->dtype == TN_BOOL ? v : tn__cg_round_to(cg, e->dtype, v);

@@ -20,9 +20,10 @@ static bool is_sum(const tn__te_stage *stage) {
          ((result->args[0] == l && result->args[1] == r) || (result->args[0] == r && result->args[1] == l));
 }
 
-/* a * b, or products of the bytes in both, added up. */
+/* a * b, or products of the numbers in both, added up. */
 static bool multiplies(const tn__expr *term) {
-  return term->kind == TN__EXPR_MUL || (term->kind == TN__EXPR_CALL && term->intrinsic == TN__CALL_DOT4);
+  bool words = term->intrinsic == TN__CALL_DOT4 || term->intrinsic == TN__CALL_DOT2;
+  return term->kind == TN__EXPR_MUL || (term->kind == TN__EXPR_CALL && words);
 }
 
 static bool is_product(const tn__expr *term) {

@@ -626,6 +626,7 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
     if (bytes > widest) widest = bytes;
   }
   int64_t lanes = options->vector_bytes / widest;
+  if (lanes == 2) lanes = 4; /* of two registers */
   /* A vector or two of elements from anywhere are loads one by one, and adding up lanes is more work than the sum. */
   if (extent >= 0 && extent <= TN__RULE_WINDOW_TERMS && extent <= 2 * lanes && gathers(s, block)) {
     tn__sched_unroll(s, loop);

@@ -36,6 +36,8 @@ int64_t tn__rule_cost_of_node(const tn__expr *e) {
         case TN__CALL_POPCOUNT:
         case TN__CALL_CLZ:
         case TN__CALL_DOT4:
+        case TN__CALL_DOT2:
+        case TN__CALL_SUM8:
         case TN__CALL_LIKELY: return 1;
         case TN__CALL_SQRT:
         case TN__CALL_RSQRT: return TN__RULE_ROOT_COST;

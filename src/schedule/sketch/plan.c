@@ -15,8 +15,9 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
   tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
   const tn__te *declared = te;
+  const bool bytes = tn__target_can(target, TN__CAN_DPBUSD);
   te = tn__te_phases(tn__te_settled(te));
-  if (tn__target_can(target, TN__CAN_DPBUSD) && !unit.options.bytes_apart) te = tn__te_words(te);
+  if (!unit.options.bytes_apart) te = tn__te_row_words(tn__te_words(te, bytes), bytes);
   te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
   unit.te = tn__te_lying_like(tn__te_narrow(tn__te_terms(te)), declared);
   return unit;
