@@ -1,6 +1,7 @@
 /* What a declaration says of where its tensors are computed: `inline` in each reader, `store` once. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "te/internal.h"
 
 enum { MOST_OPERATIONS = 1 << 14 }; /* of a value with what is inlined into it */
@@ -140,8 +141,8 @@ static void note_wanted(const tn__buffer *tensor, void *user) {
       }
 }
 
-static void take_in_order(ordering *o, int first, const bool *chosen) {
-  for (int s = first; s < o->te->stages.count; s++)
+static void take_in_order(ordering *o, const bool *chosen) {
+  for (int s = 0; s < o->te->stages.count; s++)
     if (chosen[s]) tn__vec_push(o->te->arena, &o->stages, o->te->stages.data[s]);
 }
 
@@ -160,10 +161,11 @@ static void sort_stages(tn__te *te) {
       chosen[o.wanted.data[i]] = true;
       tn__te_reads(te, te->stages.data[o.wanted.data[i]], note_wanted, &o);
     }
-    take_in_order(&o, 0, chosen);
+    take_in_order(&o, chosen);
   }
   for (int s = 0; s < count; s++) chosen[s] = !o.taken[s];
-  take_in_order(&o, 0, chosen);
+  take_in_order(&o, chosen);
+  TN__INVARIANT(o.stages.data != NULL && o.stages.count == count); /* each stage was taken once */
   memcpy(te->stages.data, o.stages.data, (size_t)count * sizeof(te->stages.data[0]));
 }
 
