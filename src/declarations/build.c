@@ -96,30 +96,54 @@ tn_status *tn__decl_target(const char *target, const tn_schedule_options *given,
   return tn__kernels_machine_target(&options, out, NULL);
 }
 
-/* The first output that would be written over an input which is still needed, or -1. */
-static int overwritten(const tn_schedule *s) {
+/* Would the output be written over an input which is still needed? */
+static bool is_early(const tn_schedule *s, const tn__func *func, int output) {
+  int input = tn__te_over(s->unit.te, output);
+  if (input < 0) return false;
+  const tn__buffer *from = func->params[input], *to = func->params[func->input_count + output];
+  if (from->rank != to->rank) return false; /* it is packed, which is refused elsewhere */
+  return !tn__decl_may_overwrite(s->ir, func, from, to);
+}
+
+/* Inputs of which a kernel reads copies, one by one; where there are more, of all or none. */
+enum { MOST_PRIVATE = 6 };
+
+/* The declaration that reads copies of the inputs that outputs `copied` are written over. */
+static const tn__te *with_copies(const tn__te *te, const bool *copied) {
+  for (int i = 0; i < tn__te_output_count(te); i++)
+    if (copied[i]) te = tn__te_with_private(te, tn__te_over(te, i));
+  return te;
+}
+
+/* Adds what the schedule needs copies of; false: nothing. */
+static bool add_copies(const tn_schedule *s, bool *copied) {
   const tn__te *te = s->unit.te;
   const tn__func *func = NULL;
-  for (int i = 0; i < tn__te_output_count(te); i++) {
-    int input = tn__te_over(te, i);
-    if (input < 0) continue;
+  int count = tn__te_output_count(te), over = 0;
+  bool any = false;
+  for (int i = 0; i < count; i++) {
+    if (tn__te_over(te, i) < 0) continue;
+    over++;
+    if (copied[i] || (any && over > MOST_PRIVATE)) continue;
     if (func == NULL) func = tn__schedule_func(s->schedule);
-    if (!tn__decl_may_overwrite(s->ir, func, func->params[input], func->params[func->input_count + i])) return i;
+    copied[i] = is_early(s, func, i);
+    any |= copied[i];
   }
-  return -1;
+  for (int i = 0; any && over > MOST_PRIVATE && i < count; i++) copied[i] = tn__te_over(te, i) >= 0;
+  return any;
 }
 
 /* A trace knows by its digest which inputs it finds copied. */
 static void make_private_for(tn_schedule *s, const char *trace) {
-  const tn__te *te = s->unit.te, *all = te;
-  for (int i = -1; i <= tn__te_output_count(te); i++) {
-    const tn__te *as = te;
-    if (i >= 0 && i < tn__te_output_count(te) && tn__te_over(te, i) >= 0) {
-      as = tn__te_with_private(te, tn__te_over(te, i));
-      all = tn__te_with_private(all, tn__te_over(te, i));
-    } else if (i == tn__te_output_count(te)) {
-      as = all;
-    }
+  const tn__te *te = s->unit.te;
+  int count = tn__te_output_count(te), over = 0;
+  bool *copied = TN__NEW_ARRAY(&s->arena, count, bool);
+  for (int i = 0; i < count; i++) over += tn__te_over(te, i) >= 0;
+  int sets = over > MOST_PRIVATE ? 2 : 1 << over;
+  for (int set = 0; set < sets; set++) {
+    for (int i = 0, bit = 0; i < count; i++)
+      if (tn__te_over(te, i) >= 0) copied[i] = over > MOST_PRIVATE ? set > 0 : ((set >> bit++) & 1) != 0;
+    const tn__te *as = with_copies(te, copied);
     if (!tn__plan_is_trace_of(trace, as)) continue;
     s->unit.te = as;
     return;
@@ -135,13 +159,14 @@ static void schedule_body(void *user) {
   const char *given = c->options.schedule;
   const char *trace = c->trace == NULL && given != NULL && tn__written_is_trace(given) ? given : c->trace;
   if (trace != NULL) make_private_for(s, trace);
-  int output = 0, most = tn__te_output_count(s->unit.te);
-  for (int i = 0; i <= most && output >= 0; i++) { /* where an input is needed for longer, it is copied */
+  const tn__te *declared = s->unit.te;
+  bool *copied = TN__NEW_ARRAY(&s->arena, tn__te_output_count(declared), bool);
+  for (bool again = true; again;) { /* where an input is needed for longer, it is copied */
     tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
     tn__chooser chooser = c->trace != NULL ? replayed : tn__decl_chooser(c->te, &s->unit, &c->options);
     s->schedule = tn__plan_kernel(&s->unit, &chooser)->schedule;
-    output = trace == NULL ? overwritten(s) : -1;
-    if (output >= 0) s->unit.te = tn__te_with_private(s->unit.te, tn__te_over(s->unit.te, output));
+    again = trace == NULL && add_copies(s, copied);
+    if (again) s->unit.te = with_copies(declared, copied);
   }
 }
 
@@ -327,14 +352,13 @@ static const int *places_over(const tn_schedule *s, const tn__func *func) {
                  "kernel %s: %s takes the memory of %s, which is packed beforehand: one of the two", tn__te_name(te),
                  tn__te_output_at(te, i)->name, tn__te_input_at(te, over[i])->name);
   }
-  int output = overwritten(s);
-  if (output >= 0)
-    tn__throwf(
-        tn__ir_arena(s->ir)->escape, TN_INVALID_ARGUMENT,
-        "kernel %s: by this schedule elements of %s are read after %s was written over them; leave out the steps "
-        "that change the order, or say nothing of the memory of %s",
-        tn__te_name(te), tn__te_input_at(te, over[output])->name, tn__te_output_at(te, output)->name,
-        tn__te_output_at(te, output)->name);
+  for (int output = 0; output < tn__te_output_count(te); output++)
+    if (is_early(s, func, output))
+      tn__throwf(tn__ir_arena(s->ir)->escape, TN_INVALID_ARGUMENT,
+                 "kernel %s: by this schedule elements of %s are read after %s was written over them; leave out the "
+                 "steps that change the order, or say nothing of the memory of %s",
+                 tn__te_name(te), tn__te_input_at(te, over[output])->name, tn__te_output_at(te, output)->name,
+                 tn__te_output_at(te, output)->name);
   return any ? over : NULL;
 }
 

@@ -4,7 +4,10 @@
 #include "base/invariant.h"
 #include "te/internal.h"
 
-enum { MOST_OPERATIONS = 1 << 14 }; /* of a value with what is inlined into it */
+enum {
+  MOST_OPERATIONS = 1 << 14, /* of a value with what is inlined into it */
+  MOST_INLINED = 1 << 20     /* of all values into which something is inlined */
+};
 
 void tn__te_set_hint(tn__te *te, const tn__buffer *tensor, tn__te_hint hint) {
   for (int s = te->stages.count - 1; s >= 0; s--)
@@ -74,11 +77,19 @@ static const tn__expr *value_there(tn__ir *ir, const tn__expr *e, void *user) {
 
 /* NULL, or what is wrong with a stage, and the stage. Readers come behind what they read. */
 static const char *inline_all(tn__te *te, int *at) {
+  int64_t all = 0;
   for (int s = 0; s < te->stages.count; s++) {
     tn__te_stage *stage = te->stages.data[s];
     if (stage->kind == TN__TE_EXTERN) continue;
+    const tn__te_stage before = *stage;
     tn__te_rewrite_stage(te, stage, value_there, te);
     *at = s;
+    for (int t = 0; t < stage->tensor_count; t++)
+      if (stage->values[t] != before.values[t]) all += tn__expr_size(stage->values[t]);
+    if (all > MOST_INLINED)
+      return tn__arena_printf(te->arena,
+                              "up to %s more than %d operations are inlined: store a tensor on the way to it",
+                              stage->name, MOST_INLINED);
     for (int t = 0; t < stage->tensor_count; t++)
       if (tn__expr_size(stage->values[t]) > MOST_OPERATIONS)
         return tn__arena_printf(te->arena,

@@ -594,6 +594,36 @@ static void errors_behind_a_kernel(void **state) {
   tn_te_release(te);
 }
 
+/* Some inputs are copied and some are not: the trace knows which. */
+static void traces_know_what_is_copied(void **state) {
+  static const char text[] =
+      "kernel f(A: f32[N], B: f32[N], C: f32[N]) -> (P: f32[N] over A, Q: f32[N] over B, R: f32[N] over C) {\n"
+      "  P[i] = A[i] + 1\n  Q[i] = B[N - 1 - i]\n  R[i] = C[i] * 2\n}\n";
+  tn_te *te;
+  tn_schedule *again;
+  char *trace, *second;
+  check_ok(tn_te_parse("t.te", text, strlen(text), NULL, NULL, 0, NULL, &te));
+  tn_schedule *s = scheduled(te, "x86-64-v3");
+  check_ok(tn_schedule_trace(s, &trace));
+  assert_non_null(strstr(trace, "\"B.copy"));
+  assert_null(strstr(trace, "\"A.copy"));
+  assert_null(strstr(trace, "\"C.copy"));
+  check_ok(tn_schedule_replay(te, "x86-64-v3", trace, NULL, &again));
+  check_ok(tn_schedule_trace(again, &second));
+  assert_string_equal(trace, second);
+  free(trace);
+  free(second);
+  tn_schedule_release(s);
+  tn_schedule_release(again);
+  tn_te_release(te);
+  char chain[160000], *at = chain + sprintf(chain, "kernel f(X: f32[N]) -> Y: f32[N] {\n  inline A0[i] = X[i]\n");
+  for (int i = 1; i < 3000; i++) at += sprintf(at, "  inline A%d[i] = A%d[i] * 2\n", i, i - 1);
+  sprintf(at, "  Y[i] = A2999[i]\n}\n");
+  tn_status *status = tn_te_parse("t.te", chain, strlen(chain), NULL, NULL, 0, NULL, &te);
+  assert_non_null(strstr(tn_status_message(status), "more than 1048576 operations are inlined: store a tensor on the"));
+  tn_status_free(status);
+}
+
 static void hints_are_obeyed(void **state) {
   static const char text[] =
       "kernel f(X: f32[N]) -> Y: f32[N] {\n"
@@ -627,6 +657,7 @@ int main(void) {
                                      cmocka_unit_test(indices_from_data_stay_inside),
                                      cmocka_unit_test(constants_are_packed),
                                      cmocka_unit_test(outputs_take_the_memory_of_inputs),
+                                     cmocka_unit_test(traces_know_what_is_copied),
                                      cmocka_unit_test(hints_are_obeyed),
                                      cmocka_unit_test(errors_behind_a_kernel),
                                      cmocka_unit_test(long_kernels_are_made_in_parts),
