@@ -444,8 +444,9 @@ static void prepare(tn__escape *escape, void *arg) {
     j->predicted = j->plan.cost.cycles;
     describe(j, j->plan.sketch, j->plan.values);
   } else if (j->rule != NULL) {
-    const tn__sketch *k = tn__rule_create_sketch(te, j->target, &options);
-    while (strcmp(tn__sketch_name(k), j->rule) != 0) k = tn__sketch_next(k);
+    const tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, &options);
+    const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, j->target, &options, j->rule);
+    if (k == NULL) tn__throwf(escape, TN_INVALID_ARGUMENT, "the rule does not fit");
     for (int tries = 0; tries < (j->point < 0 ? 100000 : 1); tries++) {
       int64_t point = j->point < 0 ? (int64_t)(next_random(j->random) % (uint64_t)j->points) : j->point;
       tn__sketch_at(k, point, j->drawn);

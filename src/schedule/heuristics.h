@@ -21,6 +21,12 @@
 /* Operations that are worth waking other threads for: some 20 microseconds at 20 operations a nanosecond. */
 #define TN__RULE_LARGE 400e3
 
+/* Instructions that a core looks ahead for something to do while results wait for their terms. */
+#define TN__RULE_LOOK_AHEAD 224.0
+/* A rule that competes has to promise so much less than the rule that would be taken without it: what both leave out of
+ * the count is more than small differences. */
+#define TN__RULE_WORTH_ANOTHER 0.85
+
 /* ---- memory that is kept near ------------------------------------------------------------------------------------ */
 /* Bytes of a part that is kept in a thread's private memory, of which there are 64 KiB: the rest is for what else the
  * kernel keeps there. */

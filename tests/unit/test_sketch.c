@@ -31,7 +31,7 @@ static const struct {
     {running, "stages"},
     {chain, "sequence"}, /* in rows, each sum would be taken again for every row of the next */
     {network, "sequence"},
-    {pool, "stages"},
+    {pool, "structure"},
     {column_sums, "stages"},
     {repeated_sums, "stages"},
     {packed_product, "contraction"},

@@ -186,8 +186,7 @@ static bool has_readers(const tn__schedule *s, const tn__snode *block, const tn_
   return readers.count > 1 || (readers.count == 1 && readers.data[0] != block);
 }
 
-/* The one map that reads the results, each element of one tensor where it is made; NULL when there is none. */
-static const char *epilogue_of(const tn__schedule *s, const tn__snode *block) {
+const char *tn__reduce_epilogue_of(const tn__schedule *s, const tn__snode *block) {
   tn__snodes readers = {0};
   const tn__snode *reader = NULL;
   const tn__buffer *buffer = NULL;
@@ -370,7 +369,7 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
     }
   }
   if (spatial_count == 0) return false;
-  const char *vector = spatial[spatial_count - 1], *epilogue = outer > 0 ? NULL : epilogue_of(s, block);
+  const char *vector = spatial[spatial_count - 1], *epilogue = outer > 0 ? NULL : tn__reduce_epilogue_of(s, block);
   const char *writers[MOST_RESULTS + 1];
   int64_t extent = tn__rule_loop_extent(s, vector);
   int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);

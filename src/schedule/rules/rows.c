@@ -189,4 +189,4 @@ static void open_rows(tn__sketch *k, tn__schedule *scratch) {
   refuse_few(scratch);
 }
 
-const tn__rule tn__rule_rows = {"row reduction", matches_rows, open_rows, row_features, apply_rows};
+const tn__rule tn__rule_rows = {"row reduction", matches_rows, open_rows, row_features, apply_rows, .yields = true};

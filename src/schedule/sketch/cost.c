@@ -160,6 +160,7 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   int index = nest->access_count++;
   tn__nest_access *a = &nest->access[index];
   *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
+  a->near = buffer->scope == TN__SCOPE_STACK || buffer->scope == TN__SCOPE_REGISTER;
   for (int x = 0; x < nest->axis_count; x++) {
     tn__nest_stride *s = &a->along[x];
     if (!stride_of(r, flat, r->block->axes[x].var, s)) {

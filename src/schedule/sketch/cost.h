@@ -35,6 +35,7 @@ typedef struct tn__nest_access {
    * them covers `spread` steps more along each axis, and the others count as work only. */
   int64_t spread[TN__NEST_AXES];
   bool again;
+  bool near;                    /* the tensor is on the stack or in registers */
   uint8_t order[TN__NEST_AXES]; /* axes that move the access, by rising stride */
   int moving;
 } tn__nest_access;

@@ -85,6 +85,10 @@ static bool propose_cheapest(const tn__chooser *chooser, const tn__plan_unit *un
                              tn__candidate *out) {
   if (refused == NULL) {
     out->sketch = tn__plan_sketch(unit, chooser);
+    const tn__sketch *better = out->sketch != NULL ? tn__sketch_competing(out->sketch) : NULL;
+    if (better != NULL) out->sketch = better;
+  } else if (refused->sketch != NULL && refused->sketch->rule->weigh != NULL) {
+    out->sketch = tn__plan_sketch(unit, chooser); /* as if it had not competed */
   } else if (refused->sketch != NULL) {
     out->sketch = without_late(refused->sketch);
     if (out->sketch == NULL) out->sketch = tn__sketch_next(refused->sketch);
@@ -231,9 +235,14 @@ int tn__plan_rivals(const tn__plan *plan, tn__plan_rival rivals[TN__PLAN_RIVALS]
   *r = (tn__plan_rival){.sketch = plan->sketch};
   count += tn__sketch_next_best(r->sketch, plan->values, r->values, &r->cost);
   r = &rivals[count];
-  *r = (tn__plan_rival){.sketch = tn__sketch_next(plan->sketch)};
+  bool competed = plan->sketch->rule->weigh != NULL;
+  const tn__sketch *own = plan->sketch;
+  *r = (tn__plan_rival){.sketch = competed
+                                      ? tn__sketch_first(own->rules, own->te, own->target, &own->options, own->chooser)
+                                      : tn__sketch_next(own)};
   if (r->sketch == NULL) return count;
   tn__sketch_choose(r->sketch, r->values, &r->cost);
+  if (competed && !(tn__sketch_weigh(own, r->sketch, r->values, &r->cost) < (double)INFINITY)) return count;
   return count + (r->cost.cycles < (double)INFINITY);
 }
 

@@ -83,6 +83,7 @@ static tn__sketch *try_rule(const tn__rules *rules, const tn__te *te, const tn__
 static tn__sketch *sketch_from(const tn__rules *rules, const tn__te *te, const tn__target *target,
                                const tn__schedule_options *options, const struct tn__chooser *chooser, int index) {
   for (; index < rules->count; index++) {
+    if (rules->rule[index]->weigh != NULL) continue; /* it competes with what is found here */
     tn__sketch *k = try_rule(rules, te, target, options, chooser, index);
     if (k != NULL) return k;
   }
@@ -104,6 +105,18 @@ tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn_
 
 tn__sketch *tn__sketch_next(const tn__sketch *k) {
   return sketch_from(k->rules, k->te, k->target, &k->options, k->chooser, place_of_rule(k) + 1);
+}
+
+tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                             const tn__schedule_options *options, const char *name) {
+  tn__schedule_options filled = {0};
+  tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
+  for (int i = 0; i < rules->count; i++)
+    if (strcmp(rules->rule[i]->name, name) == 0) {
+      tn__sketch *k = try_rule(rules, te, target, &filled, NULL, i);
+      if (k != NULL) return k; /* "pipeline" is the name of two rules */
+    }
+  return NULL;
 }
 
 const char *tn__sketch_name(const tn__sketch *k) { return k->rule->name; }
@@ -358,6 +371,60 @@ int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakd
   values_of(&fixed, s.places, values);
   tn__sketch_cost(k, values, breakdown);
   return weighed + s.weighed;
+}
+
+/* ---- rules that compete ------------------------------------------------------------------------------------------ */
+
+typedef struct weighing {
+  const tn__sketch *k, *other;
+  const int64_t *values;
+  tn__cost *out;
+  double cycles;
+} weighing;
+
+static void weigh_other(tn__escape *escape, void *arg) {
+  weighing *w = arg;
+  tn__ir_arena(tn__te_ir(w->k->te))->escape = escape;
+  tn__schedule *s = tn__schedule_of(w->other->te, w->other->target);
+  w->other->rule->apply(w->other, w->values, s);
+  w->cycles = w->k->rule->weigh(w->k, s, w->out);
+}
+
+double tn__sketch_weigh(const tn__sketch *k, const tn__sketch *other, const int64_t *values, tn__cost *out) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
+  tn__escape *outer = arena->escape, escape;
+  weighing w = {k, other, values, out, INFINITY};
+  tn_status *status = tn__protect(&escape, weigh_other, &w);
+  arena->escape = outer;
+  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn_status_free(status);
+  return w.cycles;
+}
+
+/* For one thread of the target as the table has it. */
+static tn__sketch alone_by_table(const tn__sketch *k) {
+  tn__sketch alone = *k;
+  alone.options.threads = 1;
+  return k->target->cpu.measured ? of_table(&alone) : alone;
+}
+
+static bool beats(const tn__sketch *k, const tn__sketch *other) {
+  tn__sketch own = alone_by_table(k), theirs = alone_by_table(other);
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost cost;
+  tn__sketch_choose(&own, values, &cost);
+  double cycles = cost.cycles;
+  tn__sketch_choose(&theirs, values, NULL);
+  return cycles < TN__RULE_WORTH_ANOTHER * tn__sketch_weigh(&own, &theirs, values, NULL);
+}
+
+tn__sketch *tn__sketch_competing(const tn__sketch *k) {
+  for (int i = 0; i < k->rules->count && k->rule->yields; i++) {
+    if (k->rules->rule[i]->weigh == NULL) continue;
+    tn__sketch *own = try_rule(k->rules, k->te, k->target, &k->options, k->chooser, i);
+    if (own != NULL && beats(own, k)) return own;
+  }
+  return NULL;
 }
 
 bool tn__sketch_next_best(const tn__sketch *k, const int64_t *values, int64_t *next, tn__cost *breakdown) {

@@ -63,6 +63,10 @@ struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
   bool takes_steps;  /* declarations with scans that evaluate other stages in their steps, too */
   bool takes_stored; /* declarations that say which tensors are stored: nothing else becomes of these */
+  bool yields;       /* to a rule that competes, where that one's function says so */
+  /* A rule that competes is never asked in its turn. It weighs a schedule of the declaration, whoever made it, with the
+   * function that its own points are weighed with: cycles, or NAN for what it cannot tell. */
+  double (*weigh)(const tn__sketch *k, tn__schedule *other, tn__cost *out);
 };
 
 /* The sketch of the first of the rules that fits. NULL when none does, as for more than TN__NEST_AXES axes. A
@@ -72,6 +76,16 @@ tn__sketch *tn__sketch_first(const tn__rules *rules, const tn__te *te, const tn_
                              const tn__schedule_options *options, const struct tn__chooser *chooser);
 /* The same for the rules behind that of `k`; NULL when there is none. */
 tn__sketch *tn__sketch_next(const tn__sketch *k);
+/* A sketch of a rule that competes with that of `k`, and beats it: its best point takes less time than k's, both
+ * weighed by one function, for one thread of the target as the table has it: so the number of threads and what was
+ * measured have no say in the order of terms. NULL when there is none. */
+tn__sketch *tn__sketch_competing(const tn__sketch *k);
+/* A point of another sketch as the rule of `k`, which competes, weighs it; INFINITY for what it cannot tell, or what
+ * cannot be. */
+double tn__sketch_weigh(const tn__sketch *k, const tn__sketch *other, const int64_t *values, tn__cost *out);
+/* The sketch of the rule of this name, whether it is asked in its turn or competes. NULL when it does not fit. */
+tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                             const tn__schedule_options *options, const char *name);
 const char *tn__sketch_name(const tn__sketch *k);
 int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
 void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);

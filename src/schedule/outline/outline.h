@@ -1,0 +1,165 @@
+/* Outlines: the nests of one reduction, with what it writes, as numbers. From an outline follow both the steps of a
+ * schedule and what the schedule costs, so that a search weighs thousands of schedules without applying a primitive.
+ *
+ *   tn__outline o;
+ *   tn__outline_start(&o, facts, NULL);                   // the plain nest; with a schedule, moves apply to it, too
+ *   int parts[2];
+ *   tn__outline_split(&o, loop, (int64_t[]){0, 16}, 2, parts);
+ *   tn__outline_kind(&o, parts[1], TN__LOOP_VECTORIZED);  // moves: each changes the outline as a primitive changes the
+ *                                                         // schedule
+ *   tn__outline_views(&o, &views);                        // each block with its loops and what it reads along them
+ *   tn__outline_cost(facts, &views, target, options, &work, &cost);
+ *
+ * The same views come from any schedule of the reduction (tn__outline_read), whoever made it: so schedules of different
+ * rules are weighed by one function. That the views of an outline are those of the schedule after its steps is what
+ * tests/unit/test_outline.c holds. Moves check nothing: what a primitive would refuse, it refuses when it is applied.
+ *
+ * Facts lie in the arena of the schedule that they were found in; outlines and views are plain structs of the caller's.
+ * An outline that applies its moves belongs to the thread of its schedule. */
+#ifndef TENON_SCHEDULE_OUTLINE_OUTLINE_H
+#define TENON_SCHEDULE_OUTLINE_OUTLINE_H
+
+#include "schedule/internal.h"
+#include "schedule/sketch/cost.h"
+
+enum { TN__OUTLINE_NODES = 112, TN__OUTLINE_BLOCKS = 20, TN__OUTLINE_WORKS = 16, TN__OUTLINE_RESULTS = 4 };
+
+/* What a node of an expression costs, in additions. */
+typedef int64_t tn__outline_price(const tn__expr *e);
+
+/* Operations that have another value for each position along these axes, a bit each. */
+typedef struct tn__outline_work {
+  uint32_t along;
+  double weight;
+} tn__outline_work;
+
+typedef struct tn__outline_body {
+  tn__nest nest; /* accesses over the block's axes, those of the reduction last */
+  int work_count;
+  tn__outline_work works[TN__OUTLINE_WORKS];
+} tn__outline_body;
+
+/* What the declaration says, whatever the schedule is. */
+typedef struct tn__outline_facts {
+  const char *block, *epilogue; /* of the reduction, and of the map that its results go through at once, or NULL */
+  tn__outline_price *price;
+  tn__outline_body reduce;
+  int spatial; /* axes in front of the reduction's */
+  int results, outputs;
+  int64_t bytes[TN__OUTLINE_RESULTS]; /* of an element of each result */
+  bool out[TN__OUTLINE_RESULTS];      /* it is an output; without an epilogue others are not read */
+  double combine, chain;              /* operations of the combiner, and those of them that wait for each other */
+  tn__outline_body copy[TN__OUTLINE_RESULTS]; /* what writes results where they go: one for all with an epilogue */
+  uint32_t results_read;                      /* accesses of the epilogue to the results, a bit each */
+  bool reorderable;
+  double touched; /* bytes of all inputs and outputs */
+} tn__outline_facts;
+
+typedef enum tn__outline_role {
+  TN__OUTLINE_REDUCE,
+  TN__OUTLINE_COMBINE, /* adds up partial results */
+  TN__OUTLINE_INIT,
+  TN__OUTLINE_COPY
+} tn__outline_role;
+
+/* Nodes stand in a table; children are linked, in order. Node 0 is the root. */
+typedef struct tn__outline_node {
+  int8_t parent, first, next; /* -1: none */
+  bool is_block;
+  /* loops */
+  tn__loop_kind kind;
+  int8_t axis;  /* of the reduction's block; -1: over partial results */
+  bool partial; /* each iteration has partial results of its own */
+  int64_t extent, step;
+  /* blocks */
+  tn__outline_role role;
+  bool near;   /* what it writes is on the stack or in registers */
+  bool starts; /* a reduction that starts from its identities in the same nest */
+  int8_t copy; /* of facts.copy */
+} tn__outline_node;
+
+typedef struct tn__outline {
+  const tn__outline_facts *facts;
+  tn__schedule *s; /* that the moves are applied to as well; NULL: none */
+  int count, last; /* the block that completes the results */
+  tn__outline_node node[TN__OUTLINE_NODES];
+} tn__outline;
+
+typedef struct tn__outline_view_loop {
+  tn__loop_kind kind;
+  int64_t extent;
+  bool reduces; /* the block's own results */
+} tn__outline_view_loop;
+
+typedef struct tn__outline_view_access {
+  int64_t element;
+  bool store, scattered, again;
+  int64_t stride[TN__NEST_AXES]; /* bytes from one iteration of each loop to the next */
+  int64_t spread[TN__NEST_AXES]; /* as in tn__nest_access */
+} tn__outline_view_access;
+
+/* A block with the loops around it, outermost first. Accesses are those of memory: not of registers and the stack. */
+typedef struct tn__outline_view {
+  tn__outline_role role;
+  bool near;
+  int loop_count, shared; /* the first `shared` loops are around the reduction, too */
+  tn__outline_view_loop loops[TN__NEST_AXES];
+  int access_count;
+  tn__outline_view_access access[TN__NEST_ACCESSES];
+  int work_count;
+  tn__outline_work works[TN__OUTLINE_WORKS]; /* along loops */
+} tn__outline_view;
+
+typedef struct tn__outline_views {
+  int count;
+  tn__outline_view view[TN__OUTLINE_BLOCKS];
+} tn__outline_views;
+
+/* ---- facts.c ----------------------------------------------------------------------------------------------------- */
+
+/* Of the reduction `block` of an unscheduled declaration, and of the one map that reads its results, element by
+ * element, or NULL. NULL when the block is none, has open extents or more axes than there may be. */
+const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *block, const char *epilogue,
+                                              tn__outline_price *price);
+/* Operations of a block, by the axes that they differ along; axis x is bit x. */
+void tn__outline_works_of(tn__schedule *s, const tn__block *block, tn__outline_price *price, tn__outline_body *out);
+/* Accesses and operations of any block. */
+void tn__outline_body_of(tn__schedule *s, const char *block, tn__outline_price *price, tn__outline_body *out);
+
+/* ---- outline.c: moves -------------------------------------------------------------------------------------------- */
+
+/* The nests of the declaration, with the results of a reduction that has an epilogue in registers when `near`. With a
+ * schedule, which is as it was when the facts were found, every move is applied to it as well, and may throw. */
+void tn__outline_start(tn__outline *o, const tn__outline_facts *facts, tn__schedule *s);
+int tn__outline_block(const tn__outline *o, tn__outline_role role); /* the first of this role; -1: none */
+/* Loops around the node, outermost first. */
+int tn__outline_path(const tn__outline *o, int node, int *out);
+/* As the primitives of schedule.h; `parts` gets the loops. */
+void tn__outline_split(tn__outline *o, int loop, const int64_t *factors, int count, int *parts);
+void tn__outline_reorder(tn__outline *o, const int *loops, int count);
+void tn__outline_kind(tn__outline *o, int loop, tn__loop_kind kind); /* parallel, vectorised or unrolled */
+/* The result goes into registers first; a copy then writes it in a nest of its own. Returns the copy; -1 for a result
+ * that nobody wants, which stays there. */
+int tn__outline_cache_write(tn__outline *o, int block, int result);
+void tn__outline_reverse_compute_at(tn__outline *o, int copy, int loop);
+void tn__outline_decompose(tn__outline *o, int block, int loop);
+/* Returns the block that combines; `block` makes partial results, on the stack. */
+int tn__outline_rfactor(tn__outline *o, int block, int loop);
+/* Turns what the block keeps near so that dimension `dim` is the last, along which vectors run. Views don't tell. */
+void tn__outline_turn(tn__outline *o, int block, int dim);
+void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope);
+
+/* ---- view.c ------------------------------------------------------------------------------------------------------ */
+
+void tn__outline_views_of(const tn__outline *o, tn__outline_views *out);
+/* The same of a schedule of the declaration. False where it holds what views don't tell: prefetches, other tensors in
+ * between, loops whose steps are no numbers. */
+bool tn__outline_read(tn__schedule *s, const tn__outline_facts *facts, tn__outline_views *out);
+
+/* ---- weigh.c ----------------------------------------------------------------------------------------------------- */
+
+/* The features of tn__cost_of(), and the nest that they are about. */
+void tn__outline_features(const tn__outline_facts *facts, const tn__outline_views *views, const tn__target *target,
+                          const tn__schedule_options *options, tn__nest *nest, tn__sketch_features *f);
+
+#endif

@@ -1,0 +1,241 @@
+/* Views: each block with the loops around it and its accesses along these, of an outline and of a schedule. */
+#include "schedule/outline/outline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/linear.h"
+
+/* Bytes that an access moves by `step` steps of an axis; panels count where the steps stay in one or jump over whole
+ * ones. */
+static int64_t moved(const tn__nest_stride *along, int64_t step) {
+  if (along->panel > 0 && step % along->panel == 0) return step / along->panel * along->far;
+  return tn__ir_bound_mul(step, along->stride);
+}
+
+/* The steps along one axis of each loop of a view. */
+typedef struct axis_steps {
+  int64_t step[TN__NEST_AXES][TN__NEST_AXES]; /* [axis][loop]; 0: it stands still */
+} axis_steps;
+
+/* Those whose bits are in `without` are left out. */
+static void add_accesses(const tn__nest *nest, uint32_t without, const axis_steps *steps, tn__outline_view *v) {
+  for (int a = 0; a < nest->access_count; a++) {
+    const tn__nest_access *from = &nest->access[a];
+    if (from->near || without >> a & 1) continue;
+    tn__outline_view_access *to = &v->access[v->access_count++];
+    *to = (tn__outline_view_access){
+        .element = from->element, .store = from->store, .scattered = from->scattered, .again = from->again};
+    for (int x = 0; x < nest->axis_count; x++) {
+      int least = -1;
+      for (int l = 0; l < v->loop_count; l++) {
+        int64_t step = steps->step[x][l];
+        if (step == 0) continue;
+        to->stride[l] += moved(&from->along[x], step);
+        if (least < 0 || step <= steps->step[x][least]) least = l;
+      }
+      if (least >= 0) to->spread[least] += from->spread[x];
+    }
+  }
+}
+
+static void add_works(const tn__outline_body *body, const axis_steps *steps, int axes, tn__outline_view *v) {
+  v->work_count = body->work_count;
+  for (int w = 0; w < body->work_count; w++) {
+    v->works[w] = (tn__outline_work){.weight = body->works[w].weight};
+    for (int x = 0; x < axes; x++)
+      for (int l = 0; l < v->loop_count && body->works[w].along >> x & 1; l++)
+        if (steps->step[x][l] != 0) v->works[w].along |= 1u << l;
+  }
+}
+
+/* Loops that the view has in common with the reduction's, which is the only one or the first. */
+static void find_shared(tn__outline_views *views, const void *(*ids)[TN__NEST_AXES]) {
+  int main = 0;
+  while (main < views->count - 1 && views->view[main].role != TN__OUTLINE_REDUCE) main++;
+  for (int b = 0; b < views->count; b++) {
+    tn__outline_view *v = &views->view[b];
+    while (v->shared < v->loop_count && v->shared < views->view[main].loop_count &&
+           ids[b][v->shared] == ids[main][v->shared])
+      v->shared++;
+  }
+}
+
+/* ---- of an outline ----------------------------------------------------------------------------------------------- */
+
+static void view_block(const tn__outline *o, int node, tn__outline_view *v, const void **ids) {
+  const tn__outline_facts *facts = o->facts;
+  const tn__outline_node *block = &o->node[node];
+  int path[TN__OUTLINE_NODES], count = tn__outline_path(o, node, path);
+  axis_steps steps = {0};
+  v->role = block->role;
+  v->near = block->near;
+  v->shared = v->access_count = v->work_count = 0;
+  v->loop_count = count;
+  for (int l = 0; l < count; l++) {
+    const tn__outline_node *loop = &o->node[path[l]];
+    bool reduces = !loop->partial && (loop->axis < 0 || loop->axis >= facts->spatial);
+    v->loops[l] = (tn__outline_view_loop){loop->kind, loop->extent, reduces};
+    if (loop->axis >= 0) steps.step[loop->axis][l] = loop->step;
+    ids[l] = loop;
+  }
+  const tn__nest *nest = &facts->reduce.nest;
+  if (block->role == TN__OUTLINE_COPY) {
+    uint32_t results = o->node[o->last].near ? facts->results_read : 0;
+    add_accesses(&facts->copy[block->copy].nest, results, &steps, v);
+    add_works(&facts->copy[block->copy], &steps, facts->spatial, v);
+    return;
+  }
+  uint32_t without = 0; /* what is left are the reduction's own terms, and the results where they are not near */
+  for (int a = 0; a < nest->access_count; a++)
+    if (nest->access[a].store ? block->near || (node != o->last && block->role != TN__OUTLINE_INIT)
+                              : block->role != TN__OUTLINE_REDUCE)
+      without |= 1u << a;
+  add_accesses(nest, without, &steps, v);
+  if (block->role == TN__OUTLINE_REDUCE) add_works(&facts->reduce, &steps, nest->axis_count, v);
+  if (block->role == TN__OUTLINE_COMBINE) {
+    v->work_count = 1;
+    v->works[0] = (tn__outline_work){(uint32_t)((UINT64_C(1) << count) - 1), facts->combine};
+  }
+}
+
+static void view_under(const tn__outline *o, int node, tn__outline_views *out,
+                       const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES]) {
+  for (int n = o->node[node].first; n >= 0; n = o->node[n].next) {
+    if (!o->node[n].is_block) {
+      view_under(o, n, out, ids);
+    } else if (out->count < TN__OUTLINE_BLOCKS) {
+      view_block(o, n, &out->view[out->count], ids[out->count]);
+      out->count++;
+    }
+  }
+}
+
+void tn__outline_views_of(const tn__outline *o, tn__outline_views *out) {
+  const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES];
+  out->count = 0;
+  view_under(o, 0, out, ids);
+  find_shared(out, ids);
+}
+
+/* ---- of a schedule ----------------------------------------------------------------------------------------------- */
+
+/* After how many steps of the variable quotients and remainders of it change; 1 in front. Loops that were fused fall
+ * apart there. */
+typedef struct periods {
+  const tn__var *var;
+  int count;
+  int64_t at[TN__NEST_AXES];
+} periods;
+
+/* Of an expression in terms of the variable, the steps after which it changes; 0: it is no quotient. */
+static int64_t period_of(const tn__expr *e, const tn__var *var) {
+  if (e->kind == TN__EXPR_VAR && e->value.var == var) return 1;
+  if (e->kind != TN__EXPR_DIV || !tn__ir_is_int(e->args[1])) return 0;
+  return tn__ir_bound_mul(period_of(e->args[0], var), e->args[1]->value.i);
+}
+
+static void see_period(const tn__expr *e, void *user) {
+  periods *p = user;
+  if ((e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD) || !tn__ir_is_int(e->args[1])) return;
+  int64_t period = tn__ir_bound_mul(period_of(e->args[0], p->var), e->args[1]->value.i);
+  int at = 0;
+  while (at < p->count && p->at[at] < period) at++;
+  if (period < 1 || p->count == TN__NEST_AXES || (at < p->count && p->at[at] == period)) return;
+  memmove(&p->at[at + 1], &p->at[at], (size_t)(p->count++ - at) * sizeof p->at[0]);
+  p->at[at] = period;
+}
+
+typedef struct reading {
+  tn__schedule *s;
+  const tn__outline_facts *facts;
+  tn__outline_views *out;
+  const void *(*ids)[TN__NEST_AXES];
+  bool told; /* all of it so far */
+} reading;
+
+static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *const *path, int count,
+                        const tn__snode *loop, int64_t value, bool *told) {
+  const tn__var *vars[TN__MAX_LOOPS];
+  const tn__expr *values[TN__MAX_LOOPS];
+  int64_t number = 0;
+  for (int i = 0; i < count; i++) {
+    vars[i] = path[i]->var;
+    values[i] = tn__ir_index(s->ir, path[i] == loop ? value : 0);
+  }
+  *told &= tn__ir_as_int(tn__ir_substitute(s->ir, e, vars, values, count), &number);
+  return number;
+}
+
+/* Adds a loop of the schedule to the view: as many as it was fused of. */
+static void read_loop(reading *r, const tn__snode *node, tn__snode *const *path, int count, int at, tn__outline_view *v,
+                      axis_steps *steps, const void **ids) {
+  const tn__snode *loop = path[at];
+  periods p = {.var = loop->var, .count = 1, .at = {1}};
+  int64_t extent;
+  if (!tn__ir_as_int(loop->var->extent, &extent)) r->told = false;
+  if (loop->prefetches.count > 0 || loop->tensor != NULL || loop->transposes) r->told = false;
+  for (int x = 0; x < node->block.axis_count; x++) tn__te_visit(r->s->ir, node->block.axes[x].binding, see_period, &p);
+  for (int i = p.count - 1; i >= 0 && r->told; i--) {
+    int64_t end = i + 1 < p.count ? p.at[i + 1] : extent;
+    if (v->loop_count == TN__NEST_AXES) r->told = false;
+    if (!r->told) return;
+    int l = v->loop_count++;
+    v->loops[l] = (tn__outline_view_loop){loop->kind, (end + p.at[i] - 1) / p.at[i], false};
+    ids[l] = i == 0 ? (const void *)loop : (const void *)&loop->children.data[i];
+    for (int x = 0; x < node->block.axis_count; x++) {
+      const tn__expr *binding = node->block.axes[x].binding;
+      if (!tn__expr_uses_var(binding, loop->var)) continue;
+      int64_t zero = value_at(r->s, binding, path, count, loop, 0, &r->told);
+      steps->step[x][l] = value_at(r->s, binding, path, count, loop, p.at[i], &r->told) - zero;
+      if (steps->step[x][l] != 0 && node->block.axes[x].kind == TN__AXIS_REDUCE) v->loops[l].reduces = true;
+    }
+  }
+}
+
+static bool is_near(const tn__buffer *buffer) {
+  return buffer->scope == TN__SCOPE_REGISTER || buffer->scope == TN__SCOPE_STACK;
+}
+
+static tn__outline_role role_of(const tn__snode *node) {
+  bool reads = false, far = false;
+  for (int r = 0; r < node->block.read_count; r++) {
+    if (tn__sched_writes(node, node->block.reads[r].buffer)) continue;
+    reads = true;
+    far |= !is_near(node->block.reads[r].buffer);
+  }
+  if (node->combiner != NULL && node->block.init == NULL && !reads) return TN__OUTLINE_REDUCE;
+  if (node->combiner != NULL) return far || !reads ? TN__OUTLINE_REDUCE : TN__OUTLINE_COMBINE;
+  return reads ? TN__OUTLINE_COPY : TN__OUTLINE_INIT;
+}
+
+static void read_block(tn__snode *node, void *user) {
+  reading *r = user;
+  tn__snode *path[TN__MAX_LOOPS];
+  tn__outline_views *out = r->out;
+  if (!r->told || out->count == TN__OUTLINE_BLOCKS || node->block.axis_count > TN__NEST_AXES) {
+    r->told = false;
+    return;
+  }
+  tn__outline_view *v = &out->view[out->count];
+  int count = tn__sched_path(r->s, r->s->root, node, path);
+  axis_steps steps = {0};
+  tn__outline_body body = {0};
+  *v = (tn__outline_view){.role = role_of(node), .near = is_near(node->block.writes[0].buffer)};
+  for (int l = 0; l < count; l++) read_loop(r, node, path, count, l, v, &steps, r->ids[out->count]);
+  if (!r->told) return;
+  tn__outline_body_of(r->s, node->name, r->facts->price, &body);
+  add_accesses(&body.nest, 0, &steps, v);
+  add_works(&body, &steps, node->block.axis_count, v);
+  out->count++;
+}
+
+bool tn__outline_read(tn__schedule *s, const tn__outline_facts *facts, tn__outline_views *out) {
+  const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES];
+  reading r = {.s = s, .facts = facts, .out = out, .ids = ids, .told = true};
+  out->count = 0;
+  if (s->folds.count + s->slides.count + s->rings.count + s->overs.count + s->aligns.count > 0) return false;
+  tn__sched_each_block(s->root, read_block, &r);
+  if (r.told) find_shared(out, ids);
+  return r.told && out->count > 0;
+}

@@ -1,0 +1,289 @@
+/* What the blocks of views do, as the features of the cost function. */
+#include "schedule/outline/outline.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Positions of unrolled loops whose addresses are compared; beyond them each counts as another one. */
+enum { MOST_COMPARED = 64 };
+
+/* Bytes of the narrowest vectors, and what a register takes that starts from an identity. */
+enum { NARROWEST = 16 };
+#define INITIALISED 0.25
+
+/* Cycles until what was stored can be read again. */
+enum { STORED_AND_READ = 5 };
+
+static double greater(double a, double b) { return a > b ? a : b; }
+
+/* Loops of a block by what the code generator makes of them: `serial` ones are gone through, those that are unrolled
+ * below the last of these stand in its body, and the vector is one of them. */
+typedef struct shape {
+  const tn__outline_view *v;
+  int innermost; /* the last loop that is gone through; -1: none */
+  int vector;    /* -1: none */
+  double lanes, executions, copies;
+} shape;
+
+static shape shape_of(const tn__outline_view *v) {
+  shape s = {.v = v, .innermost = -1, .vector = -1, .lanes = 1, .executions = 1, .copies = 1};
+  for (int l = 0; l < v->loop_count; l++) {
+    if (v->loops[l].kind == TN__LOOP_VECTORIZED)
+      s.vector = l;
+    else if (v->loops[l].kind != TN__LOOP_UNROLLED && v->loops[l].extent > 1)
+      s.innermost = l;
+  }
+  for (int l = 0; l < v->loop_count; l++) {
+    double extent = (double)v->loops[l].extent;
+    if (l == s.vector)
+      s.lanes = extent;
+    else if (l <= s.innermost)
+      s.executions *= extent;
+    else
+      s.copies *= extent;
+  }
+  return s;
+}
+
+/* In how many of the executions something is done that stands still along the innermost loops: the compiler does it in
+ * front of these. */
+static double share_moving(const shape *s, uint32_t along) {
+  double share = 1;
+  for (int l = s->innermost; l >= 0 && !(along >> l & 1); l--)
+    if (s->v->loops[l].kind != TN__LOOP_UNROLLED) share /= (double)s->v->loops[l].extent;
+  return share;
+}
+
+static uint32_t moves_along(const tn__outline_view *v, const tn__outline_view_access *a) {
+  uint32_t along = 0;
+  for (int l = 0; l < v->loop_count; l++)
+    if (a->stride[l] != 0 || a->scattered) along |= 1u << l;
+  return along;
+}
+
+/* Different addresses of an access over the loops that are unrolled. */
+static double addresses(const shape *s, const tn__outline_view_access *a) {
+  int64_t seen[MOST_COMPARED];
+  int count = 1;
+  double all = 1;
+  seen[0] = 0;
+  for (int l = s->innermost + 1; l < s->v->loop_count; l++) {
+    if (l == s->vector || a->stride[l] == 0) continue;
+    int64_t extent = s->v->loops[l].extent;
+    all *= (double)extent;
+    if (all > MOST_COMPARED || a->scattered) return all;
+    int before = count;
+    for (int64_t i = 1; i < extent; i++)
+      for (int k = 0; k < before; k++) {
+        int64_t address = seen[k] + i * a->stride[l];
+        int at = 0;
+        while (at < count && seen[at] != address) at++;
+        if (at == count) seen[count++] = address;
+      }
+  }
+  return count;
+}
+
+/* Loads of whole vectors that are put in order by shuffles, as emit_memory.c does it; 0: it gathers. */
+static double shuffled(const tn__outline_view_access *a, int64_t stride, double lanes) {
+  int64_t apart = stride / a->element;
+  bool shuffles = !a->store && !a->scattered && stride == apart * a->element && lanes >= TN__RULE_SHUFFLED_LANES;
+  return shuffles && apart > 1 && apart <= TN__RULE_SHUFFLED_STRIDE ? (double)apart : 0;
+}
+
+/* The part of vectors that lie across two cache lines: rows that are no multiple of a line make all vectors of most
+ * rows do so. */
+static double crossing(const tn__target *target, const shape *s, const tn__outline_view_access *a, double bytes) {
+  int line = target->cpu.machine.costs.line_bytes;
+  bool aligned = true;
+  for (int l = 0; l < s->v->loop_count; l++)
+    aligned &= l == s->vector || s->v->loops[l].extent == 1 || a->stride[l] % (int64_t)bytes == 0;
+  return aligned ? 0 : bytes / line > 1 ? 1 : bytes / line;
+}
+
+/* Adds what an access takes in one execution to `ops`. */
+static void add_access(const tn__target *target, const shape *s, const tn__outline_view_access *a, int width,
+                       tn__operations *ops) {
+  double times = addresses(s, a) * share_moving(s, moves_along(s->v, a));
+  int64_t stride = s->vector >= 0 ? a->stride[s->vector] : 0;
+  double bytes = s->lanes * (double)a->element, pieces = ceil(bytes / width);
+  double each = pieces * (1 + crossing(target, s, a, bytes < width ? bytes : width));
+  if (s->vector < 0 || (stride == 0 && !a->scattered)) {
+    *(a->store ? &ops->stores : &ops->loads) += times;
+  } else if (stride == a->element && !a->scattered) {
+    *(a->store ? &ops->stores : &ops->loads) += times * each;
+  } else if (a->store) { /* each lane is taken out and stored alone */
+    ops->stores += times * s->lanes;
+    ops->shuffles += times * s->lanes;
+    ops->other += times * s->lanes;
+  } else {
+    double loads = shuffled(a, stride, s->lanes);
+    if (loads > 0) {
+      ops->loads += times * loads * each;
+      ops->shuffles += times * (loads - 1) * pieces;
+    } else {
+      ops->gathers += times * s->lanes;
+    }
+  }
+}
+
+static double count_works(const shape *s, double pieces) {
+  double all = 0;
+  for (int w = 0; w < s->v->work_count; w++) {
+    const tn__outline_work *work = &s->v->works[w];
+    double times = share_moving(s, work->along);
+    for (int l = s->innermost + 1; l < s->v->loop_count; l++)
+      if (l != s->vector && work->along >> l & 1) times *= (double)s->v->loops[l].extent;
+    all += times * work->weight * (s->vector >= 0 && work->along >> s->vector & 1 ? pieces : 1);
+  }
+  return all;
+}
+
+/* Registers of results: those of all copies, along loops that don't reduce. */
+static double results_at_hand(const tn__outline_facts *facts, const shape *s, int width) {
+  double values = 1, registers = 0;
+  for (int l = s->innermost + 1; l < s->v->loop_count; l++)
+    if (l != s->vector && !s->v->loops[l].reduces) values *= (double)s->v->loops[l].extent;
+  for (int r = 0; r < facts->results; r++) registers += values * ceil(s->lanes * (double)facts->bytes[r] / width);
+  return registers;
+}
+
+/* A block and what one execution of its straight piece does. */
+typedef struct piece {
+  shape s;
+  tn__operations ops;
+  double results; /* registers */
+} piece;
+
+static void find_piece(const tn__outline_facts *facts, const tn__outline_view *v, const tn__target *target, int width,
+                       piece *out) {
+  shape s = shape_of(v);
+  bool reduces = v->role == TN__OUTLINE_REDUCE || v->role == TN__OUTLINE_COMBINE;
+  double widest = 1, turns = 1;
+  for (int r = 0; r < facts->results; r++) widest = greater(widest, (double)facts->bytes[r]);
+  if (s.lanes * widest < width) width = s.lanes * widest > NARROWEST ? (int)(s.lanes * widest) : NARROWEST;
+  bool own = s.innermost >= 0 && (v->role == TN__OUTLINE_REDUCE || s.innermost >= v->shared);
+  tn__operations ops = {.vector_bytes = width, .other = own ? TN__RULE_TURN : 0};
+  double pieces = ceil(s.lanes * widest / width), results = results_at_hand(facts, &s, width);
+  for (int l = s.innermost + 1; l < v->loop_count; l++)
+    if (v->loops[l].reduces && l != s.vector) turns *= (double)v->loops[l].extent;
+  if (v->role == TN__OUTLINE_COMBINE) { /* the first goes in by itself; the others come out of a wider vector */
+    double each = (turns - 1) * s.copies / turns * pieces;
+    ops.fma = each * facts->combine;
+    ops.shuffles = each * facts->results;
+  } else {
+    ops.fma = count_works(&s, pieces) + (v->role == TN__OUTLINE_INIT ? INITIALISED * results : 0);
+  }
+  for (int a = 0; a < v->access_count; a++) {
+    add_access(target, &s, &v->access[a], width, &ops);
+    if (v->role == TN__OUTLINE_REDUCE && v->access[a].store) { /* what there is so far is read, too */
+      tn__outline_view_access load = v->access[a];
+      load.store = false;
+      add_access(target, &s, &load, width, &ops);
+    }
+  }
+  bool again = s.innermost >= 0 && v->loops[s.innermost].reduces;
+  if (reduces && (again || turns > 1)) ops.chain = turns * facts->chain * target->cpu.machine.core.fma_latency;
+  if (reduces && again && !v->near) ops.chain += STORED_AND_READ;
+  *out = (piece){s, ops, results};
+}
+
+/* Instructions until the same results are complete, of all blocks: between them a core finds those of the next ones,
+ * and what waits in one result does not keep it from these. */
+static double instructions_of_results(const piece *pieces, int count) {
+  double all = 0, groups = 1;
+  for (int b = 0; b < count; b++) {
+    const tn__outline_view *v = pieces[b].s.v;
+    const tn__operations *o = &pieces[b].ops;
+    double own = 1;
+    all += pieces[b].s.executions * (o->fma + o->loads + o->stores + o->shuffles + 2 * o->gathers + o->other);
+    for (int l = 0; l <= pieces[b].s.innermost && v->role == TN__OUTLINE_REDUCE; l++)
+      if (!v->loops[l].reduces) own *= (double)v->loops[l].extent;
+    groups = greater(groups, own);
+  }
+  return all / groups;
+}
+
+static void add_loops(const tn__outline_view *v, int innermost, const tn__target *target, tn__sketch_features *f) {
+  double entries = 1;
+  for (int l = 0; l <= innermost; l++) {
+    double extent = (double)v->loops[l].extent;
+    bool own = l >= v->shared || v->role == TN__OUTLINE_REDUCE;
+    if (own && v->loops[l].kind != TN__LOOP_UNROLLED && extent > 1) tn__cost_loop(f, target, entries, extent);
+    entries *= extent;
+  }
+}
+
+static void add_blocks(const tn__outline_facts *facts, const tn__outline_views *views, const tn__target *target,
+                       int width, tn__sketch_features *f) {
+  piece pieces[TN__OUTLINE_BLOCKS];
+  for (int b = 0; b < views->count; b++) find_piece(facts, &views->view[b], target, width, &pieces[b]);
+  double beside = greater(1, TN__RULE_LOOK_AHEAD / instructions_of_results(pieces, views->count));
+  for (int b = 0; b < views->count; b++) {
+    const tn__outline_view *v = &views->view[b];
+    pieces[b].ops.chain /= beside;
+    tn__cost_phase(f, target, &pieces[b].ops, pieces[b].s.executions);
+    add_loops(v, pieces[b].s.innermost, target, f);
+    int needed = (int)pieces[b].results + 2;
+    if (v->role == TN__OUTLINE_REDUCE && needed > f->registers) f->registers = needed;
+  }
+}
+
+/* ---- what comes from memory -------------------------------------------------------------------------------------- */
+
+static bool append_access(tn__nest *nest, const tn__outline_view_access *from, const tn__outline_view *own,
+                          const tn__outline_view *main) {
+  if (nest->access_count == TN__NEST_ACCESSES) return false;
+  tn__nest_access *to = &nest->access[nest->access_count++];
+  *to = (tn__nest_access){
+      .element = from->element, .store = from->store, .scattered = from->scattered, .again = from->again};
+  int at = own->shared; /* loops below are copies of those around the reduction that don't reduce, in order */
+  for (int l = 0; l < main->loop_count; l++) {
+    int loop = l;
+    if (own != main && l >= own->shared) {
+      if (main->loops[l].reduces) continue;
+      while (at < own->loop_count && own->loops[at].reduces) at++;
+      if (at == own->loop_count) break;
+      loop = at++;
+    }
+    to->along[l].stride = llabs(from->stride[loop]);
+    to->spread[l] = from->spread[loop];
+  }
+  return true;
+}
+
+static const tn__outline_view *main_of(const tn__outline_views *views) {
+  const tn__outline_view *main = &views->view[0];
+  double most = -1;
+  for (int b = 0; b < views->count; b++) {
+    const tn__outline_view *v = &views->view[b];
+    double points = 1;
+    if (v->role != TN__OUTLINE_REDUCE) continue;
+    for (int l = 0; l < v->loop_count; l++) points *= (double)v->loops[l].extent;
+    if (points > most) most = points, main = v;
+  }
+  return main;
+}
+
+void tn__outline_features(const tn__outline_facts *facts, const tn__outline_views *views, const tn__target *target,
+                          const tn__schedule_options *options, tn__nest *nest, tn__sketch_features *f) {
+  const tn__outline_view *main = main_of(views);
+  nest->axis_count = main->loop_count;
+  nest->access_count = 0;
+  f->loop_count = 0;
+  for (int l = 0; l < main->loop_count; l++) {
+    nest->extent[l] = main->loops[l].extent;
+    nest->open[l] = false;
+    f->loops[f->loop_count++] = (tn__nest_loop){l, main->loops[l].extent, 1};
+  }
+  add_blocks(facts, views, target, options->vector_bytes, f);
+  for (int a = 0; a < main->access_count; a++) append_access(nest, &main->access[a], main, main);
+  for (int b = 0; b < views->count; b++) {
+    const tn__outline_view *v = &views->view[b];
+    if (v == main || v->role == TN__OUTLINE_INIT) continue;
+    for (int a = 0; a < v->access_count; a++) append_access(nest, &v->access[a], v, main);
+  }
+  tn__nest_finish(nest);
+  f->chunks = main->loop_count > 0 && main->loops[0].kind == TN__LOOP_PARALLEL ? main->loops[0].extent : 1;
+}

@@ -1,0 +1,327 @@
+/* The rule "structure": one reduction, with the maps around it, whose loops follow from what it reads. No class of
+ * computations: along which axis vectors run, which results are kept beside each other, in which order loops stand and
+ * what is written out are decisions, weighed on an outline (outline/outline.h). It competes with rules that take any
+ * declaration: where one function says that theirs is slower, its schedule is taken. */
+#include <math.h>
+#include <string.h>
+
+#include "base/invariant.h"
+#include "schedule/outline/outline.h"
+#include "schedule/rules/reduce.h"
+#include "schedule/rules/structure.h"
+
+/* Places in a sketch's values: the axis that vectors run along (counted from 1) and how many are at hand, the axis of
+ * which so many results are computed beside each other (0: none), the orders of loops by their places in the tables,
+ * and whether short loops of the reduction are written out. */
+enum { LANES, VECTORS, ROWS, HEIGHT, ORDER, TERMS, WRITTEN };
+
+enum { MOST_ORDERED = 4, MOST_ORDERS = 24, FEWEST_RESULTS = 16 };
+
+typedef struct scratch {
+  tn__outline outline;
+  tn__outline_views views;
+  tn__nest nest;
+} scratch;
+
+typedef struct structure {
+  const tn__outline_facts *facts;
+  int orders, terms; /* how many there are */
+  int8_t order[MOST_ORDERS][TN__NEST_AXES], term[MOST_ORDERS][TN__NEST_AXES];
+  bool large;
+  scratch *scratch; /* of one candidate */
+} structure;
+
+/* ---- which declarations ------------------------------------------------------------------------------------------ */
+
+static bool matches(const tn__te *te) {
+  int reductions = 0;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) return false;
+    if (stage->kind != TN__TE_REDUCE) continue;
+    reductions++;
+    if (tn__reduce_volume(&stage->axes, NULL) < FEWEST_RESULTS || stage->reduce_axes.count == 0) return false;
+  }
+  return reductions == 1;
+}
+
+const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
+  tn__snodes blocks = {0};
+  const tn__snode *reduce = NULL;
+  tn__reduce_dissolve_maps(s);
+  tn__sched_blocks(s, s->root, &blocks);
+  for (int i = 0; i < blocks.count; i++)
+    if (blocks.data[i]->combiner != NULL) reduce = blocks.data[i];
+  if (reduce == NULL) return NULL;
+  const char *epilogue = tn__reduce_epilogue_of(s, reduce);
+  if (blocks.count != (epilogue != NULL ? 2 : 1)) return NULL;
+  return tn__outline_facts_of(s, reduce->name, epilogue, tn__rule_cost_of_node);
+}
+
+/* ---- the space --------------------------------------------------------------------------------------------------- */
+
+/* Orders of axes from..from+count-1: all of a few; of more the declared one, and each of them as the last. Axes of one
+ * step stay in front. Returns how many. */
+static int all_orders(const tn__nest *nest, int from, int count, bool free, int8_t orders[][TN__NEST_AXES]) {
+  int long_axes[TN__NEST_AXES], n = 0, at = 0, found = 0;
+  int8_t first[TN__NEST_AXES];
+  for (int x = from; x < from + count; x++) {
+    if (nest->extent[x] == 1) first[at++] = (int8_t)x;
+    if (nest->extent[x] > 1) long_axes[n++] = x;
+  }
+  int places = 1;
+  for (int i = 2; i <= n && n <= MOST_ORDERED; i++) places *= i;
+  if (n > MOST_ORDERED) places = n;
+  if (!free) places = 1;
+  for (int p = 0; p < places; p++, found++) {
+    int left[TN__NEST_AXES], rest = n, number = p;
+    memcpy(orders[found], first, sizeof first);
+    for (int i = 0; i < n; i++) left[i] = long_axes[i];
+    for (int i = 0; i < n; i++) {
+      int pick = 0;
+      if (n <= MOST_ORDERED) {
+        int below = 1;
+        for (int k = 2; k < rest; k++) below *= k;
+        pick = number / below;
+        number %= below;
+      } else if (p > 0 && i < n - 1 && left[0] == long_axes[p - 1]) {
+        pick = 1; /* it comes last */
+      }
+      orders[found][at + i] = (int8_t)left[pick];
+      memmove(&left[pick], &left[pick + 1], (size_t)(--rest - pick) * sizeof left[0]);
+    }
+  }
+  return found;
+}
+
+/* Axes along which some tensor is contiguous, and which are long enough for a vector. */
+static int axes_for_lanes(const tn__outline_facts *f, int64_t *out) {
+  const tn__nest *nest = &f->reduce.nest;
+  int count = 0;
+  for (int x = 0; x < nest->axis_count && count < TN__MAX_CHOICES; x++) {
+    bool contiguous = false;
+    if (nest->extent[x] < 4 || (x >= f->spatial && !f->reorderable)) continue;
+    for (int a = 0; a < nest->access_count; a++)
+      contiguous |= nest->access[a].along[x].stride == nest->access[a].element && !nest->access[a].scattered;
+    for (int a = 0; a < f->copy[0].nest.access_count && x < f->spatial; a++)
+      contiguous |= f->copy[0].nest.access[a].along[x].stride == f->copy[0].nest.access[a].element;
+    if (contiguous) out[count++] = x + 1;
+  }
+  return count;
+}
+
+static void open_structure(tn__sketch *k, tn__schedule *s) {
+  static const int64_t vectors[] = {1, 2, 4, 8}, heights[] = {1, 2, 3, 4, 6, 8}, written[] = {0, 1};
+  int64_t axes[TN__MAX_CHOICES] = {0}, numbers[MOST_ORDERS];
+  structure *d = TN__NEW(s->arena, structure);
+  *d = (structure){
+      .facts = tn__rule_outline_facts(s), .large = tn__rule_is_large(k->te), .scratch = TN__NEW(s->arena, scratch)};
+  const tn__outline_facts *f = d->facts;
+  if (f == NULL) tn__sched_refuse(s, "structure: the declaration is more than one reduction");
+  const tn__nest *nest = &f->reduce.nest;
+  k->data = d;
+  d->orders = all_orders(nest, 0, f->spatial, true, d->order);
+  d->terms = all_orders(nest, f->spatial, nest->axis_count - f->spatial, f->reorderable, d->term);
+  for (int i = 0; i < MOST_ORDERS; i++) numbers[i] = i;
+  int count = axes_for_lanes(f, axes);
+  if (count == 0) tn__sched_refuse(s, "structure: nothing is contiguous in what \"%s\" reads", f->block);
+  k->decisions[tn__sketch_open(k, "lanes", axes, count)].orders = true;
+  k->decisions[tn__sketch_open(k, "vectors", vectors, 4)].orders = true;
+  int64_t rows[TN__MAX_CHOICES] = {0};
+  count = 1;
+  for (int x = 0; x < f->spatial && count < TN__MAX_CHOICES; x++)
+    if (nest->extent[x] > 1) rows[count++] = x + 1;
+  tn__sketch_open(k, "rows", rows, count);
+  tn__sketch_open(k, "height", heights, 6);
+  tn__sketch_open(k, "order", numbers, d->orders);
+  k->decisions[tn__sketch_open(k, "terms", numbers, d->terms)].orders = true;
+  tn__sketch_open(k, "written out", written, 2);
+}
+
+/* ---- one point --------------------------------------------------------------------------------------------------- */
+
+typedef struct point {
+  const structure *d;
+  const int64_t *v;
+  int64_t lanes; /* of a vector */
+  bool parallel;
+} point;
+
+/* The lanes of vectors along the axis; 0: too few. */
+static int64_t lanes_of(const structure *d, const tn__schedule_options *options, int axis) {
+  const tn__outline_facts *f = d->facts;
+  int64_t widest = f->bytes[0], extent = f->reduce.nest.extent[axis];
+  bool along = axis >= f->spatial;
+  for (int r = 0; r < f->results && along; r++)
+    if (f->bytes[r] > widest) widest = f->bytes[r];
+  int64_t lanes = options->vector_bytes / widest;
+  while (lanes > 4 && lanes > extent) lanes /= 2;
+  return lanes >= (along ? 4 : 2) && lanes <= extent ? lanes : 0;
+}
+
+/* Do the decisions go together? */
+static bool is_point(const structure *d, const int64_t *v, int64_t lanes) {
+  const tn__outline_facts *f = d->facts;
+  int axis = (int)v[LANES] - 1;
+  int64_t extent = f->reduce.nest.extent[axis];
+  if (lanes == 0 || (v[VECTORS] > 1 && v[VECTORS] * lanes > extent)) return false;
+  if ((v[ROWS] == 0) != (v[HEIGHT] == 1) || v[ROWS] == v[LANES]) return false;
+  if (v[ROWS] > 0 && v[HEIGHT] > f->reduce.nest.extent[v[ROWS] - 1]) return false;
+  if (axis < f->spatial) return v[VECTORS] == 1 || tn__rule_fills(extent, v[VECTORS] * lanes);
+  return v[ROWS] == 0 && v[WRITTEN] == 0 && d->term[v[TERMS]][f->reduce.nest.axis_count - f->spatial - 1] == axis;
+}
+
+/* Writes short loops of the reduction out, from the innermost on; false when there is none. */
+static bool write_out(tn__outline *o, const int *loops, int count, int64_t copies) {
+  bool any = false;
+  for (int i = count - 1; i >= 0; i--) {
+    copies *= o->node[loops[i]].extent;
+    if (copies > TN__RULE_WINDOW_TERMS) break;
+    tn__outline_kind(o, loops[i], TN__LOOP_UNROLLED);
+    any = true;
+  }
+  return any;
+}
+
+static void share_outermost(const point *p, tn__outline *o, int loop) {
+  if (p->parallel && o->node[loop].extent > 1) tn__outline_kind(o, loop, TN__LOOP_PARALLEL);
+}
+
+/* Vectors across results: a tile of them stays in registers while the reduction runs. */
+static bool build_across(const point *p, tn__outline *o) {
+  const structure *d = p->d;
+  const tn__outline_facts *f = d->facts;
+  const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
+  int axis[TN__NEST_AXES], list[TN__OUTLINE_NODES], copies[TN__OUTLINE_RESULTS], parts[3], n = 0, copy_count = 0;
+  int lane_axis = (int)p->v[LANES] - 1, row_axis = (int)p->v[ROWS] - 1;
+  int block = tn__outline_block(o, TN__OUTLINE_REDUCE), inner[4], inner_count = 0;
+  tn__outline_path(o, block, axis);
+  if (f->epilogue != NULL) {
+    copies[copy_count++] = tn__outline_block(o, TN__OUTLINE_COPY);
+    tn__outline_set_scope(o, block, TN__SCOPE_REGISTER);
+  }
+  for (int r = 0; r < f->results && f->epilogue == NULL; r++) {
+    int copy = tn__outline_cache_write(o, block, r);
+    if (copy >= 0) copies[copy_count++] = copy;
+  }
+  tn__outline_turn(o, block, lane_axis);
+  if (row_axis >= 0) {
+    tn__outline_split(o, axis[row_axis], (int64_t[]){0, p->v[HEIGHT]}, 2, parts);
+    inner[inner_count++] = parts[1];
+  }
+  int in_lane = p->v[VECTORS] > 1 ? 3 : 2;
+  tn__outline_split(o, axis[lane_axis],
+                    in_lane == 3 ? (int64_t[]){0, p->v[VECTORS], p->lanes} : (int64_t[]){0, p->lanes, 0}, in_lane,
+                    parts);
+  for (int i = 1; i < in_lane; i++) inner[inner_count++] = parts[i];
+  for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];
+  int tile = list[n - 1], outermost = list[0], reduce = n;
+  for (int i = 0; i < f->reduce.nest.axis_count - f->spatial; i++) list[n++] = axis[term[i]];
+  int first = list[reduce], reduce_count = n - reduce;
+  for (int i = 0; i < inner_count; i++) list[n++] = inner[i];
+  tn__outline_reorder(o, list, n);
+  int64_t at_hand = p->v[VECTORS] * p->v[HEIGHT];
+  if (p->v[WRITTEN] && !write_out(o, list + reduce, reduce_count, at_hand)) return false;
+  for (int i = 0; i < inner_count; i++)
+    tn__outline_kind(o, inner[i], i == inner_count - 1 ? TN__LOOP_VECTORIZED : TN__LOOP_UNROLLED);
+  for (int i = 0; i < copy_count; i++) tn__outline_reverse_compute_at(o, copies[i], tile);
+  tn__outline_decompose(o, block, first);
+  share_outermost(p, o, outermost);
+  return true;
+}
+
+static void vectorize_last(tn__outline *o, int block, int64_t vectors, int64_t lanes) {
+  int path[TN__OUTLINE_NODES], parts[2], count = tn__outline_path(o, block, path), loop = path[count - 1];
+  if (vectors > 1) {
+    tn__outline_split(o, loop, (int64_t[]){vectors, lanes}, 2, parts);
+    tn__outline_kind(o, parts[0], TN__LOOP_UNROLLED);
+    loop = parts[1];
+  }
+  tn__outline_kind(o, loop, TN__LOOP_VECTORIZED);
+}
+
+/* Turns lanes of the block's last loop into vectors of partial results, a factor at a time. Returns the block that
+ * combines them; *around is the loop around a factor. */
+static int factor(tn__outline *o, int block, int64_t vectors, int64_t lanes, int *around) {
+  int path[TN__OUTLINE_NODES], parts[2], count = tn__outline_path(o, block, path);
+  tn__outline_split(o, path[count - 1], (int64_t[]){0, vectors * lanes}, 2, parts);
+  int combine = tn__outline_rfactor(o, block, parts[1]), init = o->count - 1;
+  while (!o->node[init].is_block || o->node[init].role != TN__OUTLINE_INIT) init--; /* the newest */
+  vectorize_last(o, block, vectors, lanes);
+  vectorize_last(o, init, vectors, lanes);
+  *around = parts[0];
+  return combine;
+}
+
+/* Vectors along the reduction: partial results of one element, which are added up by halves behind. */
+static void build_along(const point *p, tn__outline *o) {
+  const structure *d = p->d;
+  const tn__outline_facts *f = d->facts;
+  const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
+  int axis[TN__NEST_AXES], list[TN__OUTLINE_NODES], path[TN__OUTLINE_NODES], n = 0, around;
+  int block = tn__outline_block(o, TN__OUTLINE_REDUCE);
+  tn__outline_path(o, block, axis);
+  for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];
+  for (int i = 0; i < f->reduce.nest.axis_count - f->spatial; i++) list[n++] = axis[term[i]];
+  tn__outline_reorder(o, list, n);
+  int combine = factor(o, block, p->v[VECTORS], p->lanes, &around);
+  for (int64_t half = p->v[VECTORS] > 1 ? p->lanes : p->lanes / 2; half > 1; half /= 2) {
+    combine = factor(o, combine, 1, half, &around);
+    tn__outline_kind(o, around, TN__LOOP_UNROLLED);
+  }
+  int count = tn__outline_path(o, combine, path);
+  tn__outline_kind(o, path[count - 1], TN__LOOP_UNROLLED);
+  share_outermost(p, o, list[0]);
+  if (f->epilogue == NULL) return;
+  int copy = tn__outline_block(o, TN__OUTLINE_COPY), parts[2];
+  count = tn__outline_path(o, copy, path);
+  if (o->node[path[count - 1]].extent < p->lanes) return;
+  tn__outline_split(o, path[count - 1], (int64_t[]){0, p->lanes}, 2, parts);
+  tn__outline_kind(o, parts[1], TN__LOOP_VECTORIZED);
+}
+
+/* The outline of a point, with its steps on the schedule unless that is NULL; false: its decisions don't agree. */
+static bool build(const tn__sketch *k, const int64_t *v, tn__outline *o, tn__schedule *s) {
+  const structure *d = k->data;
+  const tn__outline_facts *f = d->facts;
+  point p = {.d = d, .v = v, .parallel = d->large && k->options.threads > 1};
+  p.lanes = lanes_of(d, &k->options, (int)v[LANES] - 1);
+  if (!is_point(d, v, p.lanes)) return false;
+  tn__outline_start(o, f, s);
+  if (v[LANES] - 1 < f->spatial) return build_across(&p, o);
+  build_along(&p, o);
+  return true;
+}
+
+bool tn__rule_outline_of(const tn__sketch *k, const int64_t *values, tn__outline *out) {
+  return build(k, values, out, NULL);
+}
+
+static const tn__nest *structure_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
+  const structure *d = k->data;
+  scratch *own = d->scratch;
+  if (!build(k, v, &own->outline, NULL)) return NULL;
+  tn__outline_views_of(&own->outline, &own->views);
+  tn__outline_features(d->facts, &own->views, k->target, &k->options, &own->nest, f);
+  return &own->nest;
+}
+
+static void apply_structure(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
+  const structure *d = k->data;
+  tn__reduce_dissolve_maps(s);
+  bool built = build(k, v, &d->scratch->outline, s);
+  if (!built) tn__sched_refuse(s, "structure: these decisions don't go together");
+}
+
+/* The same function on what another rule does. */
+static double weigh_structure(const tn__sketch *k, tn__schedule *other, tn__cost *out) {
+  const structure *d = k->data;
+  scratch *own = d->scratch;
+  tn__sketch_features f = {0};
+  if (!tn__outline_read(other, d->facts, &own->views)) return NAN;
+  tn__outline_features(d->facts, &own->views, k->target, &k->options, &own->nest, &f);
+  return tn__cost_of(k->target, &k->options, &own->nest, &f, out);
+}
+
+const tn__rule tn__rule_structure = {"structure",        matches,         open_structure,
+                                     structure_features, apply_structure, .weigh = weigh_structure};

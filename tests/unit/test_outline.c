@@ -1,0 +1,266 @@
+/* Outlines: after any moves an outline is what the schedule is after the same steps, and the cost of a point is that of
+ * the schedule that it becomes. */
+#include "schedule/rules/structure.h"
+
+#include <math.h>
+
+#include "schedule/rules/reduce.h"
+#include "unit/schedule_check.h"
+#include "unit/schedule_recipes.h"
+
+/* ---- declarations ------------------------------------------------------------------------------------------------ */
+
+/* A reduction of one or two tensors whose axes stand in any order, with or without a map behind it. */
+static tn__te *make_odd(tn__ir *ir, dice *d) {
+  tn__te *te = tn__te_create(ir, "odd");
+  int rank = 2 + roll(d, 3), kept = 1 + roll(d, rank - 1), order[2][4], combiner = roll(d, 4);
+  const tn__expr *extents[4], *shape[4], *index[4], *term = NULL;
+  for (int x = 0; x < rank; x++) extents[x] = tn__ir_index(ir, roll(d, 3) == 0 ? 1 + roll(d, 40) : 1 + roll(d, 9));
+  tn__te_axes results = tn__te_axes_create(te, "i", kept, extents);
+  tn__te_axes reduced = tn__te_axes_create(te, "k", rank - kept, extents + kept);
+  for (int t = 0; t < 1 + roll(d, 2); t++) {
+    for (int x = 0; x < rank; x++) { /* any permutation */
+      int at = roll(d, x + 1);
+      order[t][x] = order[t][at];
+      order[t][at] = x;
+    }
+    for (int x = 0; x < rank; x++) {
+      int axis = order[t][x];
+      shape[x] = extents[axis];
+      index[x] = axis < kept ? results.index[axis] : reduced.index[axis - kept];
+    }
+    const tn__buffer *tensor = tn__te_input(te, t == 0 ? "A" : "B", TN_F32, rank, shape);
+    const tn__expr *load = tn__ir_load(ir, tensor, index);
+    term = term == NULL ? load : tn__ir_sub(ir, term, load);
+  }
+  if (combiner == 3) {
+    const tn__te_combiner *c = tn__te_arg_combiner(te, TN_F32, TN_I64, true, false);
+    const tn__buffer *out[2];
+    tn__te_reduce_with(te, "best", &results, &reduced, c, (const tn__expr *[]){term, reduced.index[0]}, out);
+    tn__te_output(te, out[0]);
+    tn__te_output(te, out[1]);
+    return te;
+  }
+  static const tn__te_reducer reducers[] = {TN__TE_SUM, TN__TE_MAX, TN__TE_MIN};
+  const tn__buffer *out = tn__te_reduce(te, "S", &results, &reduced, reducers[combiner], term);
+  if (roll(d, 3) == 0) {
+    tn__te_axes y = tn__te_axes_create(te, "o", kept, extents);
+    out = tn__te_compute(te, "Y", &y, tn__ir_mul(ir, tn__ir_load(ir, out, y.index), tn__ir_constant(ir, TN_F32, 2)));
+  }
+  tn__te_output(te, out);
+  return te;
+}
+
+static tn__te *draw_declaration(tn__ir *ir, dice *d) {
+  if (roll(d, 2) == 0) return make_odd(ir, d);
+  recipe r = draw_recipe(d);
+  return make_recipe(ir, &r);
+}
+
+/* ---- the same views ---------------------------------------------------------------------------------------------- */
+
+static void print_views(const tn__outline_views *views) {
+  static const char *const roles[] = {"reduce", "combine", "init", "copy"}, *const kinds = "sPVU";
+  for (int b = 0; b < views->count; b++) {
+    const tn__outline_view *v = &views->view[b];
+    print_message("  %s%s, %d shared:", roles[v->role], v->near ? ", near" : "", v->shared);
+    for (int l = 0; l < v->loop_count; l++)
+      print_message(" %c%lld%s", kinds[v->loops[l].kind], (long long)v->loops[l].extent,
+                    v->loops[l].reduces ? "r" : "");
+    print_message("; %d accesses\n", v->access_count);
+    for (int a = 0; a < v->access_count; a++) {
+      print_message("    %s", v->access[a].store ? "store" : "load");
+      for (int l = 0; l < v->loop_count; l++) print_message(" %lld", (long long)v->access[a].stride[l]);
+      print_message("\n");
+    }
+  }
+}
+
+static bool same_views(const tn__outline_views *own, const tn__outline_views *read) {
+  bool same = own->count == read->count;
+  for (int b = 0; b < own->count && same; b++) {
+    const tn__outline_view *a = &own->view[b], *c = &read->view[b];
+    same = a->role == c->role && a->near == c->near && a->loop_count == c->loop_count && a->shared == c->shared &&
+           a->access_count == c->access_count;
+    for (int l = 0; l < a->loop_count && same; l++)
+      same = a->loops[l].kind == c->loops[l].kind && a->loops[l].extent == c->loops[l].extent &&
+             a->loops[l].reduces == c->loops[l].reduces;
+    for (int i = 0; i < a->access_count && same; i++) {
+      same = a->access[i].element == c->access[i].element && a->access[i].store == c->access[i].store;
+      for (int l = 0; l < a->loop_count && !a->access[i].scattered && same; l++)
+        same = a->access[i].stride[l] == c->access[i].stride[l];
+    }
+  }
+  return same;
+}
+
+static void check_views(const tn__schedule *s, const tn__outline_views *own, const tn__outline_views *read) {
+  if (same_views(own, read)) return;
+  print_message("the outline:\n");
+  print_views(own);
+  print_message("the schedule:\n");
+  print_views(read);
+  fail_msg("%s%s", schedule_text(s, false), schedule_text(s, true));
+}
+
+typedef struct counts {
+  int fits, points, moves, refused;
+} counts;
+
+typedef struct drawing {
+  uint64_t seed;
+  counts *counts;
+} drawing;
+
+/* ---- points of the rule ------------------------------------------------------------------------------------------ */
+
+static void check_point(tn__ir *ir, const void *arg) {
+  const drawing *drawn = arg;
+  dice d = {.state = drawn->seed};
+  static const char *const names[] = {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"};
+  tn__target target = test_target(names[roll(&d, 4)]);
+  tn__schedule_options options = {.threads = 1 + roll(&d, 2)};
+  const tn__te *te = draw_declaration(ir, &d);
+  const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
+  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, "structure");
+  if (k == NULL) return;
+  drawn->counts->fits++;
+  tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
+  tn__outline_views *own = TN__NEW(tn__ir_arena(ir), tn__outline_views),
+                    *read = TN__NEW(tn__ir_arena(ir), tn__outline_views);
+  int64_t values[TN__MAX_DECISIONS];
+  double cost = INFINITY;
+  uint64_t state = drawn->seed;
+  for (int tries = 0; tries < 2000 && !isfinite(cost); tries++) {
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    tn__sketch_at(k, (int64_t)((state >> 16) % (uint64_t)tn__sketch_points(k)), values);
+    cost = tn__sketch_cost(k, values, NULL);
+  }
+  if (!isfinite(cost)) return;
+  drawn->counts->points++;
+  assert_true(tn__rule_outline_of(k, values, o));
+  tn__outline_views_of(o, own);
+  tn__schedule *s = tn__sketch_apply(k, values);
+  assert_true(tn__outline_read(s, o->facts, read));
+  check_views(s, own, read);
+  double read_cost = tn__sketch_weigh(k, k, values, NULL);
+  if (fabs(read_cost - cost) > 0.02 * cost) fail_msg("%g cycles by the outline, %g by the schedule", cost, read_cost);
+  check_same(s);
+}
+
+static void points_are_what_they_become(void **state) {
+  counts all = {0};
+  for (uint64_t seed = 0; seed < 1000; seed++) {
+    drawing d = {seed, &all};
+    tn_status *status = in_context(check_point, &d);
+    if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
+  }
+  print_message("%d declarations are one reduction, %d points\n", all.fits, all.points);
+  assert_true(all.points > 150);
+}
+
+/* ---- any moves --------------------------------------------------------------------------------------------------- */
+
+typedef struct try {
+  tn__outline *o;
+  dice *dice;
+}
+try;
+
+static int some_node(const tn__outline *o, dice *d, bool block) {
+  for (int tries = 0; tries < 50; tries++) {
+    int n = 1 + roll(d, o->count - 1);
+    if (o->node[n].is_block == block && o->node[n].parent >= 0) return n;
+  }
+  return -1;
+}
+
+static void move_somehow(tn__escape *escape, void *arg) {
+  const try *t = arg;
+  tn__outline *o = t->o;
+  dice *d = t->dice;
+  int parts[3], path[TN__OUTLINE_NODES], loop = some_node(o, d, false), block = some_node(o, d, true);
+  o->s->arena->escape = escape;
+  if (loop < 0 || block < 0) return;
+  int count = tn__outline_path(o, block, path);
+  switch (roll(d, 8)) {
+    case 0: tn__outline_split(o, loop, (int64_t[]){0, 1 + roll(d, 5)}, 2, parts); break;
+    case 1: tn__outline_split(o, loop, (int64_t[]){0, 1 + roll(d, 3), 1 + roll(d, 4)}, 3, parts); break;
+    case 2:
+      for (int i = 0; i < count; i++) {
+        int at = roll(d, i + 1), swapped = path[at];
+        path[at] = path[i];
+        path[i] = swapped;
+      }
+      if (count > 1) tn__outline_reorder(o, path, 1 + roll(d, count));
+      break;
+    case 3: {
+      static const tn__loop_kind kinds[] = {TN__LOOP_PARALLEL, TN__LOOP_VECTORIZED, TN__LOOP_UNROLLED};
+      tn__outline_kind(o, loop, kinds[roll(d, 3)]);
+      break;
+    }
+    case 4:
+      if (block == o->last && !o->node[block].near && o->facts->epilogue == NULL) tn__outline_cache_write(o, block, 0);
+      break;
+    case 5:
+      if (o->node[block].role == TN__OUTLINE_COPY) tn__outline_reverse_compute_at(o, block, loop);
+      break;
+    case 6:
+      if (o->node[block].role == TN__OUTLINE_REDUCE && count > 0) tn__outline_decompose(o, block, path[roll(d, count)]);
+      break;
+    default:
+      if (o->node[block].role != TN__OUTLINE_COPY && o->node[block].role != TN__OUTLINE_INIT && count > 0)
+        tn__outline_rfactor(o, block, path[roll(d, count)]);
+  }
+}
+
+static void check_moves(tn__ir *ir, const void *arg) {
+  enum { MOVES = 8 };
+  const drawing *drawn = arg;
+  dice d = {.state = drawn->seed};
+  tn__target target = test_target("x86-64-v4");
+  const tn__te *te = draw_declaration(ir, &d);
+  const tn__outline_facts *facts = tn__rule_outline_facts(tn__schedule_of(te, &target));
+  if (facts == NULL || facts->results > 1) return;
+  drawn->counts->fits++;
+  tn__schedule *s = tn__schedule_of(te, &target);
+  tn__rule_outline_facts(s); /* which dissolves maps */
+  s = tn__schedule_of(te, &target);
+  tn__reduce_dissolve_maps(s);
+  tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
+  tn__outline_views *own = TN__NEW(tn__ir_arena(ir), tn__outline_views),
+                    *read = TN__NEW(tn__ir_arena(ir), tn__outline_views);
+  tn__outline_start(o, facts, s);
+  for (int i = 0; i < MOVES; i++) {
+    try t = {o, &d};
+    tn__escape escape, *outer = s->arena->escape;
+    tn_status *status = tn__protect(&escape, move_somehow, &t);
+    s->arena->escape = outer;
+    drawn->counts->moves++;
+    if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+    drawn->counts->refused += status != NULL;
+    tn_status_free(status);
+    assert_true(tn__outline_read(s, facts, read));
+    tn__outline_views_of(o, own);
+    check_views(s, own, read);
+  }
+}
+
+static void moves_are_primitives(void **state) {
+  counts all = {0};
+  for (uint64_t seed = 0; seed < 1500; seed++) {
+    drawing d = {seed * 7919 + 11, &all};
+    tn_status *status = in_context(check_moves, &d);
+    if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
+  }
+  print_message("%d outlines, %d moves, %d refused\n", all.fits, all.moves, all.refused);
+  assert_true(all.moves - all.refused > 2000);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(points_are_what_they_become),
+      cmocka_unit_test(moves_are_primitives),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
