@@ -78,6 +78,7 @@ INPUTS = {
     ("edit_distance", "b"): upto(4), ("local_alignment", "a"): upto(4), ("local_alignment", "b"): upto(4),
     ("substituted", "L"): lambda rng, shape, dtype: ((rng.random(shape) - 0.5) / 30).astype(dtype),
     ("running_sum_i32", "X"): upto(1000),
+    ("gather_rows", "I"): upto(5003), ("spring_forces", "E"): upto(2003), ("spring_forces", "L"): above(0),
 }
 
 
@@ -278,6 +279,13 @@ NUMPY = {
     "running_sum": np.cumsum, "running_rows": lambda X: np.cumsum(X, 1), "running_columns": lambda X: np.cumsum(X, 0),
     "running_max": lambda X: np.maximum.accumulate(X, 1), "integral_image": lambda X: X.cumsum(1).cumsum(0),
     "knapsack": knapsack, "shortest_paths": shortest_paths,
+    "cross_products": np.cross, "transform_points": lambda M, P: P @ M[:, :3].T + M[:, 3],
+    "color_matrix": lambda I, M, b: I @ M.T + b, "sum_three_columns": lambda X: X.sum(0),
+    "moments": lambda X: (X.mean(0), X.var(0)), "second_moments": lambda X: X.T @ X / np.float32(10007),
+    "tall_gram": lambda A: A.T @ A, "gather_rows": lambda E, I: E[I], "repeat_rows": lambda X: np.repeat(X, 5, 0),
+    "outer_three": lambda x, y, z: x[:, None, None] * y[:, None] * z,
+    "unit_vectors": lambda V: V / np.sqrt((V * V).sum(1, keepdims=True) + np.float32(1e-12)),
+    "batch_norm": lambda X: (X - X.mean(0)) / np.sqrt(X.var(0) + np.float32(1e-5)),
     "sum_all": lambda X: np.atleast_1d(X.sum()), "sum_first": lambda X: X.sum(0), "sum_middle": lambda X: X.sum(1),
     "sum_ends": lambda X: X.sum((0, 2)), "mean_channels_first": lambda X: X.mean(0),
     "argmax_columns": lambda X: X.argmax(0), "argmax_columns_u8": lambda X: X.argmax(0),
