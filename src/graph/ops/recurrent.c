@@ -7,8 +7,8 @@
 #include "graph/internal.h"
 
 enum { IN_X, IN_R, IN_BIAS, IN_H, IN_C, IN_PEEPHOLES, IN_LENGTHS, IN_COUNT };
-/* Vectors of a tile of one row, and of one of MAX_ROWS rows. */
-enum { LANES = 16, MAX_VECTORS = 8, GROUP_VECTORS = 2, MAX_ROWS = 4 };
+/* MAX_ROWS rows are a tile of MAX_VECTORS / MAX_ROWS vectors. */
+enum { LANES = 16, MAX_VECTORS = 8, MAX_ROWS = 4 };
 /* Columns of R that are put side by side, of one that no second cache holds with all else, and for how many steps and
  * rows of the batch at the least: each of a few rows reads R once, and as fast where it lies. */
 enum {
@@ -208,16 +208,24 @@ static const tn__expr *weight_at(const cell *s, const product *p, const tn__expr
   return tn__ir_cast(ir, s->wide, tn__ir_load(ir, p->packed, at));
 }
 
+static int vectors_of(int64_t width) { return (int)((width + LANES - 1) / LANES); }
+
+/* Vector number i of `width` columns from `column` on; the last one has what is left. */
+static columns vector_of(const cell *s, const tn__expr *column, int64_t width, int i) {
+  int64_t lanes = i + 1 < vectors_of(width) ? LANES : width - (int64_t)i * LANES;
+  return columns_from(s, tn__ir_add_i(s->ir, column, (int64_t)i * LANES), lanes);
+}
+
 static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buffer *sums, const tn__expr *k,
-                                 const tn__expr *column, int vectors, int64_t lanes) {
+                                 const tn__expr *column, int64_t width) {
   tn__ir *ir = s->ir;
   const tn__stmt *all[MAX_ROWS + MAX_VECTORS];
-  int count = 0;
+  int count = 0, vectors = vectors_of(width);
   /* One row waits for the next pages of a far R, and several have enough to do. */
   bool far = p->packed == NULL && p->rows == 1 && is_far(s);
   const tn__expr *ahead = tn__ir_min(ir, tn__ir_add_i(ir, k, ROWS_AHEAD), tn__ir_index(ir, s->hidden - 1));
   for (int i = 0; i < vectors && far; i++) {
-    const tn__expr *at[2] = {ahead, tn__ir_add_i(ir, column, p->first + i * lanes)};
+    const tn__expr *at[2] = {ahead, tn__ir_add_i(ir, column, p->first + i * LANES)};
     all[count++] = tn__ir_prefetch_stmt(ir, s->r, at, false);
   }
   for (int row = 0; row < p->rows; row++) {
@@ -227,8 +235,8 @@ static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buff
     if (p->factor != NULL)
       state = scaled(s, state, load2(s, p->factor, row_of(s, row), tn__ir_add_i(ir, k, p->factor_first)));
     for (int i = 0; i < vectors; i++) {
-      columns c = columns_from(s, tn__ir_add_i(ir, column, i * lanes), lanes);
-      const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * lanes), *place = tn__ir_index(ir, row);
+      columns c = vector_of(s, column, width, i);
+      const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * LANES), *place = tn__ir_index(ir, row);
       const tn__expr *term = scaled(s, value->self, weight_at(s, p, k, column, at));
       terms[i] = in_vector(s, &c, store2(s, sums, place, at, sum(s, load2(s, sums, place, at), term)));
     }
@@ -237,74 +245,71 @@ static const tn__stmt *add_terms(const cell *s, const product *p, const tn__buff
   return tn__ir_seq(ir, all, count);
 }
 
-/* `vectors` vectors of columns from the product's `column` on, whose sums are kept in registers: all their places are
- * constants. */
-static const tn__stmt *project_block(const cell *s, const product *p, const tn__expr *column, int vectors,
-                                     int64_t lanes) {
+/* `width` columns from the product's `column` on, whose sums are kept in registers: all their places are constants. */
+static const tn__stmt *project_block(const cell *s, const product *p, const tn__expr *column, int64_t width) {
   tn__ir *ir = s->ir;
-  const tn__expr *shape[2] = {tn__ir_index(ir, p->rows), tn__ir_index(ir, vectors * lanes)};
+  int vectors = vectors_of(width);
+  const tn__expr *shape[2] = {tn__ir_index(ir, p->rows), tn__ir_index(ir, vectors * LANES)};
   const tn__buffer *sums = tn__buffer_create(ir, "sums", s->wide, TN__SCOPE_STACK, 2, shape);
   const tn__var *k = tn__var_create(ir, "k", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, s->hidden));
   const tn__stmt *start[MAX_ROWS * MAX_VECTORS], *finish[MAX_ROWS * MAX_VECTORS];
   int count = 0;
   for (int row = 0; row < p->rows; row++)
     for (int i = 0; i < vectors; i++) {
-      columns c = columns_from(s, tn__ir_add_i(ir, column, i * lanes), lanes);
-      const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * lanes), *place = tn__ir_index(ir, row);
+      columns c = vector_of(s, column, width, i);
+      const tn__expr *at = tn__ir_add_i(ir, c.lane->self, i * LANES), *place = tn__ir_index(ir, row);
       const tn__expr *gate = tn__ir_add_i(ir, c.column, p->first);
       start[count] = in_vector(s, &c, store2(s, sums, place, at, number(s, 0)));
       finish[count++] = in_vector(s, &c, store2(s, s->pre, row_of(s, row), gate, load2(s, sums, place, at)));
     }
-  const tn__stmt *items[3] = {
-      tn__ir_seq(ir, start, count),
-      tn__ir_for(ir, k, TN__LOOP_SERIAL, add_terms(s, p, sums, k->self, column, vectors, lanes)),
-      tn__ir_seq(ir, finish, count)};
+  const tn__stmt *items[3] = {tn__ir_seq(ir, start, count),
+                              tn__ir_for(ir, k, TN__LOOP_SERIAL, add_terms(s, p, sums, k->self, column, width)),
+                              tn__ir_seq(ir, finish, count)};
   return tn__ir_alloc_stmt(ir, sums, tn__ir_seq(ir, items, 3));
 }
 
 /* The same columns of `groups` groups of rows, one after the other: what they read of R is near then. */
 static const tn__stmt *project_groups(const cell *s, const product *p, const tn__expr *groups, const tn__expr *column,
-                                      int vectors, int64_t lanes) {
+                                      int64_t width) {
   tn__ir *ir = s->ir;
   tn__nest nest = tn__nest_create(ir, "g", 1, &groups);
   cell group = *s;
   group.batch = tn__ir_add(ir, s->batch, tn__ir_mul_i(ir, nest.index[0], p->rows));
-  return tn__nest_loops(ir, &nest, project_block(&group, p, column, vectors, lanes));
+  return tn__nest_loops(ir, &nest, project_block(&group, p, column, width));
 }
 
-/* pre = state * R, for groups of rows and the product's columns. One row takes more columns at once than several do. */
+/* pre = state * R, for groups of rows and the product's columns, more of them at once the fewer rows there are. */
 static const tn__stmt *project_columns(const cell *s, const product *p, const tn__expr *groups) {
   tn__ir *ir = s->ir;
-  const tn__stmt *items[4];
+  const tn__stmt *items[2];
   int count = 0;
-  int64_t done = 0;
-  for (int vectors = p->rows > 1 ? GROUP_VECTORS : MAX_VECTORS; vectors >= 1; vectors = vectors > 1 ? 1 : 0) {
-    int64_t width = vectors * LANES, blocks = (p->count - done) / width;
-    if (blocks == 0) continue;
-    const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, blocks));
-    const tn__expr *column = tn__ir_add_i(ir, tn__ir_mul_i(ir, j->self, width), done);
-    items[count++] = tn__ir_for(ir, j, TN__LOOP_SERIAL, project_groups(s, p, groups, column, vectors, LANES));
-    done += blocks * width;
-  }
-  if (done < p->count) items[count++] = project_groups(s, p, groups, tn__ir_index(ir, done), 1, p->count - done);
+  int64_t width = (int64_t)MAX_VECTORS / p->rows * LANES, blocks = p->count / width, rest = p->count % width;
+  const tn__var *j = tn__var_create(ir, "j", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, blocks));
+  const tn__expr *column = tn__ir_mul_i(ir, j->self, width), *last = tn__ir_index(ir, blocks * width);
+  if (blocks > 0) items[count++] = tn__ir_for(ir, j, TN__LOOP_SERIAL, project_groups(s, p, groups, column, width));
+  if (rest > 0) items[count++] = project_groups(s, p, groups, last, rest);
   return tn__ir_seq(ir, items, count);
 }
 
-/* Of all rows: several at once, so that each element of R is read once for them, and what is left. */
+/* Of all rows: several at once, so that each element of R is read once for them, and of what is left half as many, and
+ * so on. */
 static const tn__stmt *project(const cell *s, const product *covered) {
   tn__ir *ir = s->ir;
-  const tn__expr *none = tn__ir_index(ir, 0), *rows = s->x->shape[1];
-  const tn__expr *whole = tn__ir_div_i(ir, rows, MAX_ROWS), *done = tn__ir_mul_i(ir, whole, MAX_ROWS);
-  const tn__expr *rest = tn__ir_sub(ir, rows, done);
-  product group = *covered, row = *covered;
-  cell all = *s, left = *s;
-  all.batch = none;
-  left.batch = done;
-  group.rows = MAX_ROWS;
-  row.rows = 1;
-  const tn__stmt *together = tn__ir_if(ir, tn__ir_lt(ir, none, whole), project_columns(&all, &group, whole), NULL);
-  const tn__stmt *alone = tn__ir_if(ir, tn__ir_lt(ir, none, rest), project_columns(&left, &row, rest), NULL);
-  return tn__ir_seq2(ir, together, alone);
+  const tn__expr *none = tn__ir_index(ir, 0), *rest = s->x->shape[1], *done = none;
+  const tn__stmt *items[MAX_ROWS];
+  int count = 0;
+  for (int rows = MAX_ROWS; rows >= 1; rows /= 2) {
+    const tn__expr *groups = tn__ir_div_i(ir, rest, rows);
+    product p = *covered;
+    cell from = *s;
+    from.batch = done;
+    p.rows = rows;
+    const tn__stmt *all = project_columns(&from, &p, groups);
+    items[count++] = tn__ir_if(ir, tn__ir_lt(ir, none, groups), all, NULL);
+    done = tn__ir_add(ir, done, tn__ir_mul_i(ir, groups, rows));
+    rest = tn__ir_sub(ir, s->x->shape[1], done);
+  }
+  return tn__ir_seq(ir, items, count);
 }
 
 /* Row k of a panel, or the `count` columns of it that there are. */
