@@ -137,6 +137,8 @@ LLVMValueRef tn__cg_alloca(tn__cg *cg, LLVMTypeRef type, int64_t count, unsigned
 bool tn__cg_helper_begin(tn__cg *cg, const char *name, LLVMTypeRef type, bool inlined, LLVMValueRef *function,
                          LLVMBasicBlockRef *saved);
 void tn__cg_helper_end(tn__cg *cg, LLVMBasicBlockRef saved);
+/* It makes its result of its arguments, wherever and whenever it is called. */
+void tn__cg_helper_is_pure(tn__cg *cg, LLVMValueRef function);
 
 /* ---- emit_expr.c, emit_arith.c, emit_cast.c ---------------------------------------------------------------------- */
 tn__cg_value tn__cg_expr(tn__cg *cg, const tn__expr *e);

@@ -173,16 +173,24 @@ LLVMValueRef tn__cg_alloca(tn__cg *cg, LLVMTypeRef type, int64_t count, unsigned
   return memory;
 }
 
+static void add_attribute(tn__cg *cg, LLVMValueRef function, const char *kind) {
+  unsigned id = LLVMGetEnumAttributeKindForName(kind, strlen(kind));
+  LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(cg->context, id, 0));
+}
+
+void tn__cg_helper_is_pure(tn__cg *cg, LLVMValueRef function) {
+  static const char *const kinds[] = {"memory", "nounwind", "willreturn", "speculatable"}; /* 0: no memory */
+  for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) add_attribute(cg, function, kinds[i]);
+}
+
 bool tn__cg_helper_begin(tn__cg *cg, const char *name, LLVMTypeRef type, bool inlined, LLVMValueRef *function,
                          LLVMBasicBlockRef *saved) {
   *function = LLVMGetNamedFunction(cg->module, name);
   if (*function != NULL) return false;
   *function = LLVMAddFunction(cg->module, name, type);
   LLVMSetLinkage(*function, LLVMInternalLinkage);
-  const char *kind = inlined ? "alwaysinline" : "noinline";
-  unsigned id = LLVMGetEnumAttributeKindForName(kind, strlen(kind));
-  LLVMAddAttributeAtIndex(*function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                          LLVMCreateEnumAttribute(cg->context, id, 0));
+  add_attribute(cg, *function, inlined ? "alwaysinline" : "noinline");
   *saved = LLVMGetInsertBlock(cg->builder);
   tn__cg_at(cg, LLVMAppendBasicBlockInContext(cg->context, *function, "entry"));
   return true;

@@ -16,6 +16,7 @@ typedef struct family_row {
 static const family_row families[TN__CALL_COUNT] = {
     [TN__CALL_EXP] = {"exp", tn__cg_exp, .inlined = true},
     [TN__CALL_EXPM1] = {"expm1", tn__cg_expm1, .inlined = true},
+    [TN__CALL_RSQRT] = {"rsqrt", tn__cg_rsqrt, .inlined = true},
     [TN__CALL_LOG] = {"log", tn__cg_log, .inlined = true},
     [TN__CALL_LOG1P] = {"log1p", tn__cg_log1p, .f32_by_f64 = true},
     [TN__CALL_POW] = {"pow", .binary = tn__cg_pow},
@@ -54,6 +55,7 @@ static LLVMValueRef family_call(tn__cg *cg, const family_row *row, LLVMValueRef 
   LLVMValueRef function;
   LLVMBasicBlockRef saved;
   if (tn__cg_helper_begin(cg, name, function_type, row->inlined, &function, &saved)) {
+    tn__cg_helper_is_pure(cg, function);
     tn__cg_v y = count == 2 ? LLVMGetParam(function, 1) : NULL;
     LLVMBuildRet(cg->builder, family_body(cg, row, LLVMGetParam(function, 0), y));
     tn__cg_helper_end(cg, saved);
@@ -79,7 +81,6 @@ static LLVMValueRef float_call(tn__cg *cg, const tn__expr *e, LLVMValueRef *args
     case TN__CALL_ABS: return size_of(cg, x);
     case TN__CALL_NEG: return neg(cg, x);
     case TN__CALL_SQRT: return tn__cg_intrinsic1(cg, "llvm.sqrt", x);
-    case TN__CALL_RSQRT: return quot(cg, real(x, 1.0), tn__cg_intrinsic1(cg, "llvm.sqrt", x));
     case TN__CALL_FLOOR: return tn__cg_floor(cg, x);
     case TN__CALL_CEIL: return tn__cg_ceil(cg, x);
     case TN__CALL_TRUNC: return tn__cg_trunc(cg, x);

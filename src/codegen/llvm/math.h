@@ -72,6 +72,7 @@ tn__cg_v tn__cg_round_even(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_floor(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_ceil(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_trunc(tn__cg *cg, tn__cg_v x);
+tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x);
 /* `usual`, but what `special` makes of x, which adds no blocks, in lanes where that is so. A lane gets the same
  * whatever others are. */
 tn__cg_v tn__cg_seldom(tn__cg *cg, tn__cg_v is_special, tn__cg_v usual, tn__cg_v (*special)(tn__cg *cg, tn__cg_v x),

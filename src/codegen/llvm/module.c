@@ -174,7 +174,8 @@ static void count_instructions(tn__cg *cg, LLVMModuleRef module) {
  * out of loops. LLVM's own unrolling and vectorising would only undo the schedule. */
 static void run_passes(tn__cg *cg, llvm_box *box) {
   box->options = LLVMCreatePassBuilderOptions();
-  const char *passes = "always-inline,function(mem2reg,early-cse,loop-mssa(licm))";
+  /* Elementary functions have branches: equal calls become one, and leave loops, while they are calls. */
+  const char *passes = "function(mem2reg,early-cse,loop-mssa(licm)),always-inline,function(early-cse,loop-mssa(licm))";
   LLVMErrorRef error = LLVMRunPasses(box->module, passes, box->machine, box->options);
   if (error == NULL) return;
   char *message = LLVMGetErrorMessage(error);
