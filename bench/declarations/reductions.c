@@ -109,3 +109,38 @@ void cosine(const float *restrict A, const float *restrict B, float *restrict c)
     c[i] = d / sqrtf(a * b);
   }
 }
+void moments(const float *restrict X, float *restrict m, float *restrict v) {
+  FOR (i, 1021) {
+    float a = 0, b = 0;
+    FOR (j, 259) {
+      float x = X[i * 259 + j];
+      a += x;
+      b += x * x;
+    }
+    m[i] = a / 259;
+    v[i] = b / 259 - m[i] * m[i];
+  }
+}
+void range(const float *restrict X, float *restrict low, float *restrict high, float *restrict s) {
+  float a = INFINITY, b = -INFINITY, c = 0;
+  FOR (i, 1021 * 1031) {
+    a = fminf(a, X[i]);
+    b = fmaxf(b, X[i]);
+    c += X[i];
+  }
+  *low = a;
+  *high = b;
+  *s = c;
+}
+void two_vectors(const float *restrict A, const float *restrict x, const float *restrict z, float *restrict y,
+                 float *restrict w) {
+  FOR (i, 1021) {
+    float a = 0, b = 0;
+    FOR (k, 1031) {
+      a += A[i * 1031 + k] * x[k];
+      b += A[i * 1031 + k] * z[k];
+    }
+    y[i] = a;
+    w[i] = b;
+  }
+}

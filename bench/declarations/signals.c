@@ -121,3 +121,15 @@ void population(const uint32_t *restrict X, uint8_t *restrict Y) {
     Y[i] = (uint8_t)((((b + (b >> 4)) & 0x0f0f0f0fU) * 0x01010101U) >> 24);
   }
 }
+void histogram_floats(const float *restrict X, int32_t *restrict H) {
+  memset(H, 0, sizeof(int32_t[256]));
+  FOR (i, 1000003) {
+    long b = (long)(X[i] * 128 + 128);
+    if (b >= 0 && b < 256) H[b]++;
+  }
+}
+void histogram_channels(const uint8_t *restrict X, int32_t *restrict H) {
+  memset(H, 0, sizeof(int32_t[3][256]));
+  FOR (i, 300001)
+    FOR (c, 3) H[c * 256 + X[3 * i + c]]++;
+}

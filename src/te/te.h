@@ -242,6 +242,9 @@ const tn__te *tn__te_terms(const tn__te *te);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);
+/* The declaration in which reductions over the same axes that read the same elements are one (siblings.c). `te` itself
+ * where there is nothing of the kind; otherwise a copy in the same context. Elements are equal. */
+const tn__te *tn__te_siblings(const tn__te *te);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
 /* How far the tensors of a declaration are read, for those who take parts of it; lies in the arena. */

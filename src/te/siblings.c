@@ -1,0 +1,178 @@
+/* Reductions of the same rows that read the same elements. Each would pass over memory again:
+ *
+ *   a[i] = sum(k) X[i, k]                becomes      a[i], b[i] = both(k) (X[i, k], X[i, k] * Y[i, k])
+ *   b[i] = sum(k) X[i, k] * Y[i, k]
+ *
+ * with a combiner that does what each of theirs does. The sums and the maxima of a tensor, its moments, the squares and
+ * products of two vectors are such. Not those whose terms meet others of the same element, as in products of matrices
+ * and in windows: these are tiled, each as it is best. */
+#include "base/dtype.h"
+#include "te/internal.h"
+
+enum { MOST_TENSORS = 4 };
+
+static bool extents_match(const tn__te_axes *a, const tn__te_axes *b) {
+  if (a->count != b->count) return false;
+  for (int i = 0; i < a->count; i++)
+    if (a->var[i]->extent != b->var[i]->extent || a->var[i]->min != b->var[i]->min) return false;
+  return true;
+}
+
+static bool can_join(const tn__te_stage *stage) {
+  if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || !stage->combiner->reorderable) return false;
+  for (int r = 0; r < stage->reduce_axes.count; r++)
+    if (tn__te_is_ragged(stage->reduce_axes.var[r])) return false;
+  return stage->reduce_axes.count > 0;
+}
+
+/* What `b` computes, in terms of the axes of `a`. */
+static void terms_over(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b, const tn__expr **out) {
+  const tn__var *from[2 * TN__MAX_RANK];
+  const tn__expr *to[2 * TN__MAX_RANK];
+  int n = 0;
+  for (int i = 0; i < a->axes.count; i++) from[n] = b->axes.var[i], to[n++] = a->axes.index[i];
+  for (int i = 0; i < a->reduce_axes.count; i++) from[n] = b->reduce_axes.var[i], to[n++] = a->reduce_axes.index[i];
+  for (int t = 0; t < b->tensor_count; t++) out[t] = tn__ir_substitute(ir, b->values[t], from, to, n);
+}
+
+/* Looks for a load that moves with every axis of the stage, each in a dimension of its own. */
+typedef struct search {
+  const tn__te_stage *stage;
+  const tn__expr *wanted; /* this one; NULL: any, which `found` becomes if `other` has it, too */
+  const tn__expr *const *other;
+  int other_count;
+  tn__ir *ir;
+  bool found;
+} search;
+
+static void see_wanted(const tn__expr *e, void *user) {
+  search *s = user;
+  s->found |= e == s->wanted;
+}
+
+static bool is_of_all_axes(const tn__te_stage *stage, const tn__expr *load) {
+  uint32_t seen = 0;
+  int count = stage->axes.count + stage->reduce_axes.count;
+  for (int d = 0; d < load->arg_count; d++) {
+    int here = 0;
+    for (int a = 0; a < count; a++) {
+      const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
+      if (!tn__expr_uses_var(load->args[d], var)) continue;
+      seen |= UINT32_C(1) << a;
+      here++;
+    }
+    if (here > 1 || tn__expr_has_load(load->args[d])) return false;
+  }
+  for (int a = 0; a < count; a++) {
+    const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
+    if ((seen >> a & 1) == 0 && !tn__ir_is_int_value(var->extent, 1)) return false;
+  }
+  return true;
+}
+
+static void see_load(const tn__expr *e, void *user) {
+  search *s = user;
+  if (s->found || e->kind != TN__EXPR_LOAD || !is_of_all_axes(s->stage, e)) return;
+  search in_other = {.wanted = e};
+  for (int t = 0; t < s->other_count; t++) tn__te_visit(s->ir, s->other[t], see_wanted, &in_other);
+  s->found = in_other.found;
+}
+
+static bool share_elements(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b) {
+  const tn__expr *terms[MOST_TENSORS];
+  terms_over(ir, a, b, terms);
+  search s = {.stage = a, .other = terms, .other_count = b->tensor_count, .ir = ir};
+  for (int t = 0; t < a->tensor_count; t++) tn__te_visit(ir, a->values[t], see_load, &s);
+  return s.found;
+}
+
+static bool are_siblings(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b) {
+  if (!can_join(a) || !can_join(b) || a->tensor_count + b->tensor_count > MOST_TENSORS) return false;
+  if (!extents_match(&a->axes, &b->axes) || !extents_match(&a->reduce_axes, &b->reduce_axes)) return false;
+  size_t size = tn_dtype_size(a->tensors[0]->dtype); /* as many to a vector */
+  for (int t = 0; t < a->tensor_count; t++)
+    if (tn_dtype_size(a->tensors[t]->dtype) != size) return false;
+  for (int t = 0; t < b->tensor_count; t++)
+    if (tn_dtype_size(b->tensors[t]->dtype) != size) return false;
+  return share_elements(ir, a, b);
+}
+
+/* Stages that read tensors of another. */
+typedef struct reading {
+  const tn__te_stage *of;
+  bool found;
+} reading;
+
+static void see_tensor(const tn__buffer *tensor, void *user) {
+  reading *r = user;
+  for (int t = 0; t < r->of->tensor_count; t++) r->found |= r->of->tensors[t] == tensor;
+}
+
+static bool reads(const tn__te *te, const tn__te_stage *stage, const tn__te_stage *of) {
+  reading r = {.of = of};
+  tn__te_reads(te, stage, see_tensor, &r);
+  return r.found;
+}
+
+/* Where both may be: at the place of the first, if the second needs nothing from between, or of the second, if nothing
+ * between needs the first; -1: neither. */
+static int place_of_both(const tn__te *te, int first, int second) {
+  bool early = true, late = true;
+  for (int s = first; s < second; s++) early &= !reads(te, te->stages.data[second], te->stages.data[s]);
+  for (int s = first + 1; s <= second; s++) late &= !reads(te, te->stages.data[s], te->stages.data[first]);
+  return early ? first : late ? second : -1;
+}
+
+/* One combiner after the other, with variables of its own. */
+static void add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c) {
+  const tn__var *from[2 * MOST_TENSORS];
+  const tn__expr *to[2 * MOST_TENSORS];
+  for (int i = 0; i < c->count; i++) {
+    int at = out->count + i;
+    out->lhs[at] = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "lhs%d", at), c->lhs[i]->dtype, NULL, NULL);
+    out->rhs[at] = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "rhs%d", at), c->rhs[i]->dtype, NULL, NULL);
+    from[2 * i] = c->lhs[i];
+    to[2 * i] = out->lhs[at]->self;
+    from[2 * i + 1] = c->rhs[i];
+    to[2 * i + 1] = out->rhs[at]->self;
+    out->identity[at] = c->identity[i];
+  }
+  for (int i = 0; i < c->count; i++)
+    out->result[out->count + i] = tn__ir_substitute(ir, c->result[i], from, to, 2 * c->count);
+  out->count += c->count;
+}
+
+static void join(tn__te *te, int first, int second, int place) {
+  tn__te_stage *a = te->stages.data[first], *b = te->stages.data[second];
+  const tn__expr *terms[MOST_TENSORS];
+  tn__te_combiner *both = TN__NEW(te->arena, tn__te_combiner);
+  terms_over(te->ir, a, b, terms);
+  both->reorderable = true;
+  add_combiner(te->ir, both, a->combiner);
+  add_combiner(te->ir, both, b->combiner);
+  for (int t = 0; t < b->tensor_count; t++) {
+    a->values[a->tensor_count] = terms[t];
+    a->tensors[a->tensor_count++] = b->tensors[t];
+  }
+  a->combiner = both;
+  for (int s = first; s < place; s++) te->stages.data[s] = te->stages.data[s + 1];
+  te->stages.data[place] = a;
+  int gone = place == first ? second : second - 1;
+  for (int s = gone; s + 1 < te->stages.count; s++) te->stages.data[s] = te->stages.data[s + 1];
+  te->stages.count--;
+}
+
+const tn__te *tn__te_siblings(const tn__te *te) {
+  enum { FARTHEST = 16 }; /* stages apart: there may be thousands */
+  tn__te *copy = NULL;
+  for (int a = 0; a < te->stages.count; a++) {
+    for (int b = a + 1; b < te->stages.count && b <= a + FARTHEST; b++) {
+      int place = are_siblings(te->ir, te->stages.data[a], te->stages.data[b]) ? place_of_both(te, a, b) : -1;
+      if (place < 0) continue;
+      if (copy == NULL) te = copy = tn__te_copy(te, te->ir);
+      join(copy, a, b, place);
+      b = a; /* again, with what is there now */
+    }
+  }
+  return te;
+}

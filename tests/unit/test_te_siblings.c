@@ -1,0 +1,192 @@
+/* Reductions of the same rows: which become one, and that it computes the same. Declarations of siblings, and of maps
+ * whose innermost axis has a few steps, are drawn at random; their schedules must compute what their plain loops do. */
+#include "te/text.h"
+#include "unit/schedule_check.h"
+#include "unit/te_text_check.h"
+
+/* ---- what becomes one -------------------------------------------------------------------------------------------- */
+
+static void same_elements(const tn__te *te, const tn__te *other) {
+  uint8_t *before, *after;
+  size_t size, other_size;
+  for (uint64_t seed = 1; seed < 4; seed++) {
+    check_ok(outputs_of(te, tn__te_lower(te), NULL, seed, &before, &size));
+    check_ok(outputs_of(other, tn__te_lower(other), NULL, seed, &after, &other_size));
+    assert_int_equal(size, other_size);
+    assert_memory_equal(before, after, size);
+    free(before);
+    free(after);
+  }
+}
+
+static void compare(tn__te *te, void *user) {
+  const int *stages = user;
+  const tn__te *joined = tn__te_siblings(te);
+  check_ok(tn__te_verify(joined));
+  assert_int_equal(tn__te_stage_count(joined), *stages);
+  assert_ptr_equal(tn__te_siblings(joined), joined);
+  if (joined != te) same_elements(te, joined);
+}
+
+static void check(const char *text, int stages) {
+  te_text_job j = {.text = text, .then = compare, .user = &stages};
+  tn_status *status = te_text_run(&j);
+  if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), text);
+}
+
+static void reductions_of_the_same_elements_are_one(void **state) {
+  check("kernel f(X: f32[5, 7]) -> a: f32[5], b: f32[5] {\n  a[i] = sum(j: 7) X[i, j]\n  b[i] = max(j: 7) X[i, j]\n}",
+        1);
+  check(
+      "kernel f(X: f32[5, 7], g: f32[7]) -> c: f32[5] {\n"
+      "  a[i: 5] = sum(j: 7) X[i, j]\n  b[i: 5] = sum(k: 7) X[i, k] * g[k]\n"
+      "  d[i: 5] = min(k: 7) X[i, k] * X[i, k]\n  c[i] = a[i] + b[i] * d[i]\n}",
+      2);
+  check(
+      "kernel f(X: f32[5, 7]) -> (v: f32[7], at: i32[7], s: f32[7]) {\n"
+      "  v[j], at[j] = argmax(i: 5) (X[i, j], i32(i))\n  s[j] = sum(i: 5) X[i, j]\n}",
+      1);
+  check(
+      "kernel f(X: f32[5, 7]) -> a: f32[5], b: f32[5] {\n"
+      "  a[i] = sum(j: 7) X[i, j]\n  h[i: 5] = 2 * a[i]\n  b[i] = (sum(j: 7) X[i, j] * X[i, j]) + h[i]\n}",
+      3);
+}
+
+/* They stay apart: what one needs of the other, windows and products, others' rows, elements of other sizes, orders. */
+static void others_stay(void **state) {
+  check(
+      "kernel f(X: f32[5, 7]) -> v: f32[5] {\n"
+      "  m[i: 5] = sum(j: 7) X[i, j]\n  v[i] = sum(j: 7) (X[i, j] - m[i]) * X[i, j]\n}",
+      2);
+  check(
+      "kernel f(X: f32[9]) -> a: f32[7], b: f32[7] {\n"
+      "  a[i] = sum(j: 3) X[i + j]\n  b[i] = max(j: 3) X[i + j]\n}",
+      2);
+  check(
+      "kernel f(A: f32[5, 7], B: f32[7, 6]) -> a: f32[5, 6], b: f32[5, 6] {\n"
+      "  a[i, j] = sum(k) A[i, k] * B[k, j]\n  b[i, j] = max(k) A[i, k] * B[k, j]\n}",
+      2);
+  check(
+      "kernel f(X: f32[7, 7]) -> a: f32[7], b: f32[7] {\n"
+      "  a[i] = sum(j: 7) X[i, j]\n  b[i] = sum(j: 7) X[j, i]\n}",
+      2);
+  check(
+      "kernel f(X: f32[5, 7]) -> a: f32[5], b: i64[5] {\n"
+      "  a[i] = sum(j: 7) X[i, j]\n  b[i] = sum(j: 7) i64(X[i, j] > 0)\n}",
+      2);
+  check(
+      "kernel f(X: f32[5, 7]) -> a: f32[5], b: f32[5] {\n"
+      "  combiner in_order last(l: f32, r: f32) = r from 0\n"
+      "  a[i] = sum(j: 7) X[i, j]\n  b[i] = last(j: 7) X[i, j]\n}",
+      2);
+  check(
+      "kernel f(X: f32[5, 7]) -> a: f32[5], b: f32[5], c: f32[5], d: f32[5], e: f32[5] {\n"
+      "  a[i] = sum(j: 7) X[i, j]\n  b[i] = max(j: 7) X[i, j]\n  c[i] = min(j: 7) X[i, j]\n"
+      "  d[i] = sum(j: 7) X[i, j] * X[i, j]\n  e[i] = sum(j: 7) X[i, j] * 3\n}",
+      2);
+}
+
+/* ---- drawn declarations ------------------------------------------------------------------------------------------ */
+
+typedef struct drawing {
+  uint64_t seed;
+  tn__strbuf text;
+  int joined, woven; /* declarations that had siblings; whose maps put vectors across a short axis */
+} drawing;
+
+static int draw(drawing *d, int below) {
+  d->seed = d->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+  return (int)((d->seed >> 33) % (uint64_t)below);
+}
+
+static void draw_sums(drawing *d) {
+  static const char *const types[] = {"f32", "i32", "f64", "i16"}, *const reducers[] = {"sum", "max", "min"};
+  static const char *const terms[] = {"X[%s, %s]", "X[%s, %s] * Y[%s, %s]", "X[%s, %s] + g[q]", "Y[%s, %s] - h[p]"};
+  const char *type = types[draw(d, 4)];
+  bool down = draw(d, 2);
+  int rows = 1 + draw(d, 70), columns = 1 + draw(d, 70), count = 2 + draw(d, 4);
+  const char *p = down ? "q" : "p", *q = down ? "p" : "q";
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d], Y: %s[%d, %d], g: %s[%d], h: %s[%d]) -> ", type,
+                    down ? columns : rows, down ? rows : columns, type, down ? columns : rows, down ? rows : columns,
+                    type, columns, type, rows);
+  for (int i = 0; i < count; i++) tn__strbuf_printf(&d->text, "s%d: %s[%d], ", i, type, rows);
+  tn__strbuf_printf(&d->text, "z: %s[%d] {\n", type, rows);
+  for (int i = 0; i < count; i++) {
+    char term[64];
+    snprintf(term, sizeof term, terms[draw(d, 4)], p, q, p, q);
+    bool later = i > 0 && draw(d, 6) == 0; /* needs the one before */
+    tn__strbuf_printf(&d->text, "  s%d[p] = %s(q: %d) ", i, reducers[draw(d, 3)], columns);
+    if (later)
+      tn__strbuf_printf(&d->text, "max(%s, s%d[p])\n", term, i - 1);
+    else
+      tn__strbuf_printf(&d->text, "%s\n", term);
+  }
+  tn__strbuf_printf(&d->text, "  z[p] = s%d[p] + s%d[p]\n}\n", draw(d, count), draw(d, count));
+}
+
+static void draw_points(drawing *d) {
+  static const char *const types[] = {"f32", "u8", "f64", "i16"};
+  static const char *const values[] = {"X[i, c]", "W[i]",     "g[c]",
+                                       "P[c, i]", "X[i, %d]", "select(c < 1, X[i, 0], W[i])"};
+  const char *type = types[draw(d, 4)];
+  int points = 1 + draw(d, 200), steps = 2 + draw(d, 4);
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d], W: %s[%d], g: %s[%d], P: %s[%d, %d]) -> Z: %s[%d, %d] {\n",
+                    type, points, steps, type, points, type, steps, type, steps, points, type, points, steps);
+  tn__strbuf_append(&d->text, "  Z[i, c] = ");
+  for (int i = 1 + draw(d, 3); i >= 0; i--) {
+    char value[48];
+    snprintf(value, sizeof value, values[draw(d, 6)], draw(d, steps));
+    tn__strbuf_printf(&d->text, "%s%s", value, i > 0 ? draw(d, 2) ? " + " : " * " : "\n}\n");
+  }
+}
+
+static void try_drawing(tn__ir *ir, const void *arg) {
+  drawing *d = *(drawing *const *)arg;
+  tn__te_source *source;
+  tn__te *te;
+  const char *text = tn__strbuf_text(&d->text);
+  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source));
+  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  d->joined += tn__te_siblings(te) != te;
+  static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
+  tn__target target = test_target(targets[draw(d, 2)]);
+  tn__schedule_options options = {.threads = 1 + draw(d, 3)};
+  tn__schedule *s = default_schedule(te, &target, &options);
+  d->woven += strstr(schedule_text(s, false), "\nreorder \"Z.c\"") != NULL;
+  check_ok(compare_results(s, 3));
+}
+
+static void try_all(drawing *d, int count, void (*draw_kernel)(drawing *d)) {
+  for (int i = 0; i < count; i++) {
+    draw_kernel(d);
+    tn_status *status = in_context(try_drawing, &d);
+    if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d->text));
+    tn__strbuf_release(&d->text);
+  }
+}
+
+static void drawn_siblings_compute_what_they_declare(void **state) {
+  enum { DRAWN = 200 };
+  drawing d = {.seed = 20261125};
+  try_all(&d, DRAWN, draw_sums);
+  print_message("%d of %d drawn declarations have siblings\n", d.joined, DRAWN);
+  assert_true(d.joined > DRAWN / 2);
+}
+
+static void drawn_points_compute_what_they_declare(void **state) {
+  enum { DRAWN = 200 };
+  drawing d = {.seed = 20261126};
+  try_all(&d, DRAWN, draw_points);
+  print_message("in %d of %d drawn declarations vectors are of points\n", d.woven, DRAWN);
+  assert_true(d.woven > DRAWN / 4);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(reductions_of_the_same_elements_are_one),
+                                     cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(drawn_siblings_compute_what_they_declare),
+                                     cmocka_unit_test(drawn_points_compute_what_they_declare)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
