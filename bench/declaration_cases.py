@@ -79,6 +79,7 @@ INPUTS = {
     ("substituted", "L"): lambda rng, shape, dtype: ((rng.random(shape) - 0.5) / 30).astype(dtype),
     ("running_sum_i32", "X"): upto(1000),
     ("gather_rows", "I"): upto(5003), ("spring_forces", "E"): upto(2003), ("spring_forces", "L"): above(0),
+    ("adam", "v"): above(0.1),
 }
 
 

@@ -124,3 +124,12 @@ void embedding_gradient(const int64_t *restrict I, const float *restrict dY, flo
   FOR (b, 401)
     FOR (d, 67) dE[I[b] * 67 + d] += dY[b * 67 + d];
 }
+void adam(const float *restrict p, const float *restrict g, const float *restrict m, const float *restrict v,
+          float *restrict P, float *restrict M, float *restrict V) {
+  FOR (i, 300007) {
+    float a = 0.9F * m[i] + 0.1F * g[i], b = 0.999F * v[i] + 0.001F * g[i] * g[i];
+    M[i] = a;
+    V[i] = b;
+    P[i] = p[i] - 0.001F * a / sqrtf(b + 1e-8F);
+  }
+}

@@ -153,6 +153,22 @@ static const tn__expr *from_first_on(const tn__te *te, const tn__te_stage *stage
   return tn__ir_select(ir, later, value, first);
 }
 
+/* All results are computed from what is there before the first one is stored. */
+static const tn__stmt *store_together(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *indices,
+                                      const tn__expr *const *results, int count) {
+  tn__ir *ir = te->ir;
+  const tn__stmt *items[4];
+  const tn__var *lets[4] = {NULL};
+  for (int t = 0; t < count; t++) {
+    lets[t] =
+        tn__var_create(ir, tn__arena_printf(te->arena, "%s_new%d", stage->name, t), results[t]->dtype, NULL, NULL);
+    items[t] = tn__ir_store(ir, stage->tensors[t], indices, lets[t]->self);
+  }
+  const tn__stmt *body = tn__ir_seq(ir, items, count);
+  for (int t = count - 1; t >= 0; t--) body = tn__ir_let(ir, lets[t], results[t], body);
+  return body;
+}
+
 /* Combines the terms into the elements at `indices`. */
 static const tn__stmt *combine(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *indices) {
   tn__ir *ir = te->ir;
@@ -167,22 +183,14 @@ static const tn__stmt *combine(const tn__te *te, const tn__te_stage *stage, cons
   }
   for (int t = 0; t < c->count; t++) results[t] = tn__ir_substitute(ir, c->result[t], vars, values, 2 * c->count);
   if (c->count == 1) return tn__ir_store(ir, stage->tensors[0], indices, results[0]);
-  /* All results are computed from the old values before the first one is stored. */
-  const tn__stmt *items[4];
-  const tn__var *lets[4] = {NULL};
-  for (int t = 0; t < c->count; t++) {
-    lets[t] =
-        tn__var_create(ir, tn__arena_printf(te->arena, "%s_new%d", stage->name, t), results[t]->dtype, NULL, NULL);
-    items[t] = tn__ir_store(ir, stage->tensors[t], indices, lets[t]->self);
-  }
-  const tn__stmt *body = tn__ir_seq(ir, items, c->count);
-  for (int t = c->count - 1; t >= 0; t--) body = tn__ir_let(ir, lets[t], results[t], body);
-  return body;
+  return store_together(te, stage, indices, results, c->count);
 }
 
 static const tn__stmt *map_body(const tn__te *te, const tn__te_stage *stage) {
   tn__ir *ir = te->ir;
   const tn__stmt *items[4];
+  if (stage->kind == TN__TE_COMPUTE && stage->tensor_count > 1)
+    return store_together(te, stage, stage->axes.index, stage->values, stage->tensor_count);
   for (int t = 0; t < stage->tensor_count; t++) {
     const tn__expr *first =
         stage->kind == TN__TE_SCAN ? stage->first[t] : tn__ir_constant(ir, stage->tensors[t]->dtype, 0);

@@ -162,7 +162,102 @@ static void join(tn__te *te, int first, int second, int place) {
   te->stages.count--;
 }
 
-const tn__te *tn__te_siblings(const tn__te *te) {
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
+
+/* Operations of all elements of a map of several tensors. */
+enum { MOST_OPERATIONS = 256 };
+
+static bool is_output(const tn__te *te, const tn__buffer *tensor) {
+  for (int i = 0; i < te->outputs.count; i++)
+    if (te->outputs.data[i] == tensor) return true;
+  return false;
+}
+
+/* Nothing is left to decide but what goes into one loop: every stage is a map that makes outputs. */
+static bool has_output_maps_only(const tn__te *te) {
+  for (int s = 0; s < te->stages.count; s++) {
+    const tn__te_stage *stage = te->stages.data[s];
+    if (stage->kind != TN__TE_COMPUTE || stage->axes.count == 0) return false;
+    for (int t = 0; t < stage->tensor_count; t++)
+      if (!is_output(te, stage->tensors[t])) return false;
+  }
+  return te->stages.count > 1;
+}
+
+typedef struct own_elements {
+  const tn__te_stage *stage;
+  bool reads; /* something was replaced */
+} own_elements;
+
+/* What the stage makes at its own position, in the place of a load of it. */
+static const tn__expr *replace_own(tn__ir *ir, const tn__expr *e, void *user) {
+  own_elements *own = user;
+  (void)ir;
+  if (e->kind != TN__EXPR_LOAD) return NULL;
+  for (int t = 0; t < own->stage->tensor_count; t++) {
+    bool same = e->value.buffer == own->stage->tensors[t];
+    for (int d = 0; d < e->arg_count && same; d++) same = e->args[d] == own->stage->axes.index[d];
+    if (!same) continue;
+    own->reads = true;
+    return own->stage->values[t];
+  }
+  return NULL;
+}
+
+static bool uses_tensors(const tn__expr *e, const tn__te_stage *of) {
+  for (int t = 0; t < of->tensor_count; t++)
+    if (tn__expr_uses_buffer(e, of->tensors[t])) return true;
+  return false;
+}
+
+static void count_operation(const tn__expr *e, void *user) {
+  int *count = user;
+  *count += e->arg_count > 0;
+}
+
+/* The elements of `b` in terms of the axes of `a` and of what `a` reads; false when they are no siblings. */
+static bool map_terms(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b, const tn__expr **out) {
+  own_elements own = {.stage = a};
+  int operations = 0;
+  size_t size = tn_dtype_size(a->tensors[0]->dtype);
+  if (a->tensor_count + b->tensor_count > MOST_TENSORS || !extents_match(&a->axes, &b->axes)) return false;
+  terms_over(te->ir, a, b, out);
+  search s = {.stage = a, .other = out, .other_count = b->tensor_count, .ir = te->ir};
+  for (int t = 0; t < a->tensor_count; t++) {
+    tn__te_visit(te->ir, a->values[t], see_load, &s);
+    tn__te_visit(te->ir, a->values[t], count_operation, &operations);
+    if (tn_dtype_size(a->tensors[t]->dtype) != size) return false;
+  }
+  for (int t = 0; t < b->tensor_count; t++) {
+    out[t] = tn__expr_rewrite(te->ir, out[t], replace_own, &own);
+    tn__te_visit(te->ir, out[t], count_operation, &operations);
+    if (tn_dtype_size(b->tensors[t]->dtype) != size || uses_tensors(out[t], a)) return false;
+  }
+  return (s.found || own.reads) && operations <= MOST_OPERATIONS;
+}
+
+/* Maps in one loop: each to the first that takes it, as long as nothing in between needs what it makes. */
+static const tn__te *join_maps(const tn__te *te) {
+  tn__te *copy = NULL;
+  const tn__expr *terms[MOST_TENSORS];
+  if (!has_output_maps_only(te)) return te;
+  for (int at = 0; at + 1 < te->stages.count; at++) {
+    while (at + 1 < te->stages.count && map_terms(te, te->stages.data[at], te->stages.data[at + 1], terms)) {
+      if (copy == NULL) te = copy = tn__te_copy(te, te->ir);
+      tn__te_stage *a = copy->stages.data[at], *b = copy->stages.data[at + 1];
+      if (!map_terms(te, a, b, terms)) break;
+      for (int t = 0; t < b->tensor_count; t++) {
+        a->values[a->tensor_count] = terms[t];
+        a->tensors[a->tensor_count++] = b->tensors[t];
+      }
+      for (int s = at + 1; s + 1 < copy->stages.count; s++) copy->stages.data[s] = copy->stages.data[s + 1];
+      copy->stages.count--;
+    }
+  }
+  return te;
+}
+
+static const tn__te *join_reductions(const tn__te *te) {
   enum { FARTHEST = 16 }; /* stages apart: there may be thousands */
   tn__te *copy = NULL;
   for (int a = 0; a < te->stages.count; a++) {
@@ -176,3 +271,5 @@ const tn__te *tn__te_siblings(const tn__te *te) {
   }
   return te;
 }
+
+const tn__te *tn__te_siblings(const tn__te *te) { return join_maps(join_reductions(te)); }

@@ -52,6 +52,32 @@ static void reductions_of_the_same_elements_are_one(void **state) {
       3);
 }
 
+static void maps_of_the_same_elements_are_one(void **state) {
+  check(
+      "kernel f(X: f32[20]) -> L: f32[10], H: f32[10] {\n"
+      "  L[i] = X[2 * i] + X[2 * i + 1]\n  H[i] = X[2 * i] - X[2 * i + 1]\n}",
+      1);
+  check(
+      "kernel f(p: f32[9], g: f32[9], m: f32[9]) -> P: f32[9], M: f32[9] {\n"
+      "  M[i] = m[i] + 2 * g[i]\n  P[j] = p[j] - M[j] * M[j]\n}",
+      1);
+  check(
+      "kernel f(X: i32[4, 9], W: i32[9]) -> A: i32[4, 9], B: i32[4, 9], C: i32[9] {\n"
+      "  A[c, i] = X[c, i] * W[i]\n  B[c, i] = X[c, i] + i32(c)\n  C[i] = W[i] + 1\n}",
+      2);
+}
+
+/* They stay apart, too: other elements, of other sizes, a stage between, intermediate tensors. */
+static void other_maps_stay(void **state) {
+  check("kernel f(X: f32[9], Y: f32[9]) -> A: f32[9], B: f32[9] {\n  A[i] = X[i] + 1\n  B[i] = Y[i] + 1\n}", 2);
+  check("kernel f(X: f32[9]) -> A: f32[9], B: f32[9] {\n  A[i] = X[i] + 1\n  B[i] = A[8 - i] + X[i]\n}", 2);
+  check("kernel f(X: f32[9]) -> A: f32[9], B: i8[9] {\n  A[i] = X[i] + 1\n  B[i] = i8(X[i] > 0)\n}", 2);
+  check("kernel f(X: f32[9]) -> A: f32[9], B: f32[8] {\n  A[i] = X[i] + 1\n  B[i] = X[i] - 1\n}", 2);
+  check(
+      "kernel f(X: f32[9]) -> A: f32[9], B: f32[9] {\n  E[i: 9] = sqrt(X[i])\n  A[i] = E[i] + 1\n  B[i] = E[i] - 1\n}",
+      3);
+}
+
 /* They stay apart: what one needs of the other, windows and products, others' rows, elements of other sizes, orders. */
 static void others_stay(void **state) {
   check(
@@ -132,9 +158,13 @@ static void draw_points(drawing *d) {
   const char *type = types[draw(d, 4)];
   int points = 1 + draw(d, 200), steps = 2 + draw(d, 4);
   tn__strbuf_init(&d->text, NULL);
-  tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d], W: %s[%d], g: %s[%d], P: %s[%d, %d]) -> Z: %s[%d, %d] {\n",
-                    type, points, steps, type, points, type, steps, type, steps, points, type, points, steps);
-  tn__strbuf_append(&d->text, "  Z[i, c] = ");
+  bool two = draw(d, 2) == 0;
+  tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d], W: %s[%d], g: %s[%d], P: %s[%d, %d]) -> ", type, points,
+                    steps, type, points, type, steps, type, steps, points);
+  if (two) tn__strbuf_printf(&d->text, "V: %s[%d, %d], ", type, points, steps);
+  tn__strbuf_printf(&d->text, "Z: %s[%d, %d] {\n", type, points, steps);
+  if (two) tn__strbuf_append(&d->text, draw(d, 2) ? "  V[i, c] = X[i, c] + g[c]\n" : "  V[i, c] = W[i] * X[i, 0]\n");
+  tn__strbuf_append(&d->text, two && draw(d, 2) ? "  Z[i, c] = V[i, c] * 2 + " : "  Z[i, c] = ");
   for (int i = 1 + draw(d, 3); i >= 0; i--) {
     char value[48];
     snprintf(value, sizeof value, values[draw(d, 6)], draw(d, steps));
@@ -186,6 +216,8 @@ static void drawn_points_compute_what_they_declare(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(reductions_of_the_same_elements_are_one),
                                      cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(maps_of_the_same_elements_are_one),
+                                     cmocka_unit_test(other_maps_stay),
                                      cmocka_unit_test(drawn_siblings_compute_what_they_declare),
                                      cmocka_unit_test(drawn_points_compute_what_they_declare)};
   return cmocka_run_group_tests(tests, NULL, NULL);

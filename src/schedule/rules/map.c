@@ -40,14 +40,23 @@ static void see_node(const tn__expr *e, void *user) {
   if (e->dtype != TN_I64 && bytes > a->widest) a->widest = bytes;
 }
 
-static void collect(accesses *a, const tn__stmt *body) {
-  if (body->kind != TN__STMT_STORE) return;
+static void see_value(accesses *a, const tn__expr *value) {
+  tn__te_visit(a->ir, value, see_node, a);
+  a->cost += tn__rule_cost(a->ir, value);
+}
+
+static bool see_statement(const tn__stmt *body, void *user) {
+  accesses *a = user;
+  if (body->kind == TN__STMT_LET) see_value(a, body->as.let.value);
+  if (body->kind != TN__STMT_STORE) return true;
   add_access(a, body->as.store.buffer, body->as.store.indices);
   int64_t bytes = (int64_t)tn_dtype_size(body->as.store.buffer->dtype);
   if (bytes > a->widest) a->widest = bytes;
-  tn__te_visit(a->ir, body->as.store.value, see_node, a);
-  a->cost += tn__rule_cost(a->ir, body->as.store.value);
+  see_value(a, body->as.store.value);
+  return true;
 }
+
+static void collect(accesses *a, const tn__block *block) { tn__stmt_walk(block->body, see_statement, a); }
 
 /* Is walking the inner loop to its end and then one step of the outer the same as one long walk, for every access? */
 static bool is_contiguous(const tn__schedule *s, const accesses *a, const tn__snode *block, const tn__snode *outer,
@@ -80,7 +89,7 @@ static const char *loop_named(const tn__schedule *s, const char *loop, int index
 int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
   int count = tn__sched_path(s, s->root, block, path);
   accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
-  collect(&a, block->block.body);
+  collect(&a, &block->block);
   for (int i = count - 2; i >= 0; i--) {
     if (!is_contiguous(s, &a, block, path[i], path[i + 1])) continue;
     tn__sched_fuse(s, path[i]->name, path[i + 1]->name);
@@ -227,7 +236,7 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
     if (block->block.axes[i].kind != TN__AXIS_SPATIAL) return;
   if (count == 0) return;
   accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
-  collect(&a, block->block.body);
+  collect(&a, &block->block);
   count = tn__rule_fuse(s, block, path);
   bool parallel = tn__rule_shares(s, options);
   int64_t lanes = vector_bytes / a.widest, extent = tn__rule_loop_extent(s, path[count - 1]->name);

@@ -293,8 +293,9 @@ void tn__reduce_vectorize_last(tn__schedule *s, const char *name, int rows, int6
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   /* Short work is done for two vectors in one turn of the loop. */
-  int64_t vectors =
-      tn__rule_cost(s->ir, tn__sched_find(s, name, true)->block.body->as.store.value) <= TN__RULE_UNROLL_TWO ? 2 : 1;
+  const tn__stmt *body = tn__sched_find(s, name, true)->block.body;
+  bool is_short = body->kind == TN__STMT_STORE && tn__rule_cost(s->ir, body->as.store.value) <= TN__RULE_UNROLL_TWO;
+  int64_t vectors = is_short ? 2 : 1;
   if (extent < 0 || extent % (vectors * lanes) != 0) vectors = 1;
   tn__sched_split(s, loop, (const int64_t[]){0, vectors * lanes}, 2);
   tn__reduce_vectorize_lanes(s, name, vectors, lanes);

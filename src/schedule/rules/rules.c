@@ -113,8 +113,8 @@ void tn__rule_open_stream(tn__sketch *k) {
 
 void tn__rule_stream(tn__schedule *s, const char *block) {
   const tn__snode *node = tn__sched_find(s, block, true);
-  if (node != NULL && tn__sched_cannot_stream(s, node, node->block.writes[0].buffer) == NULL)
-    tn__sched_stream(s, block, 0);
+  for (int w = 0; node != NULL && w < node->block.write_count; w++)
+    if (tn__sched_cannot_stream(s, node, node->block.writes[w].buffer) == NULL) tn__sched_stream(s, block, w);
 }
 
 /* ---- features of a plain nest ------------------------------------------------------------------------------------ */
