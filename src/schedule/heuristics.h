@@ -118,6 +118,9 @@
 #define TN__RULE_STREAMED_LINES 64
 /* Vectors of partial results that hide what latency there is. */
 #define TN__RULE_CHAINS 8
+/* Operations for each element of 1 or 2 bytes that is looked up in a table, up to which vectors gain nothing: taking
+ * their lanes apart and putting them together takes as long. */
+#define TN__RULE_LOOKED_UP 8
 /* Steps of several vectors after which it does not matter that the last one is not full. */
 #define TN__RULE_FILLED 4
 /* Terms of a window that are written out. */

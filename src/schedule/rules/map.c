@@ -10,6 +10,7 @@ typedef struct accesses {
   TN__VEC(const tn__expr *) flat; /* position of each access in memory; what conditions and casts make of axes */
   int64_t widest;                 /* bytes of the widest element computed with or moved */
   int64_t cost;
+  TN__VEC(const tn__expr *) looked_up; /* data that say where elements of 1 or 2 bytes are: no instruction gathers them */
 } accesses;
 
 static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
@@ -31,7 +32,12 @@ static bool reads_position(const tn__expr *e) {
 
 static void see_node(const tn__expr *e, void *user) {
   accesses *a = user;
-  if (e->kind == TN__EXPR_LOAD) add_access(a, e->value.buffer, e->args);
+  if (e->kind == TN__EXPR_LOAD) {
+    for (int d = 0; d < e->arg_count; d++)
+      if (tn__expr_has_load(e->args[d]) && tn_dtype_size(e->dtype) < 4)
+        tn__vec_push(a->arena, &a->looked_up, e->args[d]);
+    add_access(a, e->value.buffer, e->args);
+  }
   if (reads_position(e)) {
     for (int i = 0; i < e->arg_count; i++) tn__vec_push(a->arena, &a->flat, e->args[i]);
   }
@@ -96,6 +102,22 @@ int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path) {
     count = tn__sched_path(s, s->root, block, path);
   }
   return count;
+}
+
+/* What is looked up one by one had better be stored one by one, too, when there is little else to do. */
+static bool is_lookup(const tn__schedule *s, const accesses *a, const tn__snode *block, const tn__snode *loop) {
+  int64_t count = 0;
+  for (int i = 0; i < a->looked_up.count; i++)
+    count += tn__expr_uses_var(tn__sched_substitute_axes(s->ir, &block->block, a->looked_up.data[i]), loop->var);
+  return a->cost <= TN__RULE_LOOKED_UP * count;
+}
+
+static void unroll_lookups(tn__schedule *s, const char *loop) {
+  enum { IN_A_TURN = 8 };
+  int64_t extent = tn__rule_loop_extent(s, loop);
+  if (extent >= 0 && extent < IN_A_TURN) return;
+  tn__sched_split(s, loop, (const int64_t[]){0, IN_A_TURN}, 2);
+  tn__sched_unroll(s, loop_named(s, loop, 1));
 }
 
 /* Splits off a vector, and several of them when the work on one is small (unroll 0), or `unroll` of them. */
@@ -268,8 +290,12 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
   }
   inner = path[count - 1]->name;
   if (!split_phases(s, inner, lanes, &p)) {
+    bool lookup = a.looked_up.count > 0 && is_lookup(s, &a, block, path[count - 1]);
     inner = split_stretches(s, inner, lanes, &p);
-    vectorize_innermost(s, inner, lanes, a.cost, unroll);
+    if (lookup)
+      unroll_lookups(s, inner);
+    else
+      vectorize_innermost(s, inner, lanes, a.cost, unroll);
   }
   share_outermost(s, block, options);
 }
