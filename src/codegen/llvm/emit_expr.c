@@ -390,6 +390,18 @@ static tn__cg_value emit_leaf(tn__cg *cg, const tn__expr *e) {
   return binding->value;
 }
 
+/* The place that a float says as a float again, its fraction being what is left, need not be wider on the way. */
+static tn__cg_value emit_cast(tn__cg *cg, const tn__expr *e) {
+  const tn__expr *from = e->args[0], *narrow = NULL;
+  double low, high;
+  if (from->dtype == TN_I64 && tn__dtype_is_float(e->dtype) && cg->frame->lanes > 1)
+    narrow = tn__cg_narrowed(cg->ir, from, &low, &high);
+  if (narrow != NULL) from = narrow;
+  tn__cg_value a = tn__cg_expr(cg, from);
+  a.v = tn__cg_cast(cg, from->dtype, e->dtype, a.v, tn__cg_holds(e->dtype, from));
+  return a;
+}
+
 static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
   tn__cg_value out;
   switch (e->kind) {
@@ -404,12 +416,10 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
       a.v = LLVMBuildNot(cg->builder, a.v, "");
       return a;
     }
-    case TN__EXPR_CAST:
+    case TN__EXPR_CAST: return emit_cast(cg, e);
     case TN__EXPR_BITCAST: {
       tn__cg_value a = tn__cg_expr(cg, e->args[0]);
-      a.v = e->kind == TN__EXPR_CAST
-                ? tn__cg_cast(cg, e->args[0]->dtype, e->dtype, a.v, tn__cg_holds(e->dtype, e->args[0]))
-                : tn__cg_bitcast(cg, e->args[0]->dtype, e->dtype, a.v);
+      a.v = tn__cg_bitcast(cg, e->args[0]->dtype, e->dtype, a.v);
       return a;
     }
     case TN__EXPR_LOAD: return tn__cg_load(cg, e);

@@ -99,3 +99,83 @@ bool tn__cg_holds(tn_dtype to, const tn__expr *e) {
   bounds b = bounds_of(e, DEEPEST);
   return b.low >= (tn__dtype_is_signed(to) ? -ldexp(1, bits) : 0) && b.high <= ldexp(1, bits) - 1;
 }
+
+/* ---- places that floats say -------------------------------------------------------------------------------------- */
+
+typedef struct narrowing {
+  tn__ir *ir;
+  bool of_floats; /* there is a float that is cast */
+} narrowing;
+
+static bool fits_i32(bounds b) { return b.low >= INT32_MIN && b.high <= INT32_MAX; }
+
+static const tn__expr *narrowed(narrowing *n, const tn__expr *e, int depth, bounds *b);
+
+/* min(high, max(low, x)) of constants and a float that is cast: a number beyond i32 is beyond them, too. */
+static const tn__expr *narrowed_clamp(narrowing *n, const tn__expr *e, bounds *b) {
+  const tn__expr *limit[2] = {NULL}, *x = e;
+  for (int level = 0; level < 2; level++) {
+    bool is_max = x->kind == TN__EXPR_MAX;
+    if ((x->kind != TN__EXPR_MIN && !is_max) || limit[is_max] != NULL) return NULL;
+    int side = x->args[0]->kind == TN__EXPR_INT ? 0 : 1;
+    if (x->args[side]->kind != TN__EXPR_INT) return NULL;
+    limit[is_max] = x->args[side];
+    x = x->args[1 - side];
+  }
+  if (x->kind != TN__EXPR_CAST || !tn__dtype_is_float(x->args[0]->dtype)) return NULL;
+  int64_t high = limit[0]->value.i, low = limit[1]->value.i;
+  *b = (bounds){(double)(low < high ? low : high), (double)high};
+  if (low > high || !fits_i32(*b)) return NULL;
+  n->of_floats = true;
+  const tn__expr *at_least = tn__ir_max(n->ir, tn__ir_int(n->ir, TN_I32, low), tn__ir_cast(n->ir, TN_I32, x->args[0]));
+  return tn__ir_min(n->ir, tn__ir_int(n->ir, TN_I32, high), at_least);
+}
+
+static bounds bounds_of_operation(tn__expr_kind kind, bounds x, bounds y) {
+  double products[] = {x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high};
+  bounds b = {products[0], products[0]};
+  switch (kind) {
+    case TN__EXPR_ADD: return (bounds){x.low + y.low, x.high + y.high};
+    case TN__EXPR_SUB: return (bounds){x.low - y.high, x.high - y.low};
+    case TN__EXPR_MIN: return (bounds){fmin(x.low, y.low), fmin(x.high, y.high)};
+    case TN__EXPR_MAX: return (bounds){fmax(x.low, y.low), fmax(x.high, y.high)};
+    default: break;
+  }
+  for (int i = 1; i < 4; i++) b = (bounds){fmin(b.low, products[i]), fmax(b.high, products[i])};
+  return b;
+}
+
+static const tn__expr *narrowed(narrowing *n, const tn__expr *e, int depth, bounds *b) {
+  if (depth == 0 || e->dtype != TN_I64) return NULL;
+  const tn__expr *clamp = narrowed_clamp(n, e, b);
+  if (clamp != NULL) return clamp;
+  if (e->kind == TN__EXPR_INT) {
+    *b = (bounds){(double)e->value.i, (double)e->value.i};
+    return fits_i32(*b) ? tn__ir_int(n->ir, TN_I32, e->value.i) : NULL;
+  }
+  if (e->kind == TN__EXPR_CAST) {
+    if (!tn__dtype_is_float(e->args[0]->dtype)) return NULL;
+    *b = bounds_of(e->args[0], DEEPEST);
+    *b = (bounds){fmin(b->low, 0), fmax(b->high, 0)}; /* NaN gives 0 */
+    n->of_floats = true;
+    return fits_i32(*b) ? tn__ir_cast(n->ir, TN_I32, e->args[0]) : NULL;
+  }
+  if (e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB && e->kind != TN__EXPR_MUL && e->kind != TN__EXPR_MIN &&
+      e->kind != TN__EXPR_MAX)
+    return NULL;
+  bounds x, y;
+  const tn__expr *left = narrowed(n, e->args[0], depth - 1, &x);
+  const tn__expr *right = left == NULL ? NULL : narrowed(n, e->args[1], depth - 1, &y);
+  if (right == NULL) return NULL;
+  *b = bounds_of_operation(e->kind, x, y);
+  return fits_i32(*b) ? tn__ir_binary(n->ir, e->kind, left, right) : NULL;
+}
+
+const tn__expr *tn__cg_narrowed(tn__ir *ir, const tn__expr *e, double *low, double *high) {
+  narrowing n = {.ir = ir};
+  bounds b = {0, 0};
+  const tn__expr *found = narrowed(&n, e, DEEPEST, &b);
+  *low = b.low;
+  *high = b.high;
+  return n.of_floats ? found : NULL;
+}

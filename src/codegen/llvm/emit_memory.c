@@ -63,21 +63,49 @@ typedef struct place {
   LLVMValueRef pointer, lanes;
 } place;
 
+/* What lanes add, in i32 as long as that holds their sum. */
+typedef struct narrow_sum {
+  LLVMValueRef v;
+  double low, high;
+} narrow_sum;
+
+static LLVMValueRef sum_of(tn__cg *cg, LLVMValueRef a, LLVMValueRef b) {
+  return a == NULL ? b : LLVMBuildAdd(cg->builder, a, b, "");
+}
+
+/* Is the term a part of that sum? */
+static bool add_narrow(tn__cg *cg, const tn__expr *term, narrow_sum *sum) {
+  double low, high;
+  if (cg->frame->lanes == 1) return false;
+  const tn__expr *narrow = tn__cg_narrowed(cg->ir, term, &low, &high);
+  if (narrow == NULL || sum->low + low < INT32_MIN || sum->high + high > INT32_MAX) return false;
+  tn__cg_value value = tn__cg_expr(cg, narrow);
+  if (value.lanes == 1) return false;
+  *sum = (narrow_sum){sum_of(cg, sum->v, value.v), sum->low + low, sum->high + high};
+  return true;
+}
+
 static place place_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear) {
   LLVMTypeRef element = tn__cg_memory_type(cg, storage->buffer->dtype);
   address_terms terms = {.count = 0};
   collect(cg, linear, 0, &terms);
   place p = {.pointer = storage->base};
+  narrow_sum narrow = {NULL};
   for (int i = 0; i < terms.count;) {
     LLVMValueRef sum = NULL;
     for (int depth = terms.items[i].depth; i < terms.count && terms.items[i].depth == depth; i++) {
+      if (add_narrow(cg, terms.items[i].e, &narrow)) continue;
       tn__cg_value value = tn__cg_expr(cg, terms.items[i].e);
       LLVMValueRef *part = value.lanes > 1 ? &p.lanes : &sum;
-      *part = *part == NULL ? value.v : LLVMBuildAdd(cg->builder, *part, value.v, "");
+      *part = sum_of(cg, *part, value.v);
     }
     if (sum != NULL) p.pointer = offset_pointer(cg, element, p.pointer, sum);
   }
   if (terms.constant != 0) p.pointer = offset_pointer(cg, element, p.pointer, tn__cg_int(cg->i64, terms.constant));
+  if (narrow.v != NULL) {
+    LLVMTypeRef wide = tn__cg_lanes_type(cg->i64, tn__cg_lanes(LLVMTypeOf(narrow.v)));
+    p.lanes = sum_of(cg, p.lanes, LLVMBuildSExt(cg->builder, narrow.v, wide, ""));
+  }
   return p;
 }
 

@@ -120,8 +120,8 @@ static tn__cg_v rsqrt_error(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
 }
 
 /* Instructions for roots and quotients are busy for as long as some thirty products. Half the exponent, turned, is the
- * logarithm of a start within 3.5 %; each step of Householder's with e = 1 - x y^2, y + y e (1/2 + 3/8 e), leaves a third
- * of the third power of e: 2e-4, 6e-12. */
+ * logarithm of a start within 3.5 %; each step of Householder's with e = 1 - x y^2, y + y e (1/2 + 3/8 e), leaves a
+ * third of the third power of e: 2e-4, 6e-12. */
 tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x) {
   bool wide = is_f64(cg, x);
   if (!cg->has_fma) return divided_rsqrt(cg, x);

@@ -10,7 +10,8 @@ typedef struct accesses {
   TN__VEC(const tn__expr *) flat; /* position of each access in memory; what conditions and casts make of axes */
   int64_t widest;                 /* bytes of the widest element computed with or moved */
   int64_t cost;
-  TN__VEC(const tn__expr *) looked_up; /* data that say where elements of 1 or 2 bytes are: no instruction gathers them */
+  TN__VEC(const tn__expr *)
+      looked_up; /* data that say where elements of 1 or 2 bytes are: no instruction gathers them */
 } accesses;
 
 static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
