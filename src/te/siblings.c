@@ -20,6 +20,7 @@ static bool extents_match(const tn__te_axes *a, const tn__te_axes *b) {
 
 static bool can_join(const tn__te_stage *stage) {
   if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || !stage->combiner->reorderable) return false;
+  if (stage->hint != TN__TE_ANYWHERE) return false;
   for (int r = 0; r < stage->reduce_axes.count; r++)
     if (tn__te_is_ragged(stage->reduce_axes.var[r])) return false;
   return stage->reduce_axes.count > 0;
@@ -123,6 +124,11 @@ static int place_of_both(const tn__te *te, int first, int second) {
   return early ? first : late ? second : -1;
 }
 
+/* A name that the declaration does not have: a schedule that says it speaks of this stage. */
+static void name_both(tn__te *te, tn__te_stage *a, const tn__te_stage *b) {
+  a->name = tn__arena_printf(te->arena, "%s+%s", a->name, b->name);
+}
+
 /* One combiner after the other, with variables of its own. */
 static void add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c) {
   const tn__var *from[2 * MOST_TENSORS];
@@ -155,6 +161,7 @@ static void join(tn__te *te, int first, int second, int place) {
     a->tensors[a->tensor_count++] = b->tensors[t];
   }
   a->combiner = both;
+  name_both(te, a, b);
   for (int s = first; s < place; s++) te->stages.data[s] = te->stages.data[s + 1];
   te->stages.data[place] = a;
   int gone = place == first ? second : second - 1;
@@ -177,7 +184,7 @@ static bool is_output(const tn__te *te, const tn__buffer *tensor) {
 static bool has_output_maps_only(const tn__te *te) {
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
-    if (stage->kind != TN__TE_COMPUTE || stage->axes.count == 0) return false;
+    if (stage->kind != TN__TE_COMPUTE || stage->axes.count == 0 || stage->hint != TN__TE_ANYWHERE) return false;
     for (int t = 0; t < stage->tensor_count; t++)
       if (!is_output(te, stage->tensors[t])) return false;
   }
@@ -250,6 +257,7 @@ static const tn__te *join_maps(const tn__te *te) {
         a->values[a->tensor_count] = terms[t];
         a->tensors[a->tensor_count++] = b->tensors[t];
       }
+      name_both(copy, a, b);
       for (int s = at + 1; s + 1 < copy->stages.count; s++) copy->stages.data[s] = copy->stages.data[s + 1];
       copy->stages.count--;
     }

@@ -117,7 +117,8 @@ static void others_stay(void **state) {
 typedef struct drawing {
   uint64_t seed;
   tn__strbuf text;
-  int joined, woven; /* declarations that had siblings; whose maps put vectors across a short axis */
+  /* declarations that had siblings; whose maps put vectors across a short axis; which compute a map's rows near */
+  int joined, woven, near;
 } drawing;
 
 static int draw(drawing *d, int below) {
@@ -172,6 +173,22 @@ static void draw_points(drawing *d) {
   }
 }
 
+/* Sums of which several read each row of a map. */
+static void draw_forces(drawing *d) {
+  static const char *const types[] = {"f32", "i32", "f64"}, *const reducers[] = {"sum", "max"};
+  static const char *const orders[] = {"c, i", "i, c"};
+  const char *type = types[draw(d, 3)], *reducer = reducers[draw(d, 2)];
+  int points = 1 + draw(d, 90), others = 1 + draw(d, 90), steps = 2 + draw(d, 3);
+  bool first = draw(d, 2);
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d], Y: %s[%d, %d], w: %s[%d]) -> F: %s[%d, %d] {\n", type, steps,
+                    points, type, steps, others, type, others, type, first ? steps : points, first ? points : steps);
+  tn__strbuf_printf(&d->text, "  R[i: %d, j: %d] = max(X[0, i] * Y[0, j] + w[j], Y[1, j] - X[1, i]) %s\n", points,
+                    others, draw(d, 2) ? "* 2" : "+ X[1, i] * X[0, i]");
+  tn__strbuf_printf(&d->text, "  F[%s] = %s(j: %d) %s * R[i, j]\n}\n", orders[first ? 0 : 1], reducer, others,
+                    draw(d, 2) ? "(Y[c, j] - X[c, i])" : "w[j] * Y[c, j]");
+}
+
 static void try_drawing(tn__ir *ir, const void *arg) {
   drawing *d = *(drawing *const *)arg;
   tn__te_source *source;
@@ -185,6 +202,7 @@ static void try_drawing(tn__ir *ir, const void *arg) {
   tn__schedule_options options = {.threads = 1 + draw(d, 3)};
   tn__schedule *s = default_schedule(te, &target, &options);
   d->woven += strstr(schedule_text(s, false), "\nreorder \"Z.c\"") != NULL;
+  d->near += strstr(schedule_text(s, false), "\ncompute_at \"R\" \"F.") != NULL;
   check_ok(compare_results(s, 3));
 }
 
@@ -213,12 +231,21 @@ static void drawn_points_compute_what_they_declare(void **state) {
   assert_true(d.woven > DRAWN / 4);
 }
 
+static void drawn_forces_compute_what_they_declare(void **state) {
+  enum { DRAWN = 200 };
+  drawing d = {.seed = 20261127};
+  try_all(&d, DRAWN, draw_forces);
+  print_message("in %d of %d drawn declarations a row of the map is computed at a time\n", d.near, DRAWN);
+  assert_true(d.near > DRAWN / 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(reductions_of_the_same_elements_are_one),
                                      cmocka_unit_test(others_stay),
                                      cmocka_unit_test(maps_of_the_same_elements_are_one),
                                      cmocka_unit_test(other_maps_stay),
                                      cmocka_unit_test(drawn_siblings_compute_what_they_declare),
-                                     cmocka_unit_test(drawn_points_compute_what_they_declare)};
+                                     cmocka_unit_test(drawn_points_compute_what_they_declare),
+                                     cmocka_unit_test(drawn_forces_compute_what_they_declare)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

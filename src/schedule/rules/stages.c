@@ -74,6 +74,44 @@ static void move_parts_outside(tn__schedule *s, const char *partial) {
   if (buffer->rank > 1) tn__sched_transform_layout(s, buffer->name, &layout);
 }
 
+/* Does the loop choose among the map's elements that the block reads? */
+static bool chooses(const tn__schedule *s, const tn__snode *block, const tn__buffer *made, const tn__snode *loop) {
+  for (int r = 0; r < block->block.read_count; r++)
+    for (int d = 0; block->block.reads[r].buffer == made && d < made->rank; d++)
+      if (tn__expr_uses_var(tn__sched_substitute_axes(s->ir, &block->block, block->block.reads[r].min[d]), loop->var))
+        return true;
+  return false;
+}
+
+/* A map that only this reduction reads, once for each of several results, as the distances of a body are for each
+ * coordinate of its force: a row of it at a time, in front of these results, instead of all of it in memory. */
+static void compute_rows_near(tn__schedule *s, const char *name, const tn__schedule_options *options) {
+  const char *maps[1], *order[TN__MAX_LOOPS];
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, rows = 0, spatial = 0;
+  if (tn__reduce_own_maps(s, block, maps, 1) == 0) return;
+  const tn__buffer *made = tn__sched_find(s, maps[0], true)->block.writes[0].buffer;
+  double bytes = tn__rule_bytes(made);
+  for (int i = 0; i < count; i++) {
+    if (path[i]->kind != TN__LOOP_SERIAL) return;
+    if (tn__sched_drives(path[i], block, TN__AXIS_REDUCE)) break;
+    spatial++;
+    if (!chooses(s, block, made, path[i])) continue;
+    int64_t extent = tn__rule_loop_extent(s, path[i]->name);
+    if (extent < 1) return;
+    bytes /= (double)extent;
+    order[n++] = path[i]->name;
+  }
+  rows = n;
+  if (rows == 0 || rows == spatial || bytes > TN__RULE_PRIVATE_ROW_BYTES) return;
+  for (int i = 0; i < spatial; i++)
+    if (!chooses(s, block, made, path[i])) order[n++] = path[i]->name;
+  tn__sched_reorder(s, order, n);
+  tn__sched_compute_at(s, maps[0], order[rows - 1]);
+  tn__sched_set_scope(s, maps[0], 0, TN__SCOPE_STACK);
+  tn__rule_vectorize_map(s, maps[0], rows, options);
+}
+
 static void reduce_stage(tn__schedule *s, const char *name, const tn__schedule_options *options,
                          const int64_t *values) {
   if (tn__reduce_runs_across(s, tn__sched_find(s, name, true))) {
@@ -84,6 +122,7 @@ static void reduce_stage(tn__schedule *s, const char *name, const tn__schedule_o
     if (values[WHOLE] == 0 || !tn__reduce_whole_rows(s, name, options, values[WHOLE]))
       tn__reduce_across(s, name, options, values[VECTORS], values[PREFETCH] != 0);
   } else {
+    compute_rows_near(s, name, options);
     tn__rule_reduce_along(s, name, options, values[VECTORS]);
     parallel_outermost(s, name, options);
   }

@@ -10,6 +10,13 @@ static tn__arena *arena_of(const tn__plan_unit *unit) { return tn__ir_arena(tn__
 
 /* ---- units ------------------------------------------------------------------------------------------------------- */
 
+/* Does an output take an input's memory? What others read of that input then comes before, as it is declared. */
+static bool writes_over(const tn__te *te) {
+  for (int i = 0; i < tn__te_output_count(te); i++)
+    if (tn__te_over(te, i) >= 0) return true;
+  return false;
+}
+
 tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const tn__target *target,
                                  const tn__schedule_options *options) {
   tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
@@ -20,7 +27,7 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   if (!unit.options.bytes_apart) te = tn__te_row_words(tn__te_words(te, bytes), bytes);
   te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
   te = tn__te_narrow(tn__te_terms(te));
-  if (!unit.options.bytes_apart) te = tn__te_siblings(te);
+  if (!unit.options.bytes_apart && !writes_over(declared)) te = tn__te_siblings(te);
   unit.te = tn__te_lying_like(te, declared);
   return unit;
 }
