@@ -160,8 +160,8 @@ LLVMValueRef tn__cg_bitcast(tn__cg *cg, tn_dtype from, tn_dtype to, LLVMValueRef
 const tn__expr *tn__cg_counted(const tn__expr *e);
 /* Is the float, as clamps in it tell, NaN or within what an integer of 16 bits at most holds (emit_idiom.c)? */
 bool tn__cg_holds(tn_dtype to, const tn__expr *e);
-/* The index in i32, where floats say it and bounds of theirs show that it is no larger, with bounds of its own; NULL for
- * anything else. Twice as many lanes to a vector. */
+/* The index in i32, where floats say it and bounds of theirs show that it is no larger, with bounds of its own; NULL
+ * for anything else. Twice as many lanes to a vector. */
 const tn__expr *tn__cg_narrowed(tn__ir *ir, const tn__expr *e, double *low, double *high);
 /* float -> float rounded to `dtype` when that is f16 or bf16; other types unchanged. */
 LLVMValueRef tn__cg_round_to(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);

@@ -11,7 +11,7 @@ typedef struct accesses {
   int64_t widest;                 /* bytes of the widest element computed with or moved */
   int64_t cost;
   TN__VEC(const tn__expr *)
-      looked_up; /* data that say where elements of 1 or 2 bytes are: no instruction gathers them */
+  looked_up; /* data that say where elements of 1 or 2 bytes are: no instruction gathers them */
 } accesses;
 
 static void add_access(accesses *a, const tn__buffer *buffer, const tn__expr *const *indices) {
@@ -85,7 +85,7 @@ bool tn__rule_is_one_walk(const tn__schedule *s, const tn__snode *block, const t
                           const tn__snode *inner) {
   accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
   if (block->block.body->kind != TN__STMT_STORE) return false;
-  collect(&a, block->block.body);
+  collect(&a, &block->block);
   return is_contiguous(s, &a, block, outer, inner);
 }
 
