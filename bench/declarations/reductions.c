@@ -109,7 +109,7 @@ void cosine(const float *restrict A, const float *restrict B, float *restrict c)
     c[i] = d / sqrtf(a * b);
   }
 }
-void moments(const float *restrict X, float *restrict m, float *restrict v) {
+void row_moments(const float *restrict X, float *restrict m, float *restrict v) {
   FOR (i, 1021) {
     float a = 0, b = 0;
     FOR (j, 259) {

@@ -93,13 +93,6 @@ void smooth_exp(const float *restrict X, float *restrict Y) {
     }
   free(E);
 }
-void unit_vectors(const float *restrict X, float *restrict Y) {
-  FOR (i, 40099) {
-    const float *x = X + 3 * i;
-    float r = 1 / sqrtf(x[0] * x[0] + x[1] * x[1] + x[2] * x[2]);
-    FOR (c, 3) Y[3 * i + c] = x[c] * r;
-  }
-}
 void move_points(const float *restrict X, const float *restrict A, float *restrict Y) {
   FOR (i, 40099)
     FOR (c, 3) {
