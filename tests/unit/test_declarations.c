@@ -14,7 +14,7 @@ typedef struct job {
 
 static const tn__te *declare(tn__ir *ir, const char *text) {
   tn__te_source *source;
-  tn__te *te;
+  tn__te *te = NULL;
   tn_status *status = tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source);
   if (status == NULL) status = tn__te_declare(source, 0, NULL, 0, ir, &te);
   if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), text);
