@@ -112,14 +112,15 @@ static bool computes_terms(tn__ir *ir, const tn__te_stage *stage) {
 }
 
 const tn__te *tn__te_terms(const tn__te *te) {
+  const tn__te *now = te;
   tn__te *copy = NULL;
   if (te->unchecked) return te; /* terms that fall away may read outside of their tensors */
-  for (int s = 0; s < (copy != NULL ? copy : te)->stages.count; s++) {
-    if (!computes_terms(te->ir, (copy != NULL ? copy : te)->stages.data[s])) continue;
-    if (copy == NULL) copy = tn__te_copy(te, te->ir);
+  for (int s = 0; s < now->stages.count; s++) {
+    if (!computes_terms(te->ir, now->stages.data[s])) continue;
+    if (copy == NULL) now = copy = tn__te_copy(te, te->ir);
     int added = outline_terms(copy, copy->stages.data[s]);
     tn__te_move_before(copy, s, added);
     s += added;
   }
-  return copy != NULL ? copy : te;
+  return now;
 }

@@ -268,18 +268,23 @@ static const tn__stmt *project_block(const cell *s, const product *p, const tn__
   return tn__ir_alloc_stmt(ir, sums, tn__ir_seq(ir, items, 3));
 }
 
-/* The same columns of `groups` groups of rows, one after the other: what they read of R is near then. */
-static const tn__stmt *project_groups(const cell *s, const product *p, const tn__expr *groups, const tn__expr *column,
+/* Groups of as many rows as a product has, counted from the first row on. */
+typedef struct row_groups {
+  const tn__expr *first, *count;
+} row_groups;
+
+/* The same columns of groups of rows, one after the other: what they read of R is near then. */
+static const tn__stmt *project_groups(const cell *s, const product *p, const row_groups *groups, const tn__expr *column,
                                       int64_t width) {
   tn__ir *ir = s->ir;
-  tn__nest nest = tn__nest_create(ir, "g", 1, &groups);
+  const tn__var *g = tn__var_create(ir, "g", TN_I64, groups->first, groups->count);
   cell group = *s;
-  group.batch = tn__ir_add(ir, s->batch, tn__ir_mul_i(ir, nest.index[0], p->rows));
-  return tn__nest_loops(ir, &nest, project_block(&group, p, column, width));
+  group.batch = tn__ir_mul_i(ir, g->self, p->rows);
+  return tn__ir_for(ir, g, TN__LOOP_SERIAL, project_block(&group, p, column, width));
 }
 
 /* pre = state * R, for groups of rows and the product's columns, more of them at once the fewer rows there are. */
-static const tn__stmt *project_columns(const cell *s, const product *p, const tn__expr *groups) {
+static const tn__stmt *project_columns(const cell *s, const product *p, const row_groups *groups) {
   tn__ir *ir = s->ir;
   const tn__stmt *items[2];
   int count = 0;
@@ -295,19 +300,18 @@ static const tn__stmt *project_columns(const cell *s, const product *p, const tn
  * so on. */
 static const tn__stmt *project(const cell *s, const product *covered) {
   tn__ir *ir = s->ir;
-  const tn__expr *none = tn__ir_index(ir, 0), *rest = s->x->shape[1], *done = none;
+  const tn__expr *none = tn__ir_index(ir, 0), *batch = s->x->shape[1];
   const tn__stmt *items[MAX_ROWS];
+  row_groups groups = {.first = none};
   int count = 0;
   for (int rows = MAX_ROWS; rows >= 1; rows /= 2) {
-    const tn__expr *groups = tn__ir_div_i(ir, rest, rows);
+    const tn__expr *end = tn__ir_div_i(ir, batch, rows);
     product p = *covered;
-    cell from = *s;
-    from.batch = done;
     p.rows = rows;
-    const tn__stmt *all = project_columns(&from, &p, groups);
-    items[count++] = tn__ir_if(ir, tn__ir_lt(ir, none, groups), all, NULL);
-    done = tn__ir_add(ir, done, tn__ir_mul_i(ir, groups, rows));
-    rest = tn__ir_sub(ir, s->x->shape[1], done);
+    groups.count = tn__ir_sub(ir, end, groups.first);
+    const tn__stmt *all = project_columns(s, &p, &groups);
+    items[count++] = tn__ir_if(ir, tn__ir_lt(ir, none, groups.count), all, NULL);
+    groups.first = tn__ir_mul_i(ir, end, 2);
   }
   return tn__ir_seq(ir, items, count);
 }

@@ -149,7 +149,7 @@ void tn__outline_split(tn__outline *o, int loop, const int64_t *factors, int cou
 }
 
 void tn__outline_reorder(tn__outline *o, const int *loops, int count) {
-  int chain[TN__OUTLINE_NODES], result[TN__OUTLINE_NODES], length = 0, next = 0;
+  int chain[TN__OUTLINE_NODES] = {0}, result[TN__OUTLINE_NODES] = {0}, length = 0, next = 0;
   if (o->s != NULL) {
     const char *names[TN__OUTLINE_NODES];
     for (int i = 0; i < count; i++) names[i] = name_of(o, loops[i]);

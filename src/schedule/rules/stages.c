@@ -103,7 +103,7 @@ static void compute_rows_near(tn__schedule *s, const char *name, const tn__sched
     order[n++] = path[i]->name;
   }
   rows = n;
-  if (rows == 0 || rows == spatial || bytes > TN__RULE_PRIVATE_ROW_BYTES) return;
+  if (rows < 1 || rows == spatial || bytes > TN__RULE_PRIVATE_ROW_BYTES) return;
   for (int i = 0; i < spatial; i++)
     if (!chooses(s, block, made, path[i])) order[n++] = path[i]->name;
   tn__sched_reorder(s, order, n);

@@ -63,8 +63,8 @@ const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
 /* Orders of axes from..from+count-1: all of a few; of more the declared one, and each of them as the last. Axes of one
  * step stay in front. Returns how many. */
 static int all_orders(const tn__nest *nest, int from, int count, bool free, int8_t orders[][TN__NEST_AXES]) {
-  int long_axes[TN__NEST_AXES], n = 0, at = 0, found = 0;
-  int8_t first[TN__NEST_AXES];
+  int long_axes[TN__NEST_AXES] = {0}, n = 0, at = 0, found = 0;
+  int8_t first[TN__NEST_AXES] = {0};
   for (int x = from; x < from + count; x++) {
     if (nest->extent[x] == 1) first[at++] = (int8_t)x;
     if (nest->extent[x] > 1) long_axes[n++] = x;
