@@ -59,7 +59,7 @@ tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, cons
                                   .shared_memory = given->shared_memory,
                                   .search_space = given->search_space};
   const tn__written_block *block = written_block(te, target, given, tn__ir_arena(ir));
-  options.bytes_apart = given->constant_count > 0; /* it is bytes that are packed */
+  options.bytes_apart = given->plain || given->constant_count > 0; /* it is bytes that are packed */
   tn__plan_unit unit = tn__rule_plan_unit_of(own_copy(te, given, ir), target, &options);
   if (block != NULL && !options.bytes_apart && means_declaration(&unit, te->te, block)) {
     options.bytes_apart = true;
@@ -150,6 +150,17 @@ static void make_private_for(tn_schedule *s, const char *trace) {
   }
 }
 
+/* A schedule that a person wrote says by the names of its blocks which copies there are. */
+static void make_private_named(tn_schedule *s, const tn__written_block *block, bool *copied) {
+  const tn__te *te = s->unit.te;
+  for (int i = 0; i < tn__te_output_count(te); i++) {
+    int input = tn__te_over(te, i);
+    if (input < 0) continue;
+    copied[i] = tn__written_speaks_of(block, tn__te_private_name(te, input));
+  }
+  s->unit.te = with_copies(te, copied);
+}
+
 static void schedule_body(void *user) {
   scheduling *c = user;
   tn_schedule *s = c->schedule;
@@ -161,6 +172,8 @@ static void schedule_body(void *user) {
   if (trace != NULL) make_private_for(s, trace);
   const tn__te *declared = s->unit.te;
   bool *copied = TN__NEW_ARRAY(&s->arena, tn__te_output_count(declared), bool);
+  const tn__written_block *block = written_block(c->te, &s->target, &c->options, &s->arena);
+  if (block != NULL && trace == NULL) make_private_named(s, block, copied);
   for (bool again = true; again;) { /* where an input is needed for longer, it is copied */
     tn__chooser replayed = tn__chooser_recorded(&(tn__recorded){.traces = &c->trace, .count = 1});
     tn__chooser chooser = c->trace != NULL ? replayed : tn__decl_chooser(c->te, &s->unit, &c->options);

@@ -53,8 +53,9 @@ typedef struct range {
 
 static bool widen(const search *s, const marks *m, const touch *t, int dim, range *out) {
   const tn__expr *low, *high;
-  if (!tn__ir_bounds_over(s->ir, place_of(s, t, dim), s->vars.data + m->vars, s->vars.count - m->vars, &low, &high))
-    return false;
+  int count = s->vars.count - m->vars;
+  const tn__var *const *vars = count > 0 ? s->vars.data + m->vars : NULL;
+  if (!tn__ir_bounds_over(s->ir, place_of(s, t, dim), vars, count, &low, &high)) return false;
   out->low = out->low == NULL ? low : tn__ir_min(s->ir, out->low, low);
   out->high = out->high == NULL ? high : tn__ir_max(s->ir, out->high, high);
   return true;

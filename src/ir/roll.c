@@ -39,7 +39,7 @@ static const tn__stmt *only_store(const tn__stmt *s) {
 /* Are lanes stored apart? Stores of other rows fill their gaps then, and should stay beside each other. */
 static bool stores_apart(tn__ir *ir, const tn__stmt *rows, const tn__stmt *store) {
   const tn__buffer *buffer = store->as.store.buffer;
-  const tn__expr *flat = tn__ir_flatten(ir, buffer->shape, store->as.store.indices, buffer->rank);
+  const tn__expr *flat = tn__buffer_flatten(ir, buffer, store->as.store.indices);
   int64_t stride;
   for (const tn__stmt *s = rows; s != store; s = s->kind == TN__STMT_FOR ? s->as.loop.body : s->as.branch.then_body) {
     if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_VECTORIZED) continue;

@@ -404,6 +404,7 @@ static void build_prefetch(builder *b, const tn__snode *loop, const tn__sched_pr
 static int64_t piece_of(const tn__buffer *buffer, const tn__expr *const *extent) {
   int64_t piece = 1, size, shape;
   bool whole = true; /* all dimensions so far: the next one goes on behind them */
+  if (buffer->strides != NULL) return 0;
   for (int d = buffer->rank - 1; d >= 0; d--) {
     if (extent[d] == NULL || !tn__ir_as_int(extent[d], &size) || !tn__ir_as_int(buffer->shape[d], &shape)) return 0;
     if (size > 1 && !whole) return 0;
@@ -428,9 +429,10 @@ static void build_spread(builder *b, const tn__snode *loop, const tn__sched_pref
     turns = tn__ir_bound_mul(turns, trips);
   }
   if (!tn__sched_prefetch_start(b->s, p->ahead, p, first, extent)) return;
-  int64_t piece = piece_of(buffer, extent), share = (piece + turns - 1) / (turns > 0 ? turns : 1);
+  int64_t piece = piece_of(buffer, extent), share;
   per_line /= (int64_t)tn_dtype_size(buffer->dtype);
-  if (piece == 0 || buffer->rank == 0 || per_line < 1) return;
+  if (piece == 0 || buffer->rank == 0 || per_line < 1 || turns < 1) return;
+  share = piece / turns + (piece % turns > 0);
   const tn__expr *last = first[buffer->rank - 1], *begin = tn__ir_mul_i(ir, turn, share);
   for (int64_t l = 0; l < MOST_LINES && l * per_line < share; l++) {
     const tn__expr *past = tn__ir_add_i(ir, begin, l * per_line);

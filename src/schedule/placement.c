@@ -1,4 +1,5 @@
 /* Primitives that move whole blocks under loops of others: compute_at and reverse_compute_at. */
+#include "base/invariant.h"
 #include "ir/linear.h"
 #include "schedule/internal.h"
 
@@ -490,6 +491,7 @@ void tn__sched_reverse_compute_at(tn__schedule *s, const char *block_name, const
       continue;
     }
     const tn__expr *binding = axis_of_dim[d] < 0 ? tn__ir_index(ir, 0) : m.producer->block.axes[axis_of_dim[d]].binding;
+    TN__INVARIANT(m.shift[i] != NULL);
     binding = tn__ir_sub(ir, tn__ir_substitute(ir, binding, vars, values, cloned), m.shift[i]);
     axes[i].binding = binding;
     const tn__expr *written = m.producer->block.writes[0].buffer->shape[d];

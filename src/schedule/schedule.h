@@ -178,7 +178,7 @@ typedef struct tn__schedule_options {
   int registers;         /* vector registers: 4 to the target's */
   int64_t shared_memory; /* bytes that the threads of a block may share at the most, up to 1 GiB */
   bool results_read;     /* other kernels read the outputs soon, so they are worth a place in the caches */
-  bool bytes_apart;      /* products of bytes stay what they are: somebody speaks of them */
+  bool bytes_apart;      /* stages stay those of the declaration: somebody speaks of them */
   int search_space;      /* candidates that the cost function weighs for a kernel: 1 to 1,000,000; 0: 2,000 */
 } tn__schedule_options;
 

@@ -514,7 +514,9 @@ static void bind_dims(tn__declaring *d, const tn__syn *call, const tn__syn_kerne
   for (int v = 0; v < k->dims.count; v++) {
     const char *text = tn__te_text_of(d, &k->dims.data[v].name), *called = tn__te_text_of(d, &k->name);
     int64_t n;
-    if (values[v] == NULL && k->dims.data[v].of_memory) values[v] = tn__ir_index(d->ir, k->dims.data[v].min);
+    const tn__syn_dim *dim = &k->dims.data[v];
+    bool of_memory = dim->in_strides && !dim->elsewhere; /* which a kernel that calls knows nothing of, nor needs */
+    if (values[v] == NULL && of_memory) values[v] = tn__ir_index(d->ir, dim->min);
     if (values[v] == NULL)
       tn__te_fail(d, &call->at, "the dimension %s of %s follows from no argument; write %s[%s = ...](...)", text,
                   called, called, text);

@@ -33,7 +33,8 @@ static void check_path(const tn__syn_parser *p, const tn__token *at, const char 
 /* The file beside the one that is being read. */
 static const char *path_beside(tn__arena *arena, const tn__te_source *source, const char *file, const char *path) {
   const char *slash = strrchr(file, '/');
-  if (source->depth == 1 && source->folder != NULL) return tn__arena_printf(arena, "%s/%s", source->folder, path);
+  if (source->depth == 1 && source->folder != NULL)
+    return source->folder[0] == '\0' ? path : tn__arena_printf(arena, "%s/%s", source->folder, path);
   return slash == NULL ? path : tn__arena_printf(arena, "%.*s/%s", (int)(slash - file), file, path);
 }
 

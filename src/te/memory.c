@@ -171,13 +171,17 @@ static const tn__expr *read_copy(tn__ir *ir, const tn__expr *e, void *user) {
   return e->kind == TN__EXPR_LOAD && e->value.buffer == pair[0] ? tn__ir_load(ir, pair[1], e->args) : NULL;
 }
 
+const char *tn__te_private_name(const tn__te *te, int input) {
+  return tn__arena_printf(te->arena, "%s.copy", te->inputs.data[input]->name);
+}
+
 tn__te *tn__te_with_private(const tn__te *te, int input) {
   tn__te *copy = tn__te_copy(te, te->ir);
   const tn__buffer *from = copy->inputs.data[input];
   int count = copy->stages.count;
   tn__te_axes axes = tn__te_axes_create(copy, "i", from->rank, from->shape);
   const tn__expr *element = tn__ir_load(te->ir, from, axes.index);
-  const tn__buffer *own = tn__te_compute(copy, tn__arena_printf(te->arena, "%s.copy", from->name), &axes, element);
+  const tn__buffer *own = tn__te_compute(copy, tn__te_private_name(te, input), &axes, element);
   const tn__buffer *pair[] = {from, own};
   copy->stages.data[count]->hint = TN__TE_STORED;
   for (int s = 0; s < count; s++) tn__te_rewrite_stage(copy, copy->stages.data[s], read_copy, pair);

@@ -223,12 +223,12 @@ static void parse_dims(tn__syn_parser *p, tn__syn_kernel *k) {
 }
 
 static void add_dims(tn__syn_parser *p, const tn__te_source *source, tn__syn_kernel *k, const tn__syn *s,
-                     bool of_memory) {
-  for (int i = 0; i < s->arg_count; i++) add_dims(p, source, k, s->args[i], of_memory);
+                     bool in_strides) {
+  for (int i = 0; i < s->arg_count; i++) add_dims(p, source, k, s->args[i], in_strides);
   if (s->kind != TN__SYN_NAME) return;
   for (int i = 0; i < k->dims.count; i++) {
     if (!tn__te_token_same(&k->dims.data[i].name, &s->at)) continue;
-    k->dims.data[i].of_memory &= of_memory;
+    *(in_strides ? &k->dims.data[i].in_strides : &k->dims.data[i].elsewhere) = true;
     return;
   }
   for (int i = 0; i < source->consts.count; i++)
@@ -236,7 +236,7 @@ static void add_dims(tn__syn_parser *p, const tn__te_source *source, tn__syn_ker
   if (k->lists_dims)
     tn__lexer_fail(&p->lex, &s->at, "%.*s is neither among the dimensions that the kernel lists nor a constant",
                    (int)s->at.length, s->at.text);
-  tn__syn_dim dim = {.name = s->at, .min = 1, .of_memory = of_memory};
+  tn__syn_dim dim = {.name = s->at, .min = 1, .in_strides = in_strides, .elsewhere = !in_strides};
   if (k->dims.count == MAX_PARAMS) tn__lexer_fail(&p->lex, &s->at, "more than %d dimensions", MAX_PARAMS);
   tn__vec_push(p->arena, &k->dims, dim);
 }
@@ -357,6 +357,15 @@ static void parse_stmts(tn__syn_parser *p, tn__syn_kernel *k) {
   }
 }
 
+/* Notes which dimensions are named between `begin` and where the parser is. */
+static void see_dims(const tn__syn_parser *p, const tn__lexer *begin, tn__syn_kernel *k) {
+  tn__lexer at = *begin;
+  at.lenient = true;
+  for (; at.token.kind != TN__TOKEN_END && at.token.text < p->lex.token.text; tn__lexer_advance(&at))
+    for (int i = 0; i < k->dims.count; i++)
+      if (tn__te_token_same(&k->dims.data[i].name, &at.token)) k->dims.data[i].elsewhere = true;
+}
+
 static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *source) {
   tn__syn_kernel k = {.name = tn__lexer_name(&p->lex, "a kernel")};
   if (memchr(k.name.text, '.', k.name.length) != NULL)
@@ -370,7 +379,9 @@ static tn__syn_kernel parse_kernel(tn__syn_parser *p, const tn__te_source *sourc
         tn__lexer_fail(&p->lex, &param->name, "%.*s is a dimension and a parameter", (int)param->name.length,
                        param->name.text);
     }
+  const tn__lexer begin = p->lex;
   parse_stmts(p, &k);
+  see_dims(p, &begin, &k);
   return k;
 }
 

@@ -95,7 +95,7 @@ typedef struct tn__syn_stmt {
 typedef struct tn__syn_dim {
   tn__token name;
   int64_t min;
-  bool of_memory; /* only strides name it, of which a caller that is a kernel knows nothing */
+  bool in_strides, elsewhere; /* strides name it; shapes or statements do */
 } tn__syn_dim;
 
 typedef struct tn__syn_kernel {

@@ -177,6 +177,7 @@ const tn__te *tn__te_lying_like(const tn__te *te, const tn__te *like);
 tn__te *tn__te_dense_copy(const tn__te *te, tn__ir *ir);
 /* A copy in the same context that reads a copy of the input, which it makes first. */
 tn__te *tn__te_with_private(const tn__te *te, int input);
+const char *tn__te_private_name(const tn__te *te, int input); /* of that copy */
 
 /* Marks a tensor as the next output. A tensor is an output at most once, and an input is never one (copy it). */
 void tn__te_output(tn__te *te, const tn__buffer *tensor);
@@ -243,7 +244,8 @@ const tn__te *tn__te_terms(const tn__te *te);
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);
 /* The declaration in which reductions over the same axes that read the same elements are one (siblings.c). `te` itself
- * where there is nothing of the kind; otherwise a copy in the same context. Elements are equal. */
+ * where there is nothing of the kind; otherwise a copy in the same context. Elements are equal up to rounding: a map
+ * that reads another one at its own position is computed from that one's expression, before it is rounded. */
 const tn__te *tn__te_siblings(const tn__te *te);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);

@@ -8,6 +8,8 @@
 
 /* Operations on data from which on a store and a load of the result are the lesser work. */
 enum { WORTH_A_MAP = 4, OF_FUNCTIONS = 16, OF_CLAMPS = 3 };
+/* Of a map of places or values, if it were stored whole: 2^32. */
+#define MOST_ELEMENTS 4294967296.0
 
 typedef struct work {
   int operations;
@@ -64,16 +66,20 @@ static const tn__expr *outline(tn__te *te, const tn__te_stage *stage, const char
   return tn__ir_load(te->ir, tn__te_compute(te, name, &axes, value), at);
 }
 
-/* Does the expression vary with axes that can be those of a tensor, and with no others? */
+/* Does the expression vary with axes that can be those of a tensor, and with no others? Schedules keep a part of it at
+ * a time, but whoever stores it whole must find that it fits into memory. */
 static bool can_be_tensor(const tn__te_stage *stage, const tn__expr *e) {
   int rank = 0;
+  int64_t extent;
+  double elements = 1;
   for (int a = 0; a < stage->axes.count + stage->reduce_axes.count; a++) {
     const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
     if (!tn__expr_uses_var(e, var)) continue;
     if (var->min != NULL && !tn__ir_is_int_value(var->min, 0)) return false;
+    if (tn__ir_as_int(var->extent, &extent)) elements *= (double)extent;
     rank++;
   }
-  return rank > 0 && rank <= TN__MAX_RANK;
+  return rank > 0 && rank <= TN__MAX_RANK && elements <= MOST_ELEMENTS;
 }
 
 /* What is to be made of a place: what it is converted from, or, of a float, 32 bits of it where they say as much. */

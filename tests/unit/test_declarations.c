@@ -73,6 +73,41 @@ static void what_broke_once_holds(void **state) {
   }
 }
 
+/* Decisions in which order terms are taken, as the static choice for so many threads makes them. */
+typedef struct ordered {
+  const char *text;
+  int threads, count;
+  int64_t values[TN__MAX_DECISIONS];
+} ordered;
+
+static void see_orders(tn__ir *ir, const void *arg) {
+  ordered *o = *(ordered *const *)arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__plan plan;
+  choose_schedule(declare(ir, o->text), &target, &(tn__schedule_options){.threads = o->threads}, &plan);
+  for (int i = 0; plan.sketch != NULL && i < plan.sketch->decision_count; i++)
+    if (plan.sketch->decisions[i].orders) o->values[o->count++] = plan.values[i];
+}
+
+/* A space of more points than a search of half as many candidates looks at. */
+static void threads_have_no_say_in_the_order_of_terms(void **state) {
+  ordered alone = {.threads = 1}, *arg = &alone;
+  alone.text =
+      "kernel k(X: f32[2, 4, 5, 64], W: f32[64], V: f32[5, 2, 4]) -> Y: f32[64, 2] {\n"
+      "  P[b: 64, a: 2] = sum(c: 4, d: 5) X[a, c, d, b] * W[b] * V[d, a, c]\n"
+      "  Y[b, a] = P[b, a] + P[b, a]\n"
+      "}\n";
+  check_ok(in_context(see_orders, &arg));
+  assert_true(alone.count > 0);
+  for (int threads = 2; threads <= 16; threads *= 2) {
+    ordered several = {.text = alone.text, .threads = threads};
+    arg = &several;
+    check_ok(in_context(see_orders, &arg));
+    assert_int_equal(several.count, alone.count);
+    assert_memory_equal(several.values, alone.values, sizeof alone.values);
+  }
+}
+
 /* `unit_declarations COUNT FIRST` draws others than the tests do. */
 static int wanted = 400, first = 0;
 
@@ -97,6 +132,7 @@ static void what_is_chosen_computes_what_is_declared(void **state) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(what_broke_once_holds),
+                                     cmocka_unit_test(threads_have_no_say_in_the_order_of_terms),
                                      cmocka_unit_test(what_is_chosen_computes_what_is_declared)};
   if (argc > 1) wanted = atoi(argv[1]);
   if (argc > 2) first = atoi(argv[2]);

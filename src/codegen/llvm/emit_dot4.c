@@ -47,7 +47,7 @@ static LLVMValueRef add_fields(tn__cg *cg, LLVMValueRef x, int bits, int64_t mas
   return LLVMBuildAdd(cg->builder, low, LLVMBuildAnd(cg->builder, high, tn__cg_int(type, mask), ""), "");
 }
 
-/* Eight bytes of `a` in each of the lanes, or the distances of those of `a` and `b`. */
+/* The sums of the eight bytes in each of the lanes. */
 static LLVMValueRef sum_of_bytes(tn__cg *cg, LLVMValueRef words) {
   words = add_fields(cg, words, 8, INT64_C(0x00ff00ff00ff00ff));
   words = add_fields(cg, words, 16, INT64_C(0x0000ffff0000ffff));

@@ -264,6 +264,7 @@ static void emit_numbers(tn__cg *cg, const tn__cg_words *p, const tn__expr *cons
   tn__cg_frame *frame = cg->frame;
   const tn__cg_frame before = *frame;
   int lanes = p->count * frame->lanes;
+  frame->word_mask = NULL;
   if (frame->mask != NULL) frame->mask = frame->word_mask = mask_of_numbers(cg, p->count);
   frame->mask_of_words = before.mask;
   frame->lane = p->place;

@@ -16,10 +16,10 @@ static int add_node(tn__outline *o, const tn__outline_node *node) {
 
 /* Puts the node behind `before` among the children of `parent`; -1: in front of all. */
 static void insert_behind(tn__outline *o, int parent, int before, int node) {
-  int8_t *link = before < 0 ? &o->node[parent].first : &o->node[before].next;
-  o->node[node].parent = (int8_t)parent;
+  int16_t *link = before < 0 ? &o->node[parent].first : &o->node[before].next;
+  o->node[node].parent = (int16_t)parent;
   o->node[node].next = *link;
-  *link = (int8_t)node;
+  *link = (int16_t)node;
 }
 
 static int sibling_before(const tn__outline *o, int node) {
@@ -52,7 +52,7 @@ static void remove_leaf(tn__outline *o, int leaf) {
 
 static void give_children(tn__outline *o, int from, int to) {
   o->node[to].first = o->node[from].first;
-  for (int n = o->node[to].first; n >= 0; n = o->node[n].next) o->node[n].parent = (int8_t)to;
+  for (int n = o->node[to].first; n >= 0; n = o->node[n].next) o->node[n].parent = (int16_t)to;
   if (from != to) o->node[from].first = -1;
 }
 
@@ -103,7 +103,7 @@ static const char *name_of(const tn__outline *o, int node) { return beside(o, no
 static int add_nest(tn__outline *o, int count, const tn__outline_node *block, int behind) {
   int outermost = -1, innermost = -1;
   for (int x = 0; x < count; x++) {
-    const tn__outline_node loop = {.axis = (int8_t)x, .extent = o->facts->reduce.nest.extent[x], .step = 1};
+    const tn__outline_node loop = {.axis = (int16_t)x, .extent = o->facts->reduce.nest.extent[x], .step = 1};
     int n = add_node(o, &loop);
     if (innermost < 0)
       outermost = n;
@@ -167,11 +167,11 @@ void tn__outline_reorder(tn__outline *o, const int *loops, int count) {
   for (int i = 0; i < length; i++) result[i] = moved[chain[i]] ? loops[next++] : chain[i];
   int parent = o->node[top].parent, before = sibling_before(o, top), behind = o->node[top].next,
       inside = o->node[chain[length - 1]].first;
-  *(before < 0 ? &o->node[parent].first : &o->node[before].next) = (int8_t)result[0];
+  *(before < 0 ? &o->node[parent].first : &o->node[before].next) = (int16_t)result[0];
   for (int i = 0; i < length; i++) {
-    o->node[result[i]].parent = (int8_t)(i == 0 ? parent : result[i - 1]);
-    o->node[result[i]].next = (int8_t)(i == 0 ? behind : -1);
-    o->node[result[i]].first = (int8_t)(i + 1 < length ? result[i + 1] : inside);
+    o->node[result[i]].parent = (int16_t)(i == 0 ? parent : result[i - 1]);
+    o->node[result[i]].next = (int16_t)(i == 0 ? behind : -1);
+    o->node[result[i]].first = (int16_t)(i + 1 < length ? result[i + 1] : inside);
   }
   give_children(o, result[length - 1], result[length - 1]);
 }
@@ -198,7 +198,7 @@ int tn__outline_cache_write(tn__outline *o, int block, int result) {
   o->node[block].near = true;
   if (!o->facts->out[result]) return -1;
   while (o->node[nest].parent != 0) nest = o->node[nest].parent;
-  const tn__outline_node copy = {.is_block = true, .role = TN__OUTLINE_COPY, .copy = (int8_t)result};
+  const tn__outline_node copy = {.is_block = true, .role = TN__OUTLINE_COPY, .copy = (int16_t)result};
   return add_nest(o, o->facts->spatial, &copy, nest);
 }
 
@@ -244,7 +244,7 @@ static void hang(tn__outline *o, int parent, int behind, int outermost, int inne
 }
 
 void tn__outline_reverse_compute_at(tn__outline *o, int copy, int loop) {
-  int path[TN__OUTLINE_NODES], outermost;
+  int path[TN__OUTLINE_NODES] = {0}, outermost;
   if (o->s != NULL) {
     const char *name = name_of(o, copy);
     tn__sched_reverse_compute_at(o->s, name, name_of(o, loop));
@@ -256,7 +256,7 @@ void tn__outline_reverse_compute_at(tn__outline *o, int copy, int loop) {
 }
 
 static void split_off_init(tn__outline *o, int block, int loop) {
-  int path[TN__OUTLINE_NODES], outermost, parent = o->node[loop].parent;
+  int path[TN__OUTLINE_NODES] = {0}, outermost, parent = o->node[loop].parent;
   int count = path_below(o, parent, block, path), innermost = clone_spatial(o, path, count, &outermost);
   const tn__outline_node init = {
       .is_block = true, .role = TN__OUTLINE_INIT, .near = o->node[block].near, .copy = o->node[block].copy};
@@ -289,7 +289,7 @@ void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope) {
 }
 
 int tn__outline_rfactor(tn__outline *o, int block, int loop) {
-  int path[TN__OUTLINE_NODES], outermost, top = loop;
+  int path[TN__OUTLINE_NODES] = {0}, outermost, top = loop;
   if (o->s != NULL) tn__sched_rfactor(o->s, name_of(o, loop));
   for (int n = loop; n > 0; n = o->node[n].parent)
     if (reduces(o, n)) top = n;

@@ -7,8 +7,9 @@
  *   tn__outline_split(&o, loop, (int64_t[]){0, 16}, 2, parts);
  *   tn__outline_kind(&o, parts[1], TN__LOOP_VECTORIZED);  // moves: each changes the outline as a primitive changes the
  *                                                         // schedule
- *   tn__outline_views(&o, &views);                        // each block with its loops and what it reads along them
- *   tn__outline_cost(facts, &views, target, options, &work, &cost);
+ *   tn__outline_views_of(&o, &views);                     // each block with its loops and what it reads along them
+ *   tn__outline_features(facts, &views, target, options, &nest, &features);
+ *   tn__cost_of(target, options, &nest, &features, &cost);
  *
  * The same views come from any schedule of the reduction (tn__outline_read), whoever made it: so schedules of different
  * rules are weighed by one function. That the views of an outline are those of the schedule after its steps is what
@@ -64,18 +65,18 @@ typedef enum tn__outline_role {
 
 /* Nodes stand in a table; children are linked, in order. Node 0 is the root. */
 typedef struct tn__outline_node {
-  int8_t parent, first, next; /* -1: none */
+  int16_t parent, first, next; /* -1: none */
   bool is_block;
   /* loops */
   tn__loop_kind kind;
-  int8_t axis;  /* of the reduction's block; -1: over partial results */
+  int16_t axis; /* of the reduction's block; -1: over partial results */
   bool partial; /* each iteration has partial results of its own */
   int64_t extent, step;
   /* blocks */
   tn__outline_role role;
-  bool near;   /* what it writes is on the stack or in registers */
-  bool starts; /* a reduction that starts from its identities in the same nest */
-  int8_t copy; /* of facts.copy */
+  bool near;    /* what it writes is on the stack or in registers */
+  bool starts;  /* a reduction that starts from its identities in the same nest */
+  int16_t copy; /* of facts.copy */
 } tn__outline_node;
 
 typedef struct tn__outline {
@@ -128,8 +129,8 @@ void tn__outline_body_of(tn__schedule *s, const char *block, tn__outline_price *
 
 /* ---- outline.c: moves -------------------------------------------------------------------------------------------- */
 
-/* The nests of the declaration, with the results of a reduction that has an epilogue in registers when `near`. With a
- * schedule, which is as it was when the facts were found, every move is applied to it as well, and may throw. */
+/* The nests of the declaration. With a schedule, which is as it was when the facts were found, every move is applied to
+ * it as well, and may throw. */
 void tn__outline_start(tn__outline *o, const tn__outline_facts *facts, tn__schedule *s);
 int tn__outline_block(const tn__outline *o, tn__outline_role role); /* the first of this role; -1: none */
 /* Loops around the node, outermost first. */

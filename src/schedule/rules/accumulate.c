@@ -85,12 +85,13 @@ static void copy_for(tn__schedule *s, const tn__te_stage *stage, const char *loo
 
 /* A loop of so many turns that what is computed of their terms stays near: `*near` becomes the one around it, NULL when
  * there is none. Returns the loop over the turns, which may be a part of what it was. */
-static const char *turn_near(tn__schedule *s, const char *block, const char *turn, const char **near) {
+static const char *turn_near(tn__schedule *s, const char *block, const char *turn, double bytes, const char **near) {
   const char *loops[TN__MAX_LOOPS];
-  int64_t extent = tn__rule_loop_extent(s, turn);
+  int64_t extent = tn__rule_loop_extent(s, turn), most = TN__RULE_SCATTERED_TURN;
   *near = NULL;
-  if (extent < 0 || extent >= 2 * TN__RULE_SCATTERED_TURN) {
-    tn__sched_split(s, turn, (const int64_t[]){0, TN__RULE_SCATTERED_TURN}, 2);
+  while (most > TERMS_IN_A_TURN && (double)(2 * most) * bytes > TN__RULE_PRIVATE_ROW_BYTES) most /= 2;
+  if (extent < 0 || extent >= 2 * most) {
+    tn__sched_split(s, turn, (const int64_t[]){0, most}, 2);
     *near = tn__arena_printf(s->arena, "%s.0", turn);
     return tn__arena_printf(s->arena, "%s.1", turn);
   }
@@ -129,7 +130,8 @@ static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn_
     if (count < 2 || !tn__sched_drives(tn__sched_find(s, loops[count - 2], false), block, TN__AXIS_REDUCE)) return;
     few = turn;
     turn = loops[count - 2];
-    if (tn__rule_loop_extent(s, turn) < 2 * TERMS_IN_A_TURN) return;
+    int64_t turns = tn__rule_loop_extent(s, turn);
+    if (turns >= 0 && turns < 2 * TERMS_IN_A_TURN) return;
   }
   int map_count = tn__reduce_own_maps(s, block, maps, MOST_MAPS);
   if (c.parts > 1 && outer >= 2 * c.parts * (turn == loops[0] ? TERMS_IN_A_TURN : 1)) {
@@ -139,7 +141,13 @@ static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn_
     c.parts = 1;
   }
   const char *near = NULL;
-  if (map_count > 0) turn = turn_near(s, stage->name, turn, &near);
+  double bytes = 0; /* of what the largest map makes for a turn */
+  for (int i = 0; i < map_count; i++) {
+    double made = (double)tn_dtype_size(tn__sched_find(s, maps[i], true)->block.writes[0].buffer->dtype);
+    if (made > bytes) bytes = made;
+  }
+  if (few != NULL) bytes *= (double)inner;
+  if (map_count > 0) turn = turn_near(s, stage->name, turn, bytes, &near);
   tn__sched_split(s, turn, (const int64_t[]){0, TERMS_IN_A_TURN}, 2);
   turn = tn__arena_printf(s->arena, "%s.1", turn);
   if (c.neighbours > 1) copy_for(s, stage, turn, options);

@@ -16,7 +16,7 @@ static void see_access(tn__group_reads *g, const tn__buffer *buffer, const tn__e
   int64_t stride;
   for (int d = 0; d < buffer->rank; d++)
     if (tn__expr_has_load(indices[d])) return; /* from anywhere, whatever the vectors run along */
-  const tn__expr *flat = tn__ir_flatten(ir, buffer->shape, indices, buffer->rank);
+  const tn__expr *flat = tn__buffer_flatten(ir, buffer, indices);
   flat = tn__sched_substitute_axes(ir, g->block, flat);
   if (!tn__expr_uses_var(flat, g->loop->var)) return;
   for (const tn__snode *loop = g->loop->parent; loop != g->s->root; loop = loop->parent)

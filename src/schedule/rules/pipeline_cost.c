@@ -383,7 +383,7 @@ static double bytes_of_term(const tn__pipe *p, const tn__pipe_group *g, const tn
 static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_sweep *sweep,
                           const tn__pipe_terms *terms, double *outside) {
   const tn__machine *machine = &p->target->cpu.machine;
-  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK], row[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_AXES] = {0};
+  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK] = {{0}}, row[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_AXES] = {0};
   double work = 0, unhidden = machine->costs.unhidden, near = 0, unused;
   tn__pipe_boxes(p, g, tile, NULL, sizes);
   /* Each stage of a group is done for all of a tile before the next one begins, or for all of a row, or of a term. */

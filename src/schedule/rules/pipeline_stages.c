@@ -278,7 +278,7 @@ int tn__pipe_hoist(tn__schedule *s) {
     const tn__snode *block = blocks.data[i];
     const tn__expr *part;
     for (int n = 0; block->block.axis_count > 0 && (part = tn__sched_hoistable(block, n)) != NULL;) {
-      int last;
+      int last = 0;
       if (hoisted == TN__PIPE_STAGES || !is_worth_hoisting(s, block, part, &last)) {
         n++;
         continue;

@@ -4,6 +4,7 @@
  * order. What lies contiguous along the reduction is turned once before the scan. */
 #include <math.h>
 
+#include "base/invariant.h"
 #include "schedule/rules/reduce.h"
 
 /* Steps of a scan whose number is open. */
@@ -115,7 +116,7 @@ static void see_operand(const tn__expr *e, void *user) {
   if (e->kind != TN__EXPR_LOAD || !tn__expr_uses_var(e, o->axis)) return;
   for (int w = 0; w < o->block->block.write_count; w++)
     if (o->block->block.writes[w].buffer == e->value.buffer) return;
-  const tn__expr *flat = tn__ir_flatten(o->s->ir, e->value.buffer->shape, e->args, e->arg_count);
+  const tn__expr *flat = tn__buffer_flatten(o->s->ir, e->value.buffer, e->args);
   o->moving++;
   if (tn__ir_stride_in(o->s->ir, flat, o->axis, &stride) && stride == 1) return;
   bool known = false;
@@ -237,16 +238,17 @@ static void choose_tile(tile *t) {
   int64_t all = (across + t->lanes - 1) / t->lanes;
   double best = INFINITY;
   for (int64_t rows = 1; rows <= down && rows <= t->c->options->registers; rows++)
-    for (int64_t pieces = 1; pieces <= all; pieces++) {
-      int64_t vectors = (all + pieces - 1) / pieces;
-      if (pieces > 1 && (all + pieces - 2) / (pieces - 1) == vectors) continue;
+    for (int64_t vectors = all < t->c->options->registers ? all : t->c->options->registers; vectors >= 1; vectors--) {
+      int64_t pieces = (all + vectors - 1) / vectors;
+      if ((all + pieces - 1) / pieces != vectors) continue; /* fewer do as well */
       int64_t registers = t->tensors * rows * vectors + (rows > 1 ? vectors : 1) + 2;
       if (rows * vectors > 1 && (registers > t->c->options->registers ||
                                  t->operations * (double)(rows * vectors) > MOST_OF_A_TURN || (open && vectors > 4)))
         continue;
-      double cycles = (double)(down / rows) * tile_cycles(t, rows, vectors);
+      int64_t whole = down / rows;
+      double cycles = (double)whole * tile_cycles(t, rows, vectors);
       if (down % rows > 0) cycles += tile_cycles(t, down % rows, vectors);
-      cycles *= (double)((all + vectors - 1) / vectors);
+      cycles *= (double)pieces;
       if (cycles >= best) continue;
       best = cycles;
       t->rows = rows;
@@ -272,7 +274,7 @@ static int keep_in_registers(recurrence *c, const char *name, const char **write
   return count;
 }
 
-/* Splits the loop that drives the axis and returns what is outermost of it. */
+/* The outermost loop that drives the axis. */
 static const tn__snode *loop_of_axis(const tn__schedule *s, const tn__snode *block, int axis) {
   tn__snode *path[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path);
@@ -302,6 +304,8 @@ static void run_tiles(tile *t) {
                    path[i]->var == rows[0] || path[i]->var == rows[1];
     if (!in_tile && !tn__sched_drives(path[i], block, TN__AXIS_REDUCE)) order[n++] = path[i]->name;
   }
+  TN__INVARIANT(lanes[0] != NULL && lanes[1] != NULL && lanes[2] != NULL);
+  TN__INVARIANT(down == NULL || (rows[0] != NULL && rows[1] != NULL));
   order[n++] = lanes[0]->name;
   if (down != NULL) order[n++] = rows[0]->name;
   const char *place = order[n - 1];

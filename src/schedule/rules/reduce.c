@@ -481,7 +481,7 @@ static void see_walk(const tn__expr *e, void *user) {
   flat_walk *w = user;
   if (e->kind != TN__EXPR_LOAD || tn__sched_writes(w->block, e->value.buffer)) return;
   int64_t along_row, along_column;
-  const tn__expr *flat = tn__ir_flatten(w->s->ir, e->value.buffer->shape, e->args, e->arg_count);
+  const tn__expr *flat = tn__buffer_flatten(w->s->ir, e->value.buffer, e->args);
   flat = tn__sched_substitute_axes(w->s->ir, &w->block->block, flat);
   if (!tn__ir_stride_in(w->s->ir, flat, w->row, &along_row) ||
       !tn__ir_stride_in(w->s->ir, flat, w->column, &along_column)) {

@@ -91,6 +91,8 @@ static void compute_rows_near(tn__schedule *s, const char *name, const tn__sched
   int count = tn__sched_path(s, s->root, block, path), n = 0, rows = 0, spatial = 0;
   if (tn__reduce_own_maps(s, block, maps, 1) == 0) return;
   const tn__buffer *made = tn__sched_find(s, maps[0], true)->block.writes[0].buffer;
+  for (int d = 0; d < made->rank; d++)
+    if (!tn__ir_is_int(made->shape[d])) return; /* a row of it may be as long as it likes */
   double bytes = tn__rule_bytes(made);
   for (int i = 0; i < count; i++) {
     if (path[i]->kind != TN__LOOP_SERIAL) return;

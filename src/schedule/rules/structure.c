@@ -192,7 +192,8 @@ static bool build_across(const point *p, tn__outline *o) {
   const structure *d = p->d;
   const tn__outline_facts *f = d->facts;
   const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
-  int axis[TN__NEST_AXES], list[TN__OUTLINE_NODES], copies[TN__OUTLINE_RESULTS], parts[3], n = 0, copy_count = 0;
+  int axis[TN__NEST_AXES] = {0}, list[TN__OUTLINE_NODES] = {0}, copies[TN__OUTLINE_RESULTS], parts[3], n = 0,
+      copy_count = 0;
   int lane_axis = (int)p->v[LANES] - 1, row_axis = (int)p->v[ROWS] - 1;
   int block = tn__outline_block(o, TN__OUTLINE_REDUCE), inner[4], inner_count = 0;
   tn__outline_path(o, block, axis);
@@ -258,7 +259,7 @@ static void build_along(const point *p, tn__outline *o) {
   const structure *d = p->d;
   const tn__outline_facts *f = d->facts;
   const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
-  int axis[TN__NEST_AXES], list[TN__OUTLINE_NODES], path[TN__OUTLINE_NODES], n = 0, around;
+  int axis[TN__NEST_AXES] = {0}, list[TN__OUTLINE_NODES] = {0}, path[TN__OUTLINE_NODES], n = 0, around;
   int block = tn__outline_block(o, TN__OUTLINE_REDUCE);
   tn__outline_path(o, block, axis);
   for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];

@@ -305,7 +305,7 @@ static int64_t choose_orders(tn__sketch *k, bool shares) {
   tn__sketch alone = *k, together = *k, whole = *k;
   int64_t weighed = 0;
   bool cuts = false;
-  search one = search_for(k, 1, false, &weighed);
+  search one = search_for(k, 1, !shares, &weighed); /* as one thread alone searches, which has nothing to share */
   for (int i = 0; i < k->decision_count; i++) {
     cuts |= k->decisions[i].shares && one.places[i] > 0;
     if (k->decisions[i].shares) whole.decisions[i].count = 1;

@@ -80,8 +80,8 @@ tn__sketch *tn__sketch_next(const tn__sketch *k);
  * weighed by one function, for one thread of the target as the table has it: so the number of threads and what was
  * measured have no say in the order of terms. NULL when there is none. */
 tn__sketch *tn__sketch_competing(const tn__sketch *k);
-/* A point of another sketch as the rule of `k`, which competes, weighs it; INFINITY for what it cannot tell, or what
- * cannot be. */
+/* A point of another sketch as the rule of `k`, which competes, weighs it; NAN for what it cannot tell, INFINITY for
+ * what primitives refuse. */
 double tn__sketch_weigh(const tn__sketch *k, const tn__sketch *other, const int64_t *values, tn__cost *out);
 /* The sketch of the rule of this name, whether it is asked in its turn or competes. NULL when it does not fit. */
 tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
