@@ -197,6 +197,17 @@ tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e) {
   return interval(&r, e);
 }
 
+double tn__ir_extent_estimate(const tn__expr *extent) {
+  int64_t n;
+  return tn__ir_as_int(extent, &n) ? (double)n : TN__OPEN_EXTENT;
+}
+
+double tn__ir_elements_estimate(const tn__buffer *buffer) {
+  double count = 1;
+  for (int d = 0; d < buffer->rank; d++) count *= tn__ir_extent_estimate(buffer->shape[d]);
+  return count;
+}
+
 double tn__ir_middle(const tn__expr *e) {
   if (e->kind == TN__EXPR_INT) return (double)e->value.i;
   if (e->kind == TN__EXPR_VAR) {

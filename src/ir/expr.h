@@ -263,6 +263,9 @@ tn__interval tn__interval_of(tn__ir *ir, const tn__expr *e);
  * known. */
 double tn__ir_middle(const tn__expr *e);
 #define TN__OPEN_EXTENT 120 /* what an open dimension is taken for: not a multiple of most tiles, nor prime */
+/* An extent, or TN__OPEN_EXTENT for one that only the run tells. */
+double tn__ir_extent_estimate(const tn__expr *extent);
+double tn__ir_elements_estimate(const tn__buffer *buffer); /* of the whole tensor */
 /* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents
  * allowed); e must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when
  * that can't be shown. */

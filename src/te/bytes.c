@@ -66,22 +66,11 @@ static bool fills_words(const operand *o, int word, int64_t length) {
   return length % word == 0 || (tn__ir_as_int(o->load->value.buffer->shape[o->dim], &size) && size == length);
 }
 
-static double extent_of(const tn__expr *extent) {
-  int64_t n;
-  return tn__ir_as_int(extent, &n) ? (double)n : TN__OPEN_EXTENT;
-}
-
-static double elements_of(const tn__buffer *buffer) {
-  double count = 1;
-  for (int d = 0; d < buffer->rank; d++) count *= extent_of(buffer->shape[d]);
-  return count;
-}
-
 /* How many different sums there are of an operand's elements. */
 static double sums_of(const tn__te_stage *stage, const tn__expr *load) {
   double count = 1;
   for (int a = 0; a < stage->axes.count; a++)
-    if (tn__expr_uses_var(load, stage->axes.var[a])) count *= extent_of(stage->axes.var[a]->extent);
+    if (tn__expr_uses_var(load, stage->axes.var[a])) count *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
   return count;
 }
 
@@ -119,10 +108,10 @@ static bool find_product(const tn__te_stage *stage, bool bytes, product *p) {
   for (int i = 0; i < 2; i++) {
     loads[i] = widened_load(term->args[i]);
     if (loads[i] == NULL) return false;
-    elements += elements_of(loads[i]->value.buffer);
+    elements += tn__ir_elements_estimate(loads[i]->value.buffer);
   }
-  for (int a = 0; a < stage->axes.count; a++) terms *= extent_of(stage->axes.var[a]->extent);
-  for (int r = 0; r < stage->reduce_axes.count; r++) terms *= extent_of(stage->reduce_axes.var[r]->extent);
+  for (int a = 0; a < stage->axes.count; a++) terms *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
+  for (int r = 0; r < stage->reduce_axes.count; r++) terms *= tn__ir_extent_estimate(stage->reduce_axes.var[r]->extent);
   if (terms < LEAST_USES * elements) return false;
   if (!bytes || loads[0]->dtype == TN_I16 || loads[1]->dtype == TN_I16) {
     p->word = 2;

@@ -1,8 +1,6 @@
 /* What the dimensions of a call must satisfy, for those who call a kernel with dimensions of their own. */
 #include "te/internal.h"
 
-static const double max_bytes = 281474976710656.0; /* 2^48: sums of sizes stay inside of an i64 */
-
 typedef struct collector {
   const tn__te *te;
   tn__ir *ir;
@@ -91,7 +89,7 @@ static void add_buffer(collector *c, const tn__buffer *buffer) {
     add_extent(c, buffer->shape[d]);
     bytes = tn__ir_mul(ir, bytes, size_of(ir, buffer->shape[d]));
   }
-  if (open) add(c, tn__ir_le(ir, bytes, tn__ir_float(ir, TN_F64, max_bytes)));
+  if (open) add(c, tn__ir_le(ir, bytes, tn__ir_float(ir, TN_F64, TN__TE_MOST_BYTES)));
 }
 
 static void add_load(collector *c, const tn__expr *load) {

@@ -8,7 +8,6 @@
 #include "te/internal.h"
 
 enum { MAX_STAGES = 1 << 14, MAX_STACK = 32 };
-static const double max_bytes = 4611686018427387904.0; /* 2^62: sums of sizes stay inside of an i64 */
 
 /* ---- messages and names ------------------------------------------------------------------------------------------ */
 
@@ -91,7 +90,7 @@ static void check_size(const tn__declaring *d, const tn__token *at, tn_dtype dty
     int64_t n;
     if (tn__ir_as_int(shape[i], &n) && n != 0) bytes *= (double)n; /* estimates multiply the others all the same */
   }
-  if (bytes > max_bytes) tn__te_fail(d, at, "%s has more elements than memory can hold", tn__te_text_of(d, at));
+  if (bytes > TN__TE_MOST_BYTES) tn__te_fail(d, at, "%s has more elements than memory can hold", tn__te_text_of(d, at));
 }
 
 static void shape_of(tn__declaring *d, const tn__syn_param *param, const tn__expr **shape) {
@@ -126,7 +125,8 @@ static void check_strides(const tn__declaring *d, const tn__syn_param *param, co
   for (int i = 0; count > 0 && i < buffer->rank; i++)
     if (tn__ir_as_int(buffer->strides[i], &n) && (n < (written ? 1 : 0) || n > INT64_C(1) << 48))
       tn__te_fail(d, param->strides != NULL ? &param->strides[i]->at : &param->name,
-                  "stride %d of %s is %lld; it must be %s, and no more than 2^48", i, name, (long long)n,
+                  "stride %d of %s is %lld; it must be %s, and no more than 2^48", i,
+                  param->over.text != NULL ? tn__te_text_of(d, &param->over) : name, (long long)n,
                   written ? "at least 1, as elements are written" : "at least 0");
   for (int i = 0; i < count; i++)
     if (tn__ir_is_false(conditions[i]))

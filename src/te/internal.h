@@ -32,7 +32,10 @@ void tn__te_add_output(tn__te *te, const tn__buffer *tensor, int over);
 /* Rewrites all expressions of the stage. */
 void tn__te_rewrite_stage(tn__te *te, tn__te_stage *stage, tn__expr_rewriter fn, void *user);
 
-#define TN__TE_MOST (INT64_C(1) << 61) /* sums of a few numbers of this size do not wrap around */
+/* Of a tensor, whose size the declaration or the run tells, so that the sizes of all that a kernel keeps add up inside
+ * of an i64. */
+#define TN__TE_MOST_BYTES 281474976710656.0 /* 2^48 */
+#define TN__TE_MOST (INT64_C(1) << 61)      /* sums of a few numbers of this size do not wrap around */
 /* A bound of |e|, for dimensions of at most 2^48 and axes over such extents. */
 double tn__te_largest(const tn__expr *e);
 

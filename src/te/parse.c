@@ -107,9 +107,15 @@ static void parse_memory(tn__syn_parser *p, tn__syn_param *param, bool output) {
                      (int)param->name.length, param->name.text, param->rank, tn__plural(param->rank), strides.rank,
                      tn__plural(strides.rank));
     param->strides = strides.shape;
+    if (tn__lexer_is(&p->lex, "over"))
+      tn__lexer_fail(&p->lex, &at, "%.*s has strides and lies over an input, whose strides it takes: leave one out",
+                     (int)param->name.length, param->name.text);
   } else if (tn__lexer_take(&p->lex, "over")) {
     if (!output) tn__lexer_fail(&p->lex, &at, "only an output is written over an input");
     param->over = tn__lexer_name(&p->lex, "an input");
+    if (tn__lexer_is(&p->lex, "strides"))
+      tn__lexer_fail(&p->lex, &p->lex.token, "%.*s lies over %.*s and has its strides: leave these out",
+                     (int)param->name.length, param->name.text, (int)param->over.length, param->over.text);
   }
 }
 
@@ -335,6 +341,8 @@ static void parse_part(void *user) {
   } else {
     bool store = tn__syn_word_comes(p, "store"), inlined = tn__syn_word_comes(p, "inline");
     if (store || inlined) tn__lexer_advance(&p->lex);
+    if ((store || inlined) && (tn__syn_word_comes(p, "store") || tn__syn_word_comes(p, "inline")))
+      tn__lexer_fail(&p->lex, &p->lex.token, "a stage has one hint: it is stored or inlined");
     t->stmt.hint = store ? TN__TE_STORED : inlined ? TN__TE_INLINED : TN__TE_ANYWHERE;
     parse_define(p, &t->stmt);
   }

@@ -21,11 +21,10 @@ enum {
 typedef struct way {
   tn__intrinsic call;
   tn_dtype sums, element[2];
-  int count;  /* of elements */
-  int turned; /* the side whose highest bits are inverted; -1: none */
-  bool alone; /* one side only: the other one is ones */
-  int64_t
-      least; /* of a term's magnitude: its bound times the number of terms must fit the sums where they are widened */
+  int count;         /* of elements */
+  int turned;        /* the side whose highest bits are inverted; -1: none */
+  bool alone;        /* one side only: the other one is ones */
+  int64_t magnitude; /* no term is larger: so many times the number of terms must fit sums that are widened behind */
 } way;
 
 typedef struct row_sum {
@@ -75,21 +74,13 @@ static void see_load(const tn__expr *e, void *user) {
   r->fits &= tn__ir_stride_in(r->ir, e->args[last], r->across, &step) && step != 1 && step != -1;
 }
 
-static double extent_of(const tn__expr *extent) {
-  int64_t n;
-  return tn__ir_as_int(extent, &n) ? (double)n : TN__OPEN_EXTENT;
-}
-
 typedef struct counting {
   double bytes;
 } counting;
 
 static void count_elements(const tn__expr *e, void *user) {
   counting *c = user;
-  double count = 1;
-  if (e->kind != TN__EXPR_LOAD) return;
-  for (int d = 0; d < e->arg_count; d++) count *= extent_of(e->value.buffer->shape[d]);
-  c->bytes += count;
+  if (e->kind == TN__EXPR_LOAD) c->bytes += tn__ir_elements_estimate(e->value.buffer);
 }
 
 /* Do the terms meet each element so often that other schedules keep them in registers? */
@@ -97,8 +88,8 @@ static bool meets_often(tn__ir *ir, const tn__te_stage *stage) {
   counting c = {0};
   double terms = 1;
   tn__te_visit(ir, stage->values[0], count_elements, &c);
-  for (int a = 0; a < stage->axes.count; a++) terms *= extent_of(stage->axes.var[a]->extent);
-  for (int r = 0; r < stage->reduce_axes.count; r++) terms *= extent_of(stage->reduce_axes.var[r]->extent);
+  for (int a = 0; a < stage->axes.count; a++) terms *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
+  for (int r = 0; r < stage->reduce_axes.count; r++) terms *= tn__ir_extent_estimate(stage->reduce_axes.var[r]->extent);
   return terms >= LEAST_USES * c.bytes;
 }
 
@@ -135,7 +126,7 @@ static bool way_of(tn__ir *ir, const row_sum *sum, bool alone, bool bytes, way *
     int first = small[0] && even[1] ? 0 : small[1] && even[0] ? 1 : -1;
     *w = (way){TN__CALL_DOT4, TN_I32, {TN_U8, TN_I8}, 4, -1, false, UINT8_MAX * UINT8_MAX};
     if (first < 0) w->turned = small[0] ? 1 : 0;
-    if (first == 1) *w = (way){w->call, w->sums, {TN_I8, TN_U8}, w->count, -1, false, w->least};
+    if (first == 1) *w = (way){w->call, w->sums, {TN_I8, TN_U8}, w->count, -1, false, w->magnitude};
   } else if (fits(a, INT16_MIN, INT16_MAX) && fits(b, INT16_MIN, INT16_MAX)) {
     int64_t most = -(int64_t)INT16_MIN;
     *w = (way){TN__CALL_DOT2, TN_I32, {TN_I16, TN_I16}, 2, -1, alone, alone ? most : most * most};
@@ -143,12 +134,13 @@ static bool way_of(tn__ir *ir, const row_sum *sum, bool alone, bool bytes, way *
     return false;
   }
   double terms = 1;
-  for (int r = 0; r < sum->stage->reduce_axes.count; r++) terms *= extent_of(sum->stage->reduce_axes.var[r]->extent);
+  for (int r = 0; r < sum->stage->reduce_axes.count; r++)
+    terms *= tn__ir_extent_estimate(sum->stage->reduce_axes.var[r]->extent);
   /* Sums of 32 bits that were declared to be wider must not wrap around. */
   bool widens = tn__dtype_bits(w->sums) < tn__dtype_bits(sum->stage->values[0]->dtype);
   for (int r = 0; r < sum->stage->reduce_axes.count && widens; r++)
     if (!tn__ir_is_int(sum->stage->reduce_axes.var[r]->extent)) return false;
-  if (widens && terms * (double)w->least > INT32_MAX) return false;
+  if (widens && terms * (double)w->magnitude > INT32_MAX) return false;
   return sum->length % w->count == 0 || sum->stage->reduce_axes.count == 1;
 }
 

@@ -1,19 +1,12 @@
 /* Sums along rows of narrow integers in words: which sums become that, and that declarations, their schedules and
  * compiled kernels, for every instruction set that runs here, give what the plain loops give for all numbers, those at
  * the ends of their types above all. */
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "unit/kernel.h"
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"
+#include "unit/text_maker.h"
 
-enum { MOST_TEXT = 1024, KERNELS = 60, WORKSPACE = 1 << 20 };
-
-static uint64_t next(uint64_t *state) {
-  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return *state >> 33;
-}
+enum { KERNELS = 60, WORKSPACE = 1 << 20 };
 
 static void fill(const tn__te *te, uint64_t seed, void **buffers) {
   static const uint8_t edges[] = {0x00, 0xff, 0x7f, 0x80};
@@ -167,22 +160,6 @@ static void others_stay(void **state) {
 }
 
 /* ---- random ones ------------------------------------------------------------------------------------------------- */
-
-typedef struct maker {
-  uint64_t state;
-  char text[MOST_TEXT];
-  int count;
-} maker;
-
-static int any(maker *m, int sides) { return (int)(next(&m->state) % (uint64_t)sides); }
-
-__attribute__((format(printf, 2, 3))) static void add(maker *m, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  m->count += vsnprintf(m->text + m->count, (size_t)(MOST_TEXT - m->count), format, args);
-  va_end(args);
-  assert_true(m->count < MOST_TEXT);
-}
 
 /* A sum in i32 or a wider type of what two rows, or a row and a vector, have in common. */
 static void make_sum(maker *m) {

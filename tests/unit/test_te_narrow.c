@@ -2,13 +2,9 @@
  * inputs can hold. */
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"
+#include "unit/text_maker.h"
 
-enum { KERNELS = 2500, TEXT = 1 << 12 };
-
-static uint64_t next(uint64_t *state) {
-  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return *state >> 33;
-}
+enum { KERNELS = 2500 };
 
 /* Any numbers, and the least and greatest of the type more often than others. */
 static void fill(const tn__buffer *buffer, uint64_t *state, uint8_t *bytes) {
@@ -114,22 +110,6 @@ static void tensors_between_become_narrow(void **state) {
 }
 
 /* ---- random ones ------------------------------------------------------------------------------------------------- */
-
-typedef struct maker {
-  uint64_t state;
-  char text[TEXT];
-  size_t length;
-} maker;
-
-static int any(maker *m, int count) { return (int)(next(&m->state) % (uint64_t)count); }
-
-static void add(maker *m, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  m->length += (size_t)vsnprintf(m->text + m->length, TEXT - m->length, format, args);
-  va_end(args);
-  assert_true(m->length < TEXT);
-}
 
 static const char *const types[] = {"u8", "i8", "u16", "i16", "i32", "u32"};
 

@@ -1,9 +1,9 @@
 /* Sums whose terms a remainder leaves out: what becomes of them, and that the plain loops of both compute the same. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"
+#include "unit/text_maker.h"
 
 typedef struct expected {
   int stages;   /* of phases; 0: the declaration stays */
@@ -149,26 +149,7 @@ static void others_stay(void **state) {
 
 /* ---- random ones ------------------------------------------------------------------------------------------------- */
 
-enum { KERNELS = 60, MOST_TEXT = 2048 };
-
-typedef struct maker {
-  uint64_t state;
-  char text[MOST_TEXT];
-  int count;
-} maker;
-
-static int any(maker *m, int sides) {
-  m->state = m->state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-  return (int)((m->state >> 33) % (uint64_t)sides);
-}
-
-__attribute__((format(printf, 2, 3))) static void add(maker *m, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  m->count += vsnprintf(m->text + m->count, (size_t)(MOST_TEXT - m->count), format, args);
-  va_end(args);
-  assert_true(m->count < MOST_TEXT);
-}
+enum { KERNELS = 60 };
 
 /* " && " and so on between the parts for each dimension of an image. */
 static const char *between(int d, const char *text) { return d == 0 ? "" : text; }

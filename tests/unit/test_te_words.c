@@ -1,17 +1,12 @@
 /* Products of bytes four at a time: which sums become that, and that the plain loops and schedules of both declarations
  * agree for all bytes. */
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"
+#include "unit/text_maker.h"
 
-enum { KERNELS = 80, MOST_TEXT = 1024 };
-
-static uint64_t next(uint64_t *state) {
-  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-  return *state >> 33;
-}
+enum { KERNELS = 80 };
 
 /* Any bytes, the least and the greatest more often than others. */
 static uint8_t *elements_of(const tn__te *te, const tn__func *func, uint64_t seed, size_t *size) {
@@ -121,22 +116,6 @@ static void others_stay(void **state) {
       "  C[i, j] = sum(k: 23) i32(A[i, k]) * i32(B[j, k])\n"
       "}",
       0);
-}
-
-typedef struct maker {
-  uint64_t state;
-  char text[MOST_TEXT];
-  int count;
-} maker;
-
-static int any(maker *m, int sides) { return (int)(next(&m->state) % (uint64_t)sides); }
-
-__attribute__((format(printf, 2, 3))) static void add(maker *m, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  m->count += vsnprintf(m->text + m->count, (size_t)(MOST_TEXT - m->count), format, args);
-  va_end(args);
-  assert_true(m->count < MOST_TEXT);
 }
 
 /* A pair in one order or the other. */

@@ -94,11 +94,7 @@ static void find_combiner(tn__schedule *s, const tn__te_combiner *combiner, tn__
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
 
 static double bytes_of(const tn__buffer *buffer) {
-  double bytes = (double)tn_dtype_size(buffer->dtype);
-  int64_t extent;
-  for (int d = 0; d < buffer->rank; d++)
-    bytes *= tn__ir_as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
-  return bytes;
+  return (double)tn_dtype_size(buffer->dtype) * tn__ir_elements_estimate(buffer);
 }
 
 /* A copy of result `index`: what the reduction stores, as it does. */

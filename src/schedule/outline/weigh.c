@@ -85,13 +85,6 @@ static double addresses(const shape *s, const tn__outline_view_access *a) {
   return count;
 }
 
-/* Loads of whole vectors that are put in order by shuffles, as emit_memory.c does it; 0: it gathers. */
-static double shuffled(const tn__outline_view_access *a, int64_t stride, double lanes) {
-  int64_t apart = stride / a->element;
-  bool shuffles = !a->store && !a->scattered && stride == apart * a->element && lanes >= TN__RULE_SHUFFLED_LANES;
-  return shuffles && apart > 1 && apart <= TN__RULE_SHUFFLED_STRIDE ? (double)apart : 0;
-}
-
 /* The part of vectors that lie across two cache lines: rows that are no multiple of a line make all vectors of most
  * rows do so. */
 static double crossing(const tn__target *target, const shape *s, const tn__outline_view_access *a, double bytes) {
@@ -118,7 +111,7 @@ static void add_access(const tn__target *target, const shape *s, const tn__outli
     ops->shuffles += times * s->lanes;
     ops->other += times * s->lanes;
   } else {
-    double loads = shuffled(a, stride, s->lanes);
+    double loads = a->scattered ? 0 : tn__nest_shuffled(a->element, stride, s->lanes);
     if (loads > 0) {
       ops->loads += times * loads * each;
       ops->shuffles += times * (loads - 1) * pieces;

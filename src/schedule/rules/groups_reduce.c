@@ -85,8 +85,7 @@ static void open_groups(tn__sketch *k, tn__schedule *scratch) {
   for (int i = 0; i < all->stages; i++) operations += all->operations[i];
   all->lanes = k->options.vector_bytes / widest;
   all->points = 1;
-  for (int a = 0; a < all->outer; a++)
-    all->points *= tn__ir_as_int(output->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  for (int a = 0; a < all->outer; a++) all->points *= tn__ir_extent_estimate(output->axes.var[a]->extent);
   bool known = tn__ir_as_int(output->axes.var[all->outer - 1]->extent, &extent);
   if (!apart || all->lanes < 4 || (known && extent < all->lanes) || operations > TN__GROUP_OPERATIONS)
     tn__sched_refuse(scratch, "groups: there is nothing to take apart, or too few or too large groups");

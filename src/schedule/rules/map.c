@@ -304,14 +304,13 @@ static void schedule_nest(tn__schedule *s, const char *block_name, const tn__sch
 /* How often a part is computed: once for each position of the axes that it does not depend on. */
 static double times_computed(const tn__snode *block, const tn__expr *part, int *axes) {
   double times = 1;
-  int64_t extent;
   *axes = 0;
   for (int a = 0; a < block->block.axis_count; a++) {
     const tn__var *axis = block->block.axes[a].var;
     if (tn__expr_uses_var(part, axis))
       ++*axes;
     else
-      times *= tn__ir_as_int(axis->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+      times *= tn__ir_extent_estimate(axis->extent);
   }
   return times;
 }

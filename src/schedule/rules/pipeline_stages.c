@@ -132,9 +132,7 @@ static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block 
 
 static double points_of(const tn__snode *block) {
   double points = 1;
-  int64_t extent;
-  for (int i = 0; i < block->block.axis_count; i++)
-    points *= tn__ir_as_int(block->block.axes[i].var->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  for (int i = 0; i < block->block.axis_count; i++) points *= tn__ir_extent_estimate(block->block.axes[i].var->extent);
   return points;
 }
 
@@ -254,7 +252,6 @@ static void add_dear(const tn__expr *e, void *user) {
 static bool is_worth_hoisting(tn__schedule *s, const tn__snode *block, const tn__expr *part, int *last) {
   const tn__var *along = last_spatial(&block->block);
   double times = 1, cost = 0;
-  int64_t extent;
   int seen = 0;
   if (along == NULL || part->dtype == TN_I64 || !tn__expr_uses_var(part, along)) return false;
   for (int a = 0; a < block->block.axis_count; a++) {
@@ -264,7 +261,7 @@ static bool is_worth_hoisting(tn__schedule *s, const tn__snode *block, const tn_
     if (tn__expr_uses_var(part, axis->var))
       seen++;
     else
-      times *= tn__ir_as_int(axis->var->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+      times *= tn__ir_extent_estimate(axis->var->extent);
   }
   tn__te_visit(s->ir, part, add_dear, &cost);
   return cost >= TN__RULE_ROOT_COST && times >= TN__RULE_HOISTED_TIMES && seen <= TN__MAX_RANK;

@@ -31,9 +31,7 @@ static bool is_step_of(const recurrence *c, const tn__te_stage *stage) {
 
 static double points_of(const tn__snode *block) {
   double points = 1;
-  int64_t extent;
-  for (int a = 0; a < block->block.axis_count; a++)
-    points *= tn__ir_as_int(block->block.axes[a].var->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+  for (int a = 0; a < block->block.axis_count; a++) points *= tn__ir_extent_estimate(block->block.axes[a].var->extent);
   return points;
 }
 

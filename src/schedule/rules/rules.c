@@ -132,12 +132,10 @@ typedef struct plain {
 
 static double points_of(const tn__te_stage *stage) {
   double points = 1;
-  int64_t extent;
   for (int a = 0; a < stage->axes.count; a++)
-    if (tn__te_keeps_axis(stage, a))
-      points *= tn__ir_as_int(stage->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+    if (tn__te_keeps_axis(stage, a)) points *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
   for (int a = 0; a < stage->reduce_axes.count; a++)
-    points *= tn__ir_as_int(stage->reduce_axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+    points *= tn__ir_extent_estimate(stage->reduce_axes.var[a]->extent);
   return points;
 }
 
@@ -165,11 +163,7 @@ static void find_vector(plain *p) {
 }
 
 double tn__rule_bytes(const tn__buffer *buffer) {
-  double bytes = (double)tn_dtype_size(buffer->dtype);
-  int64_t extent;
-  for (int d = 0; d < buffer->rank; d++)
-    bytes *= tn__ir_as_int(buffer->shape[d], &extent) ? (double)extent : TN__OPEN_EXTENT;
-  return bytes;
+  return (double)tn_dtype_size(buffer->dtype) * tn__ir_elements_estimate(buffer);
 }
 
 void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
@@ -211,13 +205,6 @@ void tn__plain_open(tn__sketch *k, tn__schedule *scratch) {
   find_vector(p);
 }
 
-/* How many vectors the code generator loads and puts in order for one whose lanes lie apart; 0: it gathers. */
-static double shuffled_loads(const tn__nest_access *a, int64_t stride, double lanes) {
-  int64_t apart = stride / a->element;
-  bool shuffles = !a->store && !a->scattered && stride == apart * a->element && lanes >= TN__RULE_SHUFFLED_LANES;
-  return shuffles && apart > 1 && apart <= TN__RULE_SHUFFLED_STRIDE ? (double)apart : 0;
-}
-
 /* What one vector costs: loads that move with it, a store for a map. */
 static tn__operations plain_operations(const tn__target *target, const plain *p, int vector_bytes, double lanes) {
   tn__operations ops = {.vector_bytes = vector_bytes, .fma = p->cost > 0 ? p->cost : 0.1};
@@ -226,7 +213,7 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
     int64_t stride = a->along[p->vector].stride;
     double crossing = tn__nest_crossing(target, a, p->nest.axis_count, p->vector, vector_bytes);
     if (p->run > p->nest.extent[p->vector]) crossing = 0; /* one long walk stays as aligned as its start */
-    double pieces = shuffled_loads(a, stride, lanes);
+    double pieces = a->store || a->scattered ? 0 : tn__nest_shuffled(a->element, stride, lanes);
     if (pieces > 0) {
       ops.loads += pieces * (1 + crossing);
       ops.shuffles += pieces - 1;

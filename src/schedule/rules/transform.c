@@ -245,7 +245,7 @@ static void open_transform(tn__sketch *k, tn__schedule *scratch) {
     double places = 1;
     c->points[i] = 1;
     for (int a = 0; a < steps[i]->axes.count; a++)
-      c->points[i] *= tn__ir_as_int(steps[i]->axes.var[a]->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
+      c->points[i] *= tn__ir_extent_estimate(steps[i]->axes.var[a]->extent);
     find_positions(scratch->ir, value, NULL, 0, &found);
     for (int p = 0; p < found.count; p++)
       if (found.list[p].modulus > 0)

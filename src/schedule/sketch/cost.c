@@ -74,6 +74,12 @@ double tn__nest_crossing(const tn__target *target, const tn__nest_access *a, int
   return (double)(bytes - common) / target->cpu.machine.costs.line_bytes;
 }
 
+double tn__nest_shuffled(int64_t element, int64_t stride, double lanes) {
+  int64_t apart = stride / element;
+  bool shuffles = stride == apart * element && lanes >= TN__RULE_SHUFFLED_LANES;
+  return shuffles && apart > 1 && apart <= TN__RULE_SHUFFLED_STRIDE ? (double)apart : 0;
+}
+
 void tn__nest_finish(tn__nest *nest) {
   for (int i = 0; i < nest->access_count; i++) {
     tn__nest_access *a = &nest->access[i];

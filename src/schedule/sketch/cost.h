@@ -104,6 +104,9 @@ double tn__nest_footprint(const tn__target *target, const tn__nest_access *acces
  * wider than a load port are several accesses. */
 double tn__nest_crossing(const tn__target *target, const tn__nest_access *access, int axis_count, int axis,
                          int64_t bytes);
+/* How many vectors the code generator loads and puts in order (emit_memory.c) for one whose lanes lie `stride` bytes
+ * apart; 0: it gathers. */
+double tn__nest_shuffled(int64_t element, int64_t stride, double lanes);
 
 /* Cycles of one execution; the same in `f` for `times` executions. */
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *ops);

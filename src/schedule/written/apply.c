@@ -504,11 +504,11 @@ static void take(tn__escape *escape, void *arg) {
     tn__schedule_func(t->s);
 }
 
-static tn_status *try_line(applier *a, const char *line) {
-  tn__escape *outer = a->arena->escape, escape;
-  taking t = {a->s, line};
+tn_status *tn__written_try(tn__schedule *s, const char *line) {
+  tn__escape *outer = s->arena->escape, escape;
+  taking t = {s, line};
   tn_status *status = tn__protect(&escape, take, &t);
-  a->arena->escape = outer;
+  s->arena->escape = outer;
   return status;
 }
 
@@ -524,7 +524,7 @@ static tn_status *without_head(const applier *a, tn_status *status) {
 }
 
 static void run_line(applier *a, const tn__token *at, const char *line) {
-  tn_status *status = try_line(a, line);
+  tn_status *status = tn__written_try(a->s, line);
   if (status == NULL) return;
   if (tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(a->arena->escape, status);
   fail_with(a, at, without_head(a, status), loops_there_are(a));

@@ -112,28 +112,10 @@ static void note_touched(const completing *c, const char *line) {
   }
 }
 
-typedef struct taking {
-  tn__schedule *s;
-  const char *line; /* NULL: the whole is checked */
-} taking;
-
-static void take(tn__escape *escape, void *arg) {
-  const taking *t = arg;
-  t->s->arena->escape = escape;
-  if (t->line != NULL)
-    tn__sched_trace_step(t->s, t->line);
-  else
-    tn__schedule_func(t->s);
-}
-
 /* False when the step is refused, which changes nothing. */
 static bool attempt(const completing *c, const char *line) {
-  tn__arena *arena = c->s->arena;
-  tn__escape *outer = arena->escape, escape;
-  taking t = {c->s, line};
-  tn_status *status = tn__protect(&escape, take, &t);
-  arena->escape = outer;
-  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  tn_status *status = tn__written_try(c->s, line);
+  if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(c->s->arena->escape, status);
   tn_status_free(status);
   return status == NULL;
 }

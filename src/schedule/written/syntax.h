@@ -125,6 +125,8 @@ TN_MUST_USE tn_status *tn__written_error(const tn__written *written, const tn__t
 /* The name that the token is: a name as it stands, a string's contents. NULL: it is neither, or cannot be a name. */
 const char *tn__written_name(tn__arena *arena, const tn__token *t);
 
+/* Applies a step of a trace; NULL: the whole is checked. What is refused changes nothing. */
+TN_MUST_USE tn_status *tn__written_try(tn__schedule *s, const char *line);
 /* Applies the block's statements to an unscheduled declaration. Throws. */
 typedef struct tn__written_result {
   tn__schedule *schedule;

@@ -1,0 +1,35 @@
+/* Drawn texts of declarations: numbers from a seed, and text that is put together piece by piece. */
+#ifndef TENON_TESTS_UNIT_TEXT_MAKER_H
+#define TENON_TESTS_UNIT_TEXT_MAKER_H
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "unit/check.h"
+
+enum { MAKER_TEXT = 1 << 12 };
+
+typedef struct maker {
+  uint64_t state; /* the seed, at first */
+  char text[MAKER_TEXT];
+  int count; /* of characters */
+} maker;
+
+static inline uint64_t next(uint64_t *state) {
+  *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return *state >> 33;
+}
+
+/* 0 .. sides-1 */
+static inline int any(maker *m, int sides) { return (int)(next(&m->state) % (uint64_t)sides); }
+
+__attribute__((format(printf, 2, 3))) static inline void add(maker *m, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  m->count += vsnprintf(m->text + m->count, (size_t)(MAKER_TEXT - m->count), format, args);
+  va_end(args);
+  assert_true(m->count < MAKER_TEXT);
+}
+
+#endif
