@@ -1,14 +1,16 @@
-/* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only NAME]
- *                        [--shape KIND,N,N...] [--machine FILE] [--far N] [--with TEXT]
- *                        [--table FILE] [--verbose] [FILE.te...]
+/* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only REGEX] [--each N]
+ *                        [--shape KIND,N,N...] [--machine FILE] [--far N] [--with TEXT] [--own]
+ *                        [--table FILE] [--json FILE] [--verbose] [FILE.te...]
  *
  * How good are the schedules that the static cost function chooses? Random declarations of shapes that nobody chose, or
- * the kernels of files, are each compiled with the static choice and with candidates out of the same sketches, all that
- * there are or random ones; all run on this machine, on one thread. Printed are the static choice's time over that of
- * the best candidate (1 where the static choice is the best), and the geometric mean. Of each class, a kind of
- * declaration or a file, pairs of candidates are counted whose times are further apart than a factor of 1.3, and the
- * share of them that the cost function orders right is printed. Times are the CPU time of the calling thread, the least
- * of several, so that other work on the machine disturbs little.
+ * the kernels of files, are each compiled with the static choice and with candidates out of the sketches of all rules
+ * that fit (--own: of the chosen one's alone), all that there are or random ones, as many of each rule; all run on this
+ * machine, on one thread. Printed are the static choice's time over that of the best candidate (1 where the static
+ * choice is the best), and the geometric mean. Of each class, a kind of declaration or a file, pairs of candidates are
+ * counted whose times are further apart than a factor of 1.3, and the share of them that the cost function orders right
+ * is printed, of candidates of one rule and of two (by what a rule that competes says of both, where there is one).
+ * Times are the CPU time of the calling thread, the least of several, so that other work on the machine disturbs
+ * little. Printed, too, is how long choosing takes, all of it, and how much of that is one weighed candidate.
  *
  * --far N flushes the declaration's input N from the caches before each run, as the weights of a network are gone until
  * it comes to them again. --with "rows 14, ahead 1; rows 12" takes the static choice with these decisions for
@@ -16,9 +18,13 @@
  *
  * --seconds bounds the time for each declaration's candidates. --table writes what was measured as JSON, a line for
  * each candidate: class, declaration, rule, decisions, predicted cycles, seconds. The first of a declaration is the
- * static choice.
+ * static choice. --json writes what is printed, of each declaration and class.
+ *
+ * Of files, --only takes the kernels whose names the extended regular expression matches, and --each N as many of each
+ * file, evenly spread.
  */
 #include <math.h>
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -380,6 +386,14 @@ static void drop(kernel *k) {
 
 /* ---- one declaration --------------------------------------------------------------------------------------------- */
 
+/* A rule that fits the declaration. */
+typedef struct fitting {
+  const char *name;
+  int64_t points;
+} fitting;
+
+enum { MOST_RULES = 16 };
+
 typedef struct job {
   const subject *what;
   const tn__target *target;
@@ -391,15 +405,26 @@ typedef struct job {
   uint64_t *random;
   int64_t drawn[TN__MAX_DECISIONS];
   tn__plan plan;
-  double predicted;
+  double predicted, weighed;
   char text[1024];
   kernel *kernel;
   operands *operands;
-  int far; /* the input that is; -1: none */
-  double choosing;
+  int far;                   /* the input that is; -1: none */
+  double choosing, planning; /* seconds: weighing the chosen rule's candidates; the whole choice */
+  int64_t chosen_of;         /* candidates */
   const char *rule_name;
   int64_t points;
+  bool own; /* only the chosen rule is asked for candidates */
+  int rule_count;
+  fitting rules[MOST_RULES]; /* the chosen one's is the first */
+  int asked;                 /* which of them the candidate is of */
 } job;
+
+static void add_rule(job *j, const tn__sketch *k) {
+  for (int i = 0; i < j->rule_count; i++)
+    if (strcmp(j->rules[i].name, tn__sketch_name(k)) == 0) return;
+  if (j->rule_count < MOST_RULES) j->rules[j->rule_count++] = (fitting){tn__sketch_name(k), tn__sketch_points(k)};
+}
 
 static void describe(job *j, const tn__sketch *k, const int64_t *values) {
   tn__strbuf text;
@@ -422,42 +447,68 @@ static void decide(const tn__sketch *k, const job *j, int64_t *values) {
   }
 }
 
+/* What the rule that competes says of a point. */
+static double weigh(const tn__plan_unit *unit, const tn__sketch *k, const int64_t *values) {
+  double cycles = NAN;
+  for (int i = 0; i < unit->rules->count && isnan(cycles); i++) {
+    const tn__rule *rule = unit->rules->rule[i];
+    if (rule->weigh == NULL) continue;
+    const tn__sketch *own = tn__sketch_named(unit->rules, unit->te, unit->target, &unit->options, rule->name);
+    if (own != NULL) cycles = tn__sketch_weigh(own, k, values, NULL);
+  }
+  return cycles;
+}
+
+static const tn__schedule *prepare_choice(job *j, const tn__te *te, const tn__schedule_options *options) {
+  double start = now();
+  tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, options);
+  j->plan = *tn__plan_kernel(&unit, &tn__chooser_static);
+  j->planning = now() - start;
+  j->rule_name = j->plan.rule;
+  j->rule_count = 0;
+  if (j->plan.sketch == NULL) return j->plan.schedule;
+  start = now();
+  j->chosen_of = tn__sketch_choose(j->plan.sketch, j->drawn, NULL);
+  j->choosing = now() - start;
+  j->predicted = j->plan.cost.cycles;
+  j->weighed = weigh(&unit, j->plan.sketch, j->plan.values);
+  describe(j, j->plan.sketch, j->plan.values);
+  add_rule(j, j->plan.sketch);
+  for (int i = 0; i < unit.rules->count && !j->own; i++) {
+    const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, j->target, options, unit.rules->rule[i]->name);
+    if (k != NULL) add_rule(j, k);
+  }
+  return j->plan.schedule;
+}
+
+static const tn__schedule *prepare_candidate(job *j, const tn__te *te, const tn__schedule_options *options) {
+  const tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, options);
+  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, j->target, options, j->rule);
+  tn__escape *escape = j->arena->escape;
+  if (k == NULL) tn__throwf(escape, TN_INVALID_ARGUMENT, "the rule does not fit");
+  for (int tries = 0; tries < (j->point < 0 ? 100000 : 1); tries++) {
+    int64_t point = j->point < 0 ? (int64_t)(next_random(j->random) % (uint64_t)j->points) : j->point;
+    tn__sketch_at(k, point, j->drawn);
+    if (j->with != NULL) decide(k, j, j->drawn), tries = 100000;
+    j->predicted = tn__sketch_cost(k, j->drawn, NULL);
+    if (isfinite(j->predicted)) break;
+  }
+  if (!isfinite(j->predicted)) tn__throwf(escape, TN_INVALID_ARGUMENT, "the sketch has no such point");
+  j->weighed = weigh(&unit, k, j->drawn);
+  describe(j, k, j->drawn);
+  return tn__sketch_apply(k, j->drawn);
+}
+
 static void prepare(tn__escape *escape, void *arg) {
   job *j = arg;
   j->arena->escape = escape;
   tn__te *te = declare(j->arena, j->what, j->target);
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *schedule;
-  if (j->rule == NULL) {
-    tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, &options);
-    j->plan = *tn__plan_kernel(&unit, &tn__chooser_static);
-    schedule = j->plan.schedule;
-    j->points = 0;
-    j->rule_name = j->plan.rule;
-  }
-  if (j->rule == NULL && j->plan.sketch != NULL) {
-    double start = now();
-    tn__sketch_choose(j->plan.sketch, j->drawn, NULL);
-    j->choosing = now() - start;
-    j->rule_name = tn__sketch_name(j->plan.sketch);
-    j->points = tn__sketch_points(j->plan.sketch);
-    j->predicted = j->plan.cost.cycles;
-    describe(j, j->plan.sketch, j->plan.values);
-  } else if (j->rule != NULL) {
-    const tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, &options);
-    const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, j->target, &options, j->rule);
-    if (k == NULL) tn__throwf(escape, TN_INVALID_ARGUMENT, "the rule does not fit");
-    for (int tries = 0; tries < (j->point < 0 ? 100000 : 1); tries++) {
-      int64_t point = j->point < 0 ? (int64_t)(next_random(j->random) % (uint64_t)j->points) : j->point;
-      tn__sketch_at(k, point, j->drawn);
-      if (j->with != NULL) decide(k, j, j->drawn), tries = 100000;
-      j->predicted = tn__sketch_cost(k, j->drawn, NULL);
-      if (isfinite(j->predicted)) break;
-    }
-    if (!isfinite(j->predicted)) tn__throwf(escape, TN_INVALID_ARGUMENT, "the sketch has no such point");
-    describe(j, k, j->drawn);
-    schedule = tn__sketch_apply(k, j->drawn);
-  }
+  if (j->rule == NULL)
+    schedule = prepare_choice(j, te, &options);
+  else
+    schedule = prepare_candidate(j, te, &options);
   operands *o = j->operands;
   if (o->count == 0) {
     for (int i = 0; i < tn__te_input_count(te); i++)
@@ -490,15 +541,22 @@ static bool build(job *j) {
 /* ---- how well times are predicted -------------------------------------------------------------------------------- */
 
 typedef struct sample {
+  int rule; /* of the job's */
   double predicted, seconds;
+  double weighed; /* by the rule that competes, which weighs schedules of others, too; NAN: it cannot tell */
 } sample;
+
+/* Pairs whose times are a factor of 1.3 apart, and those among them that are predicted in that order. */
+typedef struct pairs {
+  int64_t apart, ordered;
+} pairs;
 
 /* Pairs of candidates of the same declarations. */
 typedef struct tally {
   char class[64];
-  int64_t apart, ordered; /* times a factor of 1.3 apart; those among them that are predicted in that order */
-  int declarations;
-  double logs; /* of the static choice's time over the best one's */
+  pairs same, other;      /* of candidates of one rule; of two */
+  int declarations, near; /* those whose static choice takes at most 1.15 times the best one's time */
+  double logs, worst;     /* of the static choice's time over the best one's */
 } tally;
 
 typedef struct bench {
@@ -507,10 +565,13 @@ typedef struct bench {
   double seconds; /* of each declaration's candidates, at the most */
   bool verbose;
   const char *with;
-  FILE *table; /* NULL: none */
+  bool own;
+  FILE *table, *json; /* NULL: none */
+  int written;        /* declarations, to `json` */
   tally tallies[64];
   int tally_count;
-  double worst, slowest;
+  double slowest, choosing; /* seconds: the longest choice; weighing of all candidates */
+  int64_t weighed;
   sample *samples; /* of the current declaration */
   int sample_count;
 } bench;
@@ -533,8 +594,10 @@ static void count_pairs(const bench *b, tally *out) {
       const sample *slow = &b->samples[i], *fast = &b->samples[k];
       if (slow->seconds < fast->seconds) slow = &b->samples[k], fast = &b->samples[i];
       if (slow->seconds <= 1.3 * fast->seconds) continue;
-      out->apart++;
-      out->ordered += slow->predicted > fast->predicted;
+      pairs *p = slow->rule == fast->rule ? &out->same : &out->other;
+      bool by_one = p == &out->other && !isnan(slow->weighed) && !isnan(fast->weighed);
+      p->apart++;
+      p->ordered += by_one ? slow->weighed > fast->weighed : slow->predicted > fast->predicted;
     }
   }
 }
@@ -551,11 +614,11 @@ static void write_decisions(FILE *out, const char *text) {
 }
 
 static void add_sample(bench *b, const job *j, double seconds) {
-  b->samples[b->sample_count++] = (sample){j->predicted, seconds};
+  b->samples[b->sample_count++] = (sample){j->asked, j->predicted, seconds, j->weighed};
   if (b->table == NULL) return;
   /* No name of ours needs to be escaped. */
   fprintf(b->table, "{\"class\": \"%s\", \"declaration\": \"%s\", \"rule\": \"%s\", \"decisions\": {", j->what->class,
-          j->what->name, j->rule_name);
+          j->what->name, j->rule != NULL ? j->rule : j->rule_name);
   write_decisions(b->table, j->text);
   fprintf(b->table, "}, \"predicted\": %.6g, \"seconds\": %.4g}\n", j->predicted, seconds);
 }
@@ -566,19 +629,24 @@ typedef struct found {
   kernel kernel;
   bool any;
   double seconds, predicted;
+  const char *rule;
   char text[1024];
 } found;
 
-/* Compiles and measures candidates out of the sketch that the static choice is of. */
-static void try_candidates(bench *b, job *j, uint64_t seed, found *out) {
+/* Compiles and measures candidates out of the sketch of one rule, for `seconds` at the most. */
+static void try_rule(bench *b, job *j, int rule, uint64_t *random, double seconds, found *out) {
   kernel other;
   double start = now();
-  bool all = j->points <= b->candidates;
-  j->rule = j->rule_name;
-  j->random = &seed;
+  int64_t most = b->candidates / j->rule_count, points = j->rules[rule].points;
+  bool all = points <= most;
+  j->asked = rule;
+  j->rule = j->rules[rule].name;
+  j->points = points;
+  j->random = random;
   j->kernel = &other;
   j->with = b->with;
-  for (int i = 0; i < (all ? j->points : b->candidates) && j->points > 1 && now() - start < b->seconds; i++) {
+  if (points == 1 && rule == 0) return; /* the choice itself */
+  for (int64_t i = 0; i < (all ? points : most) && now() - start < seconds; i++) {
     if (b->with != NULL && i > 0) {
       j->with = strchr(j->with, ';');
       if (j->with == NULL) break;
@@ -588,7 +656,7 @@ static void try_candidates(bench *b, job *j, uint64_t seed, found *out) {
     if (!build(j)) continue;
     double t = measure(&other, j->operands, 0.005, out->seconds);
     add_sample(b, j, t);
-    if (b->verbose) printf("    %9.1f us, predicted %9.0f cycles: %s\n", t * 1e6, j->predicted, j->text);
+    if (b->verbose) printf("    %9.1f us, predicted %9.0f cycles: %s: %s\n", t * 1e6, j->predicted, j->rule, j->text);
     if (t >= out->seconds) {
       drop(&other);
       continue;
@@ -598,15 +666,42 @@ static void try_candidates(bench *b, job *j, uint64_t seed, found *out) {
     out->any = true;
     out->seconds = t;
     out->predicted = j->predicted;
+    out->rule = j->rule;
     snprintf(out->text, sizeof(out->text), "%s", j->text);
   }
+}
+
+/* A member of an object, unless there is no such pair. */
+static void write_share(FILE *out, const char *name, const pairs *p) {
+  if (p->apart > 0)
+    fprintf(out, ", \"%s\": %lld, \"%s in order\": %.4f", name, (long long)p->apart, name,
+            (double)p->ordered / (double)p->apart);
+}
+
+static void write_declaration(bench *b, const job *j, const found *best, double seconds, double ratio,
+                              const tally *own) {
+  if (b->json == NULL) return;
+  fprintf(b->json,
+          "%s\n  {\"class\": \"%s\", \"declaration\": \"%s\", \"rule\": \"%s\", \"best rule\": \"%s\", "
+          "\"candidates\": %d, \"seconds\": %.4g, \"ratio\": %.3f, \"choice seconds\": %.4g",
+          b->written++ > 0 ? "," : "{\"declarations\": [", j->what->class, j->what->name, j->rule_name,
+          ratio > 1 ? best->rule : j->rule_name, b->sample_count, seconds, ratio, j->planning);
+  if (j->chosen_of > 0) fprintf(b->json, ", \"candidate seconds\": %.3g", j->choosing / (double)j->chosen_of);
+  write_share(b->json, "pairs", &own->same);
+  write_share(b->json, "pairs of two rules", &own->other);
+  fprintf(b->json, "}");
+}
+
+static void add_pairs(pairs *to, const pairs *from) {
+  to->apart += from->apart;
+  to->ordered += from->ordered;
 }
 
 static void try_declaration(bench *b, const subject *what, uint64_t seed) {
   kernel chosen;
   operands given = {.count = 0};
   char text[1024];
-  job j = {.what = what, .target = b->target, .kernel = &chosen, .operands = &given, .far = b->far};
+  job j = {.what = what, .target = b->target, .kernel = &chosen, .operands = &given, .far = b->far, .own = b->own};
   b->sample_count = 0;
   build(&j);
   double seconds = measure(&chosen, &given, 0.02, INFINITY);
@@ -614,7 +709,7 @@ static void try_declaration(bench *b, const subject *what, uint64_t seed) {
   snprintf(text, sizeof(text), "%s", j.text);
   double predicted = j.predicted;
   found best = {.seconds = seconds};
-  try_candidates(b, &j, seed, &best);
+  for (int r = 0; r < j.rule_count; r++) try_rule(b, &j, r, &seed, b->seconds / j.rule_count, &best);
   for (int i = 0; best.any && i < 6; i++) { /* once more, taking turns: of 200 the least is partly luck */
     double again = measure(&best.kernel, &given, 0.004, INFINITY);
     best.seconds = i == 0 || again < best.seconds ? again : best.seconds;
@@ -622,61 +717,110 @@ static void try_declaration(bench *b, const subject *what, uint64_t seed) {
     seconds = i == 0 || again < seconds ? again : seconds;
   }
   double ratio = best.any && best.seconds < seconds ? seconds / best.seconds : 1;
-  printf("%5.2f  %9.1f us  %5.2f ms for %5lld  %s\n       %s: %s\n", ratio, seconds * 1e6, j.choosing * 1e3,
-         (long long)j.plan.weighed, what->name, j.rule_name, text);
-  if (ratio > 1) printf("  best %s (predicted %.2f of it)\n", best.text, best.predicted / predicted);
+  printf("%5.2f  %9.1f us  %6.2f ms, %6.2f for %5lld  %s, %d candidates\n       %s: %s\n", ratio, seconds * 1e6,
+         j.planning * 1e3, j.choosing * 1e3, (long long)j.chosen_of, what->name, b->sample_count, j.rule_name, text);
+  if (ratio > 1) printf("  best %s: %s (predicted %.2f of it)\n", best.rule, best.text, best.predicted / predicted);
   fflush(stdout);
-  tally *t = tally_of(b, what->class);
-  count_pairs(b, t);
+  tally own = {.declarations = 1}, *t = tally_of(b, what->class);
+  count_pairs(b, &own);
+  write_declaration(b, &j, &best, seconds, ratio, &own);
+  add_pairs(&t->same, &own.same);
+  add_pairs(&t->other, &own.other);
   t->declarations++;
+  t->near += ratio <= 1.15;
   t->logs += log(ratio);
-  b->worst = fmax(b->worst, ratio);
-  b->slowest = fmax(b->slowest, j.choosing);
+  t->worst = fmax(t->worst, ratio);
+  b->slowest = fmax(b->slowest, j.planning);
+  b->choosing += j.choosing;
+  b->weighed += j.chosen_of;
   drop(&chosen);
   if (best.any) drop(&best.kernel);
   for (int i = 0; i < given.count; i++) free(given.buffer[i]);
 }
 
+static void print_pairs(const pairs *p, const char *of) {
+  if (p->apart > 0)
+    printf("; %.1f %% of %lld pairs of %s in order", 100.0 * (double)p->ordered / (double)p->apart, (long long)p->apart,
+           of);
+}
+
+static void print_tally(const bench *b, const char *name, const tally *t, bool first) {
+  double mean = exp(t->logs / t->declarations);
+  printf("%s: %d declarations, %d within 1.15, geometric mean %.3f, worst %.2f", name, t->declarations, t->near, mean,
+         t->worst);
+  print_pairs(&t->same, "one rule");
+  print_pairs(&t->other, "two");
+  printf("\n");
+  if (b->json == NULL) return;
+  fprintf(b->json,
+          "%s\n  {\"class\": \"%s\", \"declarations\": %d, \"within 1.15\": %d, \"mean\": %.4f, \"worst\": %.3f",
+          first ? "" : ",", name, t->declarations, t->near, mean, t->worst);
+  write_share(b->json, "pairs", &t->same);
+  write_share(b->json, "pairs of two rules", &t->other);
+  fprintf(b->json, "}");
+}
+
 static void print_tallies(const bench *b) {
-  double logs = 0;
-  int declarations = 0;
+  tally all = {.worst = 1};
+  if (b->json != NULL) fprintf(b->json, "%s],\n\"classes\": [", b->written == 0 ? "{\"declarations\": [" : "");
   for (int i = 0; i < b->tally_count; i++) {
     const tally *t = &b->tallies[i];
-    printf("%s: %d declarations, geometric mean %.3f", t->class, t->declarations, exp(t->logs / t->declarations));
-    if (t->apart > 0)
-      printf("; %.1f %% of %lld pairs in order", 100.0 * (double)t->ordered / (double)t->apart, (long long)t->apart);
-    printf("\n");
-    logs += t->logs;
-    declarations += t->declarations;
+    print_tally(b, t->class, t, i == 0);
+    all.declarations += t->declarations;
+    all.near += t->near;
+    all.logs += t->logs;
+    all.worst = fmax(all.worst, t->worst);
+    add_pairs(&all.same, &t->same);
+    add_pairs(&all.other, &t->other);
   }
-  if (declarations > 0)
-    printf("%d declarations: geometric mean %.3f, worst %.2f; choosing took %.2f ms at the most\n", declarations,
-           exp(logs / declarations), b->worst, b->slowest * 1e3);
+  if (all.declarations > 0) print_tally(b, "all", &all, false);
+  double each = b->weighed > 0 ? b->choosing / (double)b->weighed : 0;
+  if (b->json != NULL)
+    fprintf(b->json, "],\n\"candidate seconds\": %.3g, \"longest choice seconds\": %.4g}\n", each, b->slowest);
+  if (all.declarations > 0)
+    printf("%.2f us a weighed candidate; choosing took %.2f ms at the most\n", each * 1e6, b->slowest * 1e3);
 }
 
 /* ---- what is measured -------------------------------------------------------------------------------------------- */
 
 typedef struct file_kernels {
   bench *bench;
-  const char *path, *only;
+  const char *path;
+  const regex_t *only; /* NULL: all */
+  int each;            /* so many of them */
   uint64_t *random;
 } file_kernels;
 
-/* The kernels of a file that have no dimension open. */
+static bool is_wanted(const regex_t *only, const char *name) {
+  return only == NULL || regexec(only, name, 0, NULL, 0) == 0;
+}
+
+/* The name of the kernel; NULL when it is not measured: some dimension of it is open, or another is wanted. */
+static const char *wanted_name(tn__arena *arena, const file_kernels *f, const tn__te_source *source, int index) {
+  tn__te *te;
+  if (tn__te_kernel_dim_count(source, index) > 0) return NULL;
+  tn__check(arena->escape, tn__te_declare(source, index, NULL, 0, tn__ir_create(arena), &te));
+  return is_wanted(f->only, tn__te_name(te)) ? tn__te_name(te) : NULL;
+}
+
 static void try_file(tn__arena *arena, void *user) {
   const file_kernels *f = user;
   tn__te_source *source = read_file(arena, f->path);
   const char *stem = strrchr(f->path, '/');
   stem = stem != NULL ? stem + 1 : f->path;
+  int all = 0, at = 0;
+  for (int i = 0; i < tn__te_kernel_count(source); i++) all += wanted_name(arena, f, source, i) != NULL;
+  int wanted = f->each > 0 && f->each < all ? f->each : all;
   for (int i = 0; i < tn__te_kernel_count(source); i++) {
-    if (tn__te_kernel_dim_count(source, i) > 0) continue;
-    tn__te *te;
-    tn__check(arena->escape, tn__te_declare(source, i, NULL, 0, tn__ir_create(arena), &te));
+    const char *name = wanted_name(arena, f, source, i);
+    if (name == NULL) continue;
+    int place = at++;
+    uint64_t draws = next_random(f->random);
+    if ((place + 1) * wanted / all == place * wanted / all) continue; /* spread evenly */
     subject what = {.path = f->path, .kernel = i};
     snprintf(what.class, sizeof(what.class), "%.*s", (int)strcspn(stem, "."), stem);
-    snprintf(what.name, sizeof(what.name), "%s", tn__te_name(te));
-    uint64_t draws = next_random(f->random);
-    if (f->only == NULL || strcmp(what.name, f->only) == 0) try_declaration(f->bench, &what, draws);
+    snprintf(what.name, sizeof(what.name), "%s", name);
+    try_declaration(f->bench, &what, draws);
   }
 }
 
@@ -711,10 +855,10 @@ static bool read_shape(const char *text, shape *out) {
 }
 
 typedef struct arguments {
-  long seed, count, candidates, seconds;
-  const char *only, *table, *machine, *with;
+  long seed, count, candidates, seconds, each;
+  const char *only, *table, *json, *machine, *with;
   long far; /* -1: none */
-  bool verbose;
+  bool verbose, own;
   shape given;
   int files; /* the first argument that names one */
 } arguments;
@@ -731,10 +875,14 @@ static arguments read_arguments(int argc, char **argv) {
       a.candidates = number(argv, &i, argc);
     } else if (strcmp(argv[i], "--seconds") == 0) {
       a.seconds = number(argv, &i, argc);
+    } else if (strcmp(argv[i], "--each") == 0) {
+      a.each = number(argv, &i, argc);
     } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
       a.only = argv[++i];
     } else if (strcmp(argv[i], "--table") == 0 && i + 1 < argc) {
       a.table = argv[++i];
+    } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
+      a.json = argv[++i];
     } else if (strcmp(argv[i], "--machine") == 0 && i + 1 < argc) {
       a.machine = argv[++i];
     } else if (strcmp(argv[i], "--with") == 0 && i + 1 < argc) {
@@ -750,14 +898,16 @@ static arguments read_arguments(int argc, char **argv) {
       a.count = 1;
     } else if (strcmp(argv[i], "--verbose") == 0) {
       a.verbose = true;
+    } else if (strcmp(argv[i], "--own") == 0) {
+      a.own = true;
     } else if (argv[i][0] != '-') {
       a.files = i;
       break;
     } else {
       fprintf(stderr,
-              "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only NAME]\n"
-              "                       [--shape KIND,N...] [--machine FILE] [--far N] [--with TEXT]\n"
-              "                       [--table FILE] [--verbose] [FILE.te...]\n");
+              "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only REGEX]\n"
+              "                       [--each N] [--shape KIND,N...] [--machine FILE] [--far N] [--with TEXT] [--own]\n"
+              "                       [--table FILE] [--json FILE] [--verbose] [FILE.te...]\n");
       exit(2);
     }
   }
@@ -780,9 +930,30 @@ static void use_machine(const char *path, tn__target *target) {
   tn__target_use(target, &machine);
 }
 
+/* NULL without a path. */
+static FILE *open_for_writing(const char *path) {
+  FILE *out = path != NULL ? fopen(path, "w") : NULL;
+  if (path != NULL && out == NULL) {
+    fprintf(stderr, "bench_schedules: %s cannot be written\n", path);
+    exit(1);
+  }
+  return out;
+}
+
+static void close_written(FILE *out, const char *path) {
+  if (out == NULL || fclose(out) == 0) return;
+  fprintf(stderr, "bench_schedules: %s cannot be written\n", path);
+  exit(1);
+}
+
 int main(int argc, char **argv) {
   arguments a = read_arguments(argc, argv);
   tn__target target;
+  regex_t only;
+  if (a.only != NULL && regcomp(&only, a.only, REG_EXTENDED | REG_NOSUB) != 0) {
+    fprintf(stderr, "bench_schedules: --only %s is no regular expression\n", a.only);
+    return 2;
+  }
   fail(tn__target_parse(NULL, &target));
   use_machine(a.machine, &target);
   bench b = {.target = &target,
@@ -790,32 +961,28 @@ int main(int argc, char **argv) {
              .seconds = (double)a.seconds,
              .far = (int)a.far,
              .with = a.with,
+             .own = a.own || a.with != NULL,
              .verbose = a.verbose,
-             .table = a.table != NULL ? fopen(a.table, "w") : NULL,
-             .samples = malloc(sizeof(sample) * (size_t)(a.candidates + 1)),
-             .worst = 1};
+             .table = open_for_writing(a.table),
+             .json = open_for_writing(a.json),
+             .samples = malloc(sizeof(sample) * (size_t)(a.candidates + 1))};
   if (b.samples == NULL) return 3;
-  if (a.table != NULL && b.table == NULL) {
-    fprintf(stderr, "bench_schedules: %s cannot be written\n", a.table);
-    return 1;
-  }
   uint64_t state = (uint64_t)a.seed;
-  printf("ratio       static  choosing               declaration\n");
+  printf("ratio       static   choice, candidates weighed   declaration\n");
   for (int i = a.files; i < argc; i++) {
-    file_kernels f = {.bench = &b, .path = argv[i], .only = a.only, .random = &state};
+    file_kernels f = {&b, argv[i], a.only != NULL ? &only : NULL, (int)a.each, &state};
     fail(tn__with_arena(NULL, try_file, &f));
   }
   for (int i = 0; i < a.count && a.files == argc; i++) {
     shape s = random_shape(i, &state);
     if (a.given.kind != KINDS) s = a.given;
     uint64_t draws = next_random(&state);
-    if (a.only == NULL || strcmp(kind_names[s.kind], a.only) == 0) try_shape(&b, &s, draws);
+    if (is_wanted(a.only != NULL ? &only : NULL, kind_names[s.kind])) try_shape(&b, &s, draws);
   }
   print_tallies(&b);
   free(b.samples);
-  if (b.table != NULL && fclose(b.table) != 0) {
-    fprintf(stderr, "bench_schedules: %s cannot be written\n", a.table);
-    return 1;
-  }
+  if (a.only != NULL) regfree(&only);
+  close_written(b.table, a.table);
+  close_written(b.json, a.json);
   return 0;
 }
