@@ -224,6 +224,10 @@ const tn__te *tn__te_place(const tn__te *te, int64_t vector_bytes);
  * stage that was there deals them out. `te` itself where there is nothing of the kind; otherwise a copy in the same
  * context. In sums of floats a factor that meets a zero which stands for no term is not multiplied. */
 const tn__te *tn__te_phases(const tn__te *te);
+/* The declaration in which reductions over long windows of neighbouring terms are made from runs of two, four, eight
+ * terms, which neighbouring results share (windows.c). `te` itself where there is nothing of the kind; otherwise a copy
+ * in the same context. Elements are equal up to rounding, and those of minima, maxima and integers are equal. */
+const tn__te *tn__te_windows(const tn__te *te);
 /* The declaration in which products of bytes are added up four at a time (bytes.c), where `bytes` says that the target
  * has an instruction for it, and products of 16 bits, or of bytes on other targets, two at a time. `te` itself where no
  * sum meets its elements often enough; otherwise a copy in the same context. Elements are equal. */

@@ -1,5 +1,5 @@
 /* Terms that name their position: what becomes of them, and that the plain loops of both declarations agree. */
-#include "unit/schedule_run.h"
+#include "unit/te_same.h"
 #include "unit/te_text_check.h"
 
 typedef struct expected {
@@ -11,19 +11,10 @@ static void compare(tn__te *te, void *user) {
   const expected *e = user;
   const tn__te *placed = tn__te_place(te, 32);
   const tn__te_stage *stage = tn__te_stage_at(placed, 0);
-  uint8_t *before, *after;
-  size_t size, other;
   check_ok(tn__te_verify(placed));
   assert_int_equal(stage->kind, e->kind);
   assert_int_equal(stage->reduce_axes.count, e->reduce_axes);
-  for (uint64_t seed = 1; seed < 6; seed++) {
-    check_ok(outputs_of(te, tn__te_lower(te), NULL, seed, &before, &size));
-    check_ok(outputs_of(placed, tn__te_lower(placed), NULL, seed, &after, &other));
-    assert_int_equal(size, other);
-    assert_memory_equal(before, after, size);
-    free(before);
-    free(after);
-  }
+  check_same_elements(te, placed);
 }
 
 static void check(const char *text, tn__te_stage_kind kind, int reduce_axes) {

@@ -2,22 +2,10 @@
  * whose innermost axis has a few steps, are drawn at random; their schedules must compute what their plain loops do. */
 #include "te/text.h"
 #include "unit/schedule_check.h"
+#include "unit/te_same.h"
 #include "unit/te_text_check.h"
 
 /* ---- what becomes one -------------------------------------------------------------------------------------------- */
-
-static void same_elements(const tn__te *te, const tn__te *other) {
-  uint8_t *before, *after;
-  size_t size, other_size;
-  for (uint64_t seed = 1; seed < 4; seed++) {
-    check_ok(outputs_of(te, tn__te_lower(te), NULL, seed, &before, &size));
-    check_ok(outputs_of(other, tn__te_lower(other), NULL, seed, &after, &other_size));
-    assert_int_equal(size, other_size);
-    assert_memory_equal(before, after, size);
-    free(before);
-    free(after);
-  }
-}
 
 static void compare(tn__te *te, void *user) {
   const int *stages = user;
@@ -25,7 +13,7 @@ static void compare(tn__te *te, void *user) {
   check_ok(tn__te_verify(joined));
   assert_int_equal(tn__te_stage_count(joined), *stages);
   assert_ptr_equal(tn__te_siblings(joined), joined);
-  if (joined != te) same_elements(te, joined);
+  if (joined != te) check_same_elements(te, joined);
 }
 
 static void check(const char *text, int stages) {
