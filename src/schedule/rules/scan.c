@@ -3,13 +3,18 @@
  *  - along the last axis, rows of another axis side by side in vectors: a tile of rows and steps is turned on its way
  *    in and out of registers;
  *  - along the last axis of few or long rows, one element after the other;
- *  - along another axis, the last one in vectors, and memory between the steps, for no more of them than are read. */
+ *  - along another axis, in strips of vectors along the last one, all steps of a strip after each other;
+ *  - along another axis of what is far or needs its neighbours, the last one in vectors, and memory between the steps,
+ *    for no more of them than are read. */
 #include "schedule/rules/reduce.h"
 
 /* Operations of a step that are written out for every step of a tile. */
 #define MOST_OPERATIONS 48
 /* Steps that registers hold without tiles. */
 #define MOST_STEPS 8
+/* Vectors of a strip, as far as registers go, and the operations that are written out for all of them. */
+#define MOST_STRIP 8
+#define MOST_OF_A_STRIP 320
 
 typedef struct scan {
   tn__schedule *s;
@@ -46,12 +51,17 @@ static bool keeps_to_itself(scan *c) {
   return true;
 }
 
-static int64_t operations(const scan *c) {
+/* Of a step behind the first ones. */
+static int64_t later_operations(const scan *c) {
   int64_t cost = 0;
-  for (int t = 0; t < c->stage->tensor_count; t++) {
-    cost += tn__rule_cost(c->s->ir, c->stage->values[t]);
+  for (int t = 0; t < c->stage->tensor_count; t++) cost += tn__rule_cost(c->s->ir, c->stage->values[t]);
+  return cost;
+}
+
+static int64_t operations(const scan *c) {
+  int64_t cost = later_operations(c);
+  for (int t = 0; t < c->stage->tensor_count; t++)
     if (c->stage->first[t] != NULL) cost += tn__rule_cost(c->s->ir, c->stage->first[t]);
-  }
   return cost;
 }
 
@@ -169,8 +179,22 @@ static bool crosses_lines(const scan *c, int64_t extent) {
          operations(c) <= TN__RULE_UNROLL_FOUR;
 }
 
+/* Axes in front of the scan's lie in one piece with all of its steps: they stand outside where they can. */
+static void put_blocks_outside(scan *c) {
+  const char *order[TN__MAX_RANK + 1];
+  int n = 0;
+  for (int i = 0; i < c->stage->scan_axis; i++) {
+    if (!tn__sched_scan_keeps_to(c->s, c->block, c->others[i])) return;
+    order[n++] = c->others[i]->name;
+  }
+  if (n == 0) return;
+  order[n++] = c->along->name;
+  tn__sched_reorder(c->s, order, n);
+}
+
 static void run_across(scan *c) {
   tn__schedule *s = c->s;
+  put_blocks_outside(c);
   const char *loop = tn__reduce_last_loop(s, c->stage->name);
   int64_t extent = tn__rule_loop_extent(s, loop);
   int64_t lanes = c->options->vector_bytes / (int64_t)tn_dtype_size(c->stage->tensors[0]->dtype);
@@ -179,6 +203,85 @@ static void run_across(scan *c) {
   if (lanes < 2) return;
   tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
   tn__sched_vectorize(s, tn__reduce_last_loop(s, c->stage->name));
+}
+
+/* ---- strips ------------------------------------------------------------------------------------------------------ */
+
+/* The longest row of neighbours behind the scan's axis that is one long walk for all that a step reads and writes. */
+static void fuse_rows(scan *c) {
+  for (int i = c->other_count - 2; i >= c->stage->scan_axis; i--) {
+    if (!tn__rule_is_one_walk(c->s, c->block, c->others[i], c->others[i + 1])) return;
+    tn__sched_fuse(c->s, c->others[i]->name, c->others[i + 1]->name);
+    tn__snode *path[TN__MAX_LOOPS];
+    int count = tn__sched_path(c->s, c->s->root, c->block, path);
+    c->other_count = 0;
+    for (int p = 1; p < count; p++) c->others[c->other_count++] = path[p];
+  }
+}
+
+/* How many vectors side by side have their last steps in half of the registers, for rows of `all`. */
+static int64_t vectors_of_strip(const scan *c, int64_t all) {
+  int64_t each = c->rows * c->stage->tensor_count, most = c->options->registers / (2 * each);
+  if (most > MOST_STRIP) most = MOST_STRIP;
+  while (most > 1 && most * c->rows * (later_operations(c) + 1) > MOST_OF_A_STRIP) most--;
+  if (most < 1) return 0;
+  int64_t strips = (all + most - 1) / most;
+  return (all + strips - 1) / strips;
+}
+
+/* Do tensors stay near while strip after strip goes through all steps, a piece of each row at a time? Or is a strip a
+ * whole row? */
+static bool is_near(const scan *c, int64_t strips) {
+  double bytes = 0;
+  for (int r = 0; r < c->block->block.read_count; r++)
+    if (!tn__sched_writes(c->block, c->block->block.reads[r].buffer))
+      bytes += tn__rule_bytes(c->block->block.reads[r].buffer);
+  for (int w = 0; w < c->block->block.write_count; w++) bytes += tn__rule_bytes(c->block->block.writes[w].buffer);
+  return strips == 1 || bytes <= TN__RULE_NEAR * (double)c->s->target->cpu.machine.l2_bytes;
+}
+
+/* All steps of some vectors of neighbours, and then those of the next. False, with nothing done, where that is not
+ * better than whole rows. */
+static bool run_strips(scan *c) {
+  tn__schedule *s = c->s;
+  const char *order[TN__MAX_RANK + 4], *loops[TN__MAX_LOOPS];
+  int64_t widest = 1, extent = extent_of(c->others[c->other_count - 1]);
+  for (int t = 0; t < c->stage->tensor_count; t++) {
+    if (!tn__sched_is_output(s, c->stage->tensors[t]) && tn__sched_can_fold_scan(s, c->stage->tensors[t], MOST_STEPS))
+      return false; /* nobody reads more than its end: a few rows of it in L1 do as well */
+    int64_t bytes = (int64_t)tn_dtype_size(c->stage->tensors[t]->dtype);
+    if (bytes > widest) widest = bytes;
+  }
+  int64_t lanes = c->options->vector_bytes / widest;
+  while (lanes > extent) lanes /= 2;
+  if (lanes < 2 || extent == INT64_MAX || extent_of(c->along) == INT64_MAX) return false;
+  int64_t all = (extent + lanes - 1) / lanes, vectors = vectors_of_strip(c, all);
+  if (vectors < 1 || !is_near(c, (all + vectors - 1) / vectors)) return false;
+  int n = 0;
+  const char *last = c->others[c->other_count - 1]->name, *along = c->along->name;
+  tn__sched_split(s, last, (const int64_t[]){0, vectors, lanes}, 3);
+  for (int i = 0; i < c->other_count - 1; i++) order[n++] = c->others[i]->name;
+  order[n++] = tn__arena_printf(s->arena, "%s.0", last);
+  if (c->rows > 1) { /* indices of what registers hold are numbers then */
+    tn__sched_split(s, along, (const int64_t[]){0, c->rows}, 2);
+    order[n++] = tn__arena_printf(s->arena, "%s.0", along);
+    along = tn__arena_printf(s->arena, "%s.1", along);
+  }
+  order[n++] = along;
+  const char *vector = order[n++] = tn__arena_printf(s->arena, "%s.1", last);
+  const char *lane = order[n++] = tn__arena_printf(s->arena, "%s.2", last);
+  tn__sched_reorder(s, order, n);
+  keep_steps(c, c->rows, along, -1);
+  for (int t = 0; t < c->stage->tensor_count; t++) {
+    int count = tn__sched_loops_of(s, c->writers[t], loops, TN__MAX_LOOPS);
+    tn__sched_unroll(s, loops[count - 2]);
+    tn__sched_vectorize(s, loops[count - 1]);
+  }
+  if (c->rows > 1) tn__sched_unroll(s, along);
+  tn__sched_unroll(s, vector);
+  tn__sched_vectorize(s, lane);
+  share_outermost(c);
+  return true;
 }
 
 /* Of what nobody reads but its last steps there is room for as few as possible, a power of two. */
@@ -207,7 +310,12 @@ void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedul
   bool last = true;
   for (int a = stage->scan_axis + 1; a < stage->axes.count; a++)
     last &= tn__ir_is_int_value(stage->axes.var[a]->extent, 1);
-  if (!last || extent_of(c.along) < 2 || !keeps_to_itself(&c)) {
+  bool alone = extent_of(c.along) >= 2 && keeps_to_itself(&c);
+  if (!last && alone) {
+    fuse_rows(&c);
+    if (run_strips(&c)) return;
+  }
+  if (!last || !alone) {
     if (!last) run_across(&c);
     fold_steps(&c);
     return;
