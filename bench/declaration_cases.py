@@ -278,6 +278,8 @@ NUMPY = {
     "heat": heat, "heat_3d": heat_3d, "heat_4_steps": heat_4_steps, "wave": wave, "life": life, "bodies": bodies,
     "upwind": upwind, "smooth_exp": smooth_exp,
     "running_sum": np.cumsum, "running_rows": lambda X: np.cumsum(X, 1), "running_columns": lambda X: np.cumsum(X, 0),
+    "running_middle": lambda X: np.cumsum(X, 1), "horner": lambda c, x: np.polyval(c[::-1], x),
+    "horner_long": lambda c, x: np.polyval(c[::-1], x), "chebyshev": lambda c, x: np.polynomial.chebyshev.chebval(x, c),
     "running_max": lambda X: np.maximum.accumulate(X, 1), "integral_image": lambda X: X.cumsum(1).cumsum(0),
     "knapsack": knapsack, "shortest_paths": shortest_paths,
     "cross_products": np.cross, "transform_points": lambda M, P: P @ M[:, :3].T + M[:, 3],

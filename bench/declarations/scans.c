@@ -215,3 +215,40 @@ void running_max_one(const float *restrict X, float *restrict S) {
   float s = X[0];
   FOR (i, 1000003) S[i] = s = fmaxf(s, X[i]);
 }
+void chebyshev(const float *restrict c, const float *restrict x, float *restrict y) {
+  FOR (i, 50021) {
+    float before = 1, now = x[i], s = c[0] + c[1] * now;
+    for (long k = 2; k < 16; k++) {
+      float next = 2 * x[i] * now - before;
+      before = now;
+      now = next;
+      s += c[k] * next;
+    }
+    y[i] = s;
+  }
+}
+void clenshaw(const float *restrict c, const float *restrict x, float *restrict y) {
+  FOR (i, 30011) {
+    float b = c[13], d = 0;
+    for (long k = 1; k < 14; k++) {
+      float next = c[13 - k] + 2 * x[i] * b - d;
+      d = b;
+      b = next;
+    }
+    y[i] = b - x[i] * d;
+  }
+}
+void horner_long(const float *restrict c, const float *restrict x, float *restrict y) {
+  FOR (i, 30011) {
+    float h = c[69];
+    for (long k = 1; k < 70; k++) h = h * x[i] + c[69 - k];
+    y[i] = h;
+  }
+}
+void running_middle(const float *restrict X, float *restrict S) {
+  FOR (i, 31) {
+    FOR (k, 37) S[i * 3737 + k] = X[i * 3737 + k];
+    for (long j = 1; j < 101; j++)
+      FOR (k, 37) S[i * 3737 + j * 37 + k] = S[i * 3737 + (j - 1) * 37 + k] + X[i * 3737 + j * 37 + k];
+  }
+}

@@ -410,32 +410,39 @@ int tn__te_into_inside(const tn__te *te, const tn__te_stage *stage, int dim) {
          (is_below(te->ir, stage->into[dim], stage->axes.var[dim]->extent) ? 2 : 0);
 }
 
+static void secure_stage(securing *c, int index) {
+  tn__te_stage *stage = c->te->stages.data[index];
+  c->index = index;
+  if (stage->kind == TN__TE_EXTERN) return;
+  c->stage = stage;
+  c->axes.count = 0;
+  for (int i = 0; i < stage->axes.count; i++) tn__vec_push(c->te->arena, &c->axes, stage->axes.var[i]);
+  for (int i = 0; i < stage->reduce_axes.count; i++) tn__vec_push(c->te->arena, &c->axes, stage->reduce_axes.var[i]);
+  c->scan = tn__te_scan_of(c->te, stage);
+  c->positions.count = 0;
+  if (stage->kind == TN__TE_SCAN) {
+    int axes = c->axes.count;
+    enter_positions(c, true);
+    secure_values(c, stage->first);
+    c->axes.count = axes;
+  }
+  if (c->scan != NULL) enter_positions(c, false);
+  if (stage->kind == TN__TE_ACCUMULATE)
+    secure_accumulation(c, stage);
+  else
+    secure_values(c, stage->values);
+}
+
 /* True when an index was moved. */
 static bool secure(tn__te *te, bool strict, tn__te_refuse *refuse, void *user) {
   securing c = {.te = te, .ir = te->ir, .refuse = refuse, .user = user, .strict = strict};
-  for (int s = 0; s < te->stages.count; s++) {
-    tn__te_stage *stage = te->stages.data[s];
-    c.index = s;
-    if (stage->kind == TN__TE_EXTERN) continue;
-    c.stage = stage;
-    c.axes.count = 0;
-    for (int i = 0; i < stage->axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->axes.var[i]);
-    for (int i = 0; i < stage->reduce_axes.count; i++) tn__vec_push(te->arena, &c.axes, stage->reduce_axes.var[i]);
-    c.scan = tn__te_scan_of(te, stage);
-    c.positions.count = 0;
-    if (stage->kind == TN__TE_SCAN) {
-      int axes = c.axes.count;
-      enter_positions(&c, true);
-      secure_values(&c, stage->first);
-      c.axes.count = axes;
-    }
-    if (c.scan != NULL) enter_positions(&c, false);
-    if (stage->kind == TN__TE_ACCUMULATE)
-      secure_accumulation(&c, stage);
-    else
-      secure_values(&c, stage->values);
-  }
+  for (int s = 0; s < te->stages.count; s++) secure_stage(&c, s);
   return c.moved;
+}
+
+void tn__te_move_inside(tn__te *te, int stage) {
+  securing c = {.te = te, .ir = te->ir, .strict = true};
+  secure_stage(&c, stage);
 }
 
 void tn__te_secure(tn__te *te, tn__te_refuse *refuse, void *user) { secure(te, false, refuse, user); }

@@ -41,6 +41,8 @@ double tn__te_largest(const tn__expr *e);
 
 /* Are all indices of the stage inside of their tensors for all dimensions, by what stands around them alone? */
 bool tn__te_shows_inside(const tn__te *te, int stage);
+/* Moves all indices of the stage that nothing shows to be inside to the nearest element. */
+void tn__te_move_inside(tn__te *te, int stage);
 
 /* The last `added` stages go in front of number `at`. */
 void tn__te_move_before(tn__te *te, int at, int added);

@@ -12,13 +12,16 @@ enum { WORTH_A_MAP = 4, OF_FUNCTIONS = 16, OF_CLAMPS = 3 };
 #define MOST_ELEMENTS 4294967296.0
 
 typedef struct work {
+  tn__ir *ir;
   int operations;
-  bool may_fail; /* a division whose divisor may be zero: terms that fall away are not computed */
+  bool may_fail; /* a division whose divisor may be zero, or a tensor that may be empty: what falls away is computed */
 } work;
 
 static void see_work(const tn__expr *e, void *user) {
   work *w = user;
   bool reads = tn__expr_has_load(e);
+  for (int d = 0; e->kind == TN__EXPR_LOAD && d < e->arg_count; d++)
+    w->may_fail |= tn__interval_of(w->ir, e->value.buffer->shape[d]).min < 1;
   if (!reads || e->kind == TN__EXPR_LOAD || e->kind == TN__EXPR_BITCAST) return;
   if ((e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && !tn__dtype_is_float(e->dtype)) {
     w->may_fail |= !tn__ir_is_int(e->args[1]) || e->args[1]->value.i == 0;
@@ -29,7 +32,7 @@ static void see_work(const tn__expr *e, void *user) {
 }
 
 static bool is_worth_it(tn__ir *ir, const tn__expr *e) {
-  work w = {0};
+  work w = {.ir = ir};
   tn__te_visit(ir, e, see_work, &w);
   return w.operations >= WORTH_A_MAP && !w.may_fail;
 }
@@ -63,7 +66,9 @@ static const tn__expr *outline(tn__te *te, const tn__te_stage *stage, const char
   for (int i = 2; tn__te_has_name(te, name); i++) name = tn__arena_printf(te->arena, "%s.%s%d", stage->name, what, i);
   const tn__te_axes axes = tn__te_axes_create(te, "i", rank, extents);
   const tn__expr *value = tn__ir_substitute(te->ir, e, from, axes.index, rank);
-  return tn__ir_load(te->ir, tn__te_compute(te, name, &axes, value), at);
+  const tn__buffer *tensor = tn__te_compute(te, name, &axes, value);
+  tn__te_move_inside(te, te->stages.count - 1); /* what falls away is computed, too, wherever it reads */
+  return tn__ir_load(te->ir, tensor, at);
 }
 
 /* Does the expression vary with axes that can be those of a tensor, and with no others? Schedules keep a part of it at

@@ -10,7 +10,7 @@
 #include "base/strbuf.h"
 #include "unit/schedule_recipes.h"
 
-enum { DRAW_RANK = 4, DRAW_TENSORS = 12, DRAW_AXES = 8, DRAW_KINDS = 9 };
+enum { DRAW_RANK = 4, DRAW_TENSORS = 13, DRAW_AXES = 8, DRAW_KINDS = 10 };
 
 typedef enum drawn_kind {
   DRAWN_MAP,
@@ -21,7 +21,8 @@ typedef enum drawn_kind {
   DRAWN_ACCUMULATE,
   DRAWN_RAGGED,
   DRAWN_WINDOW,
-  DRAWN_RECURRENCE
+  DRAWN_RECURRENCE,
+  DRAWN_PAIR /* two tensors of one scan */
 } drawn_kind;
 
 typedef struct drawn_tensor {
@@ -315,6 +316,81 @@ static inline void draw_scan(draw *d, const drawn_tensor *made) {
   draw_end(d);
 }
 
+/* Two tensors of one scan, each of which reads its own place of both, a step or two back. */
+static inline void draw_pair(draw *d, drawn_tensor *made) {
+  static const char *const between[] = {" + ", " - "};
+  drawn_tensor *second = &d->tensor[d->count + 1];
+  int along = roll(&d->dice, made->rank), back = 1 + roll(&d->dice, 2);
+  bool turned = roll(&d->dice, 3) == 0;
+  *second = *made;
+  snprintf(second->name, sizeof second->name, "S%d", d->count + 1);
+  for (int t = 0; t < 2; t++) {
+    tn__strbuf_printf(&d->text, "%s%s[", t == 0 ? "  " : ", ", t == 0 ? made->name : second->name);
+    for (int i = 0; i < made->rank; i++)
+      tn__strbuf_printf(&d->text, t == 0 ? "%s%s: %d" : "%s%s", i > 0 ? ", " : "", d->axis[i].name, d->axis[i].extent);
+    draw_text(d, "]");
+  }
+  tn__strbuf_printf(&d->text, back > 1 ? " = scan(%s%s, %d) (" : " = scan(%s%s) (", turned ? "-" : "",
+                    d->axis[along].name, back);
+  draw_value(d, 1);
+  draw_text(d, ", ");
+  draw_value(d, 0);
+  draw_text(d, ") then (");
+  for (int t = 0; t < 2; t++) {
+    draw_text(d, t == 0 ? "clamp(" : ", clamp(");
+    for (int from = 0; from < 2; from++) {
+      tn__strbuf_printf(&d->text, "%s[", (from == t) == (roll(&d->dice, 4) > 0) ? made->name : second->name);
+      for (int i = 0; i < made->rank; i++)
+        if (i == along)
+          tn__strbuf_printf(&d->text, "%s%s %s %d", i > 0 ? ", " : "", d->axis[i].name, turned ? "+" : "-",
+                            1 + roll(&d->dice, back));
+        else
+          tn__strbuf_printf(&d->text, "%s%s", i > 0 ? ", " : "", d->axis[i].name);
+      tn__strbuf_printf(&d->text, "]%s", from == 0 ? between[roll(&d->dice, 2)] : " + ");
+    }
+    draw_value(d, roll(&d->dice, 2));
+    draw_text(d, d->is_unsigned ? ", 0, 9)" : ", -9, 9)");
+  }
+  draw_text(d, ")\n");
+  d->count++;
+}
+
+/* What reads the end of a scan, or reduces over its steps, at each place of its other axes. */
+static inline void draw_reader_of_steps(draw *d) {
+  const drawn_tensor from = d->tensor[d->count - 1];
+  drawn_tensor *made = &d->tensor[d->count];
+  int along = roll(&d->dice, from.rank), reduces = roll(&d->dice, 3);
+  if (from.rank < 2 || d->count + 2 > DRAW_TENSORS) return;
+  snprintf(made->name, sizeof made->name, "S%d", d->count);
+  made->rank = from.rank - 1;
+  made->wide = false;
+  d->axis_count = 0;
+  tn__strbuf_printf(&d->text, "  %s[", made->name);
+  for (int i = 0; i < from.rank; i++) {
+    if (i == along) continue;
+    drawn_axis *a = &d->axis[d->axis_count];
+    made->size[d->axis_count] = a->extent = from.size[i];
+    snprintf(a->name, sizeof a->name, "i%d", d->axis_count++);
+    tn__strbuf_printf(&d->text, "%s%s: %d", d->axis_count > 1 ? ", " : "", a->name, a->extent);
+  }
+  draw_text(d, "] = clamp((");
+  if (reduces) tn__strbuf_printf(&d->text, "%s(k8: %d) ", reduces == 1 ? "sum" : "max", from.size[along]);
+  tn__strbuf_printf(&d->text, "%s[", from.name);
+  for (int i = 0, a = 0; i < from.rank; i++) {
+    draw_text(d, i > 0 ? ", " : "");
+    if (i != along)
+      draw_text(d, d->axis[a++].name);
+    else if (reduces)
+      draw_text(d, "k8");
+    else
+      tn__strbuf_printf(&d->text, "%d", roll(&d->dice, 4) ? from.size[i] - 1 : 0);
+  }
+  draw_text(d, "]) + ");
+  draw_value(d, 1);
+  draw_end(d);
+  d->count++;
+}
+
 /* A scan along the first axis whose steps reduce what they made before. */
 static inline void draw_recurrence(draw *d, const drawn_tensor *made) {
   static const char *const reducers[] = {"sum", "max", "min"};
@@ -369,12 +445,18 @@ static inline void draw_stage(draw *d) {
   if (kind == DRAWN_RECURRENCE) rank = 2 + rank % 2;
   drawn_tensor *made = draw_target(d, rank);
   /* A scan of which no step follows the first positions reads nothing, which is refused as reading outside. */
-  for (int i = 0; i < rank && (kind == DRAWN_SCAN || kind == DRAWN_RECURRENCE); i++)
+  for (int i = 0; i < rank && (kind == DRAWN_SCAN || kind == DRAWN_PAIR || kind == DRAWN_RECURRENCE); i++)
     if (d->axis[i].extent < 3) kind = DRAWN_MAP;
   d->drawn[kind]++;
   if (kind == DRAWN_PLACE) {
     draw_place(d, made);
     d->count++;
+    return;
+  }
+  if (kind == DRAWN_PAIR) {
+    draw_pair(d, made);
+    d->count++;
+    draw_reader_of_steps(d);
     return;
   }
   draw_left(d, made);
@@ -390,6 +472,7 @@ static inline void draw_stage(draw *d) {
     default: draw_reduction(d, kind); break;
   }
   d->count++;
+  if (kind == DRAWN_SCAN && roll(&d->dice, 2)) draw_reader_of_steps(d);
 }
 
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
@@ -419,7 +502,7 @@ static inline void draw_kernel(draw *d) {
     tn__strbuf_append(&head, ", ");
   }
   tn__strbuf_append(&head, "I: i32[23]) -> (");
-  for (int i = 1 + roll(&d->dice, 5), most = DRAW_TENSORS - 2; i > 0 && d->count <= most; i--) draw_stage(d);
+  for (int i = 1 + roll(&d->dice, 5), most = DRAW_TENSORS - 3; i > 0 && d->count <= most; i--) draw_stage(d);
   int last = d->count - 1, outputs = 1 + roll(&d->dice, 3);
   for (int i = 0; i < outputs && last - i > 2; i++) {
     if (i > 0) tn__strbuf_append(&head, ", ");

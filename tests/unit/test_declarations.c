@@ -60,6 +60,10 @@ static const char *const found[] = {
     "kernel drawn(A: f32[33, 40], B: f32[40, 64], X: f32[3, 33, 64]) -> (Y: f32[3, 33, 64]) {\n"
     "  Y[b, i, j] = (sum(k) A[i, k] * B[k, j]) + X[b, i, j]\n"
     "}\n",
+    /* a term that falls away, because its place is outside, and so is what it would read */
+    "kernel drawn(A: i32[33, 12], B: i32[23, 3], I: i32[23]) -> (Y: i32[7]) {\n"
+    "  Y[i] = max(n: 16) clamp(A[n, 2] - B[n, i64(I[n])] * 2 + 3, -9, 9) into [i64(I[n])]\n"
+    "}\n",
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"

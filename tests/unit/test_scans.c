@@ -52,7 +52,7 @@ static void interpreted_scans(void **state) {
       }
 }
 
-/* Rows of 41 floats from beyond L2 are no whole lines: vectors of half of one, along rows that steps stand still at. */
+/* Rows of 201 floats from beyond L2 are no whole lines: vectors of half of one, along rows that steps stand still at. */
 static void far_rows(tn__ir *ir, const void *arg) {
   const recipe *r = arg;
   tn__target target;
@@ -67,7 +67,7 @@ static void far_rows(tn__ir *ir, const void *arg) {
 
 static void interpreted_far_rows(void **state) {
   recipe r = steps_of(0, 1, 4, 1, false);
-  r.dims[0] = r.dims[1] = 41;
+  r.dims[0] = 17, r.dims[1] = 201;
   check_ok(in_context(far_rows, &r));
 }
 

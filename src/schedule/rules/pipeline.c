@@ -256,6 +256,7 @@ typedef struct applied {
   const tn__pipe_terms *terms;
   int64_t (*sizes)[TN__MAX_RANK]; /* by member: what is computed of it at once */
   const char **writer;            /* by member: the block that writes its tensor */
+  tn__pipe_place kept;            /* where the members are */
   const char *last;               /* the block whose tiles are computed */
   const char *place, *term;       /* the loops in which the others are computed, and those inside of a reduction */
   int depth, term_depth;          /* how many loops stand from the root to them */
@@ -263,9 +264,56 @@ typedef struct applied {
 
 static bool is_inside(const applied *x, int i) { return x->terms != NULL && x->terms->inside[i]; }
 
+/* Of a scan, in registers: its last steps where the others need no more, in a loop over as many as there is room for.
+ * Steps in front of which that is not so are all written out. */
+static void fold_steps(applied *x, const tn__pipe_stage *stage) {
+  tn__schedule *s = x->s;
+  const char *loops[TN__MAX_LOOPS];
+  if (stage->scan_axis < 0 || x->kept != TN__PIPE_IN_TURNS) return;
+  const tn__snode *block = tn__sched_find(s, stage->name, true);
+  int64_t rows = 1;
+  for (int w = 0; w < block->block.write_count; w++)
+    while (rows <= 8 && !tn__sched_can_fold_scan(s, block->block.writes[w].buffer, rows)) rows *= 2;
+  if (rows > 8) tn__sched_refuse(s, "pipeline: a tile needs more of \"%s\" than its end", stage->name);
+  for (int w = 0; w < block->block.write_count; w++) tn__sched_fold_scan(s, stage->name, w, rows);
+  if (rows == 1) return;
+  int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
+  for (int i = x->depth; i < count; i++)
+    if (tn__sched_drives(tn__sched_find(s, loops[i], false), block, TN__AXIS_SCAN)) {
+      tn__sched_split(s, loops[i], (const int64_t[]){0, rows}, 2);
+      tn__sched_unroll(s, tn__arena_printf(s->arena, "%s.1", loops[i]));
+      return;
+    }
+}
+
+/* Members in registers: all loops inside of a tile are written out, but those over a scan's steps that keep the last
+ * ones. */
+static void write_out(applied *x) {
+  tn__schedule *s = x->s;
+  tn__snodes blocks = {0};
+  const char *loops[TN__MAX_LOOPS];
+  tn__sched_blocks(s, tn__sched_find(s, x->place, false), &blocks);
+  for (int b = 0; b < blocks.count; b++) {
+    const int count = tn__sched_loops_of(s, blocks.data[b]->name, loops, TN__MAX_LOOPS);
+    for (int i = x->depth; i < count; i++) {
+      const tn__snode *loop = tn__sched_find(s, loops[i], false);
+      bool steps = x->kept == TN__PIPE_IN_TURNS && tn__sched_drives(loop, blocks.data[b], TN__AXIS_SCAN);
+      if (loop->kind == TN__LOOP_SERIAL && !steps) tn__sched_unroll(s, loops[i]);
+    }
+  }
+}
+
 /* Room for what the members make: a window of rows that slides, or what a tile needs. */
 static void keep_members(applied *x) {
   tn__schedule *s = x->s;
+  for (int i = x->g->count - 1; i >= 0 && x->kept != TN__PIPE_IN_CACHE; i--) {
+    const tn__pipe_stage *stage = &x->p->stages[x->g->member[i]];
+    if (x->writer[i] == NULL) continue;
+    fold_steps(x, stage);
+    for (int w = 0; w < stage->block->block.write_count; w++)
+      tn__sched_set_scope(s, x->writer[i], w, TN__SCOPE_REGISTER);
+  }
+  if (x->kept != TN__PIPE_IN_CACHE) return;
   for (int i = x->g->count - 1; i >= 0; i--) {
     const tn__buffer *buffer = x->p->stages[x->g->member[i]].buffer;
     int64_t *size = x->sizes[i];
@@ -275,10 +323,12 @@ static void keep_members(applied *x) {
       tn__sched_slide(s, x->writer[i], x->place);
       while (size[x->sweep->dim[i]] & (size[x->sweep->dim[i]] - 1)) size[x->sweep->dim[i]]++; /* a power of two */
     }
-    if (box_bytes(buffer, size) <= TN__RULE_PRIVATE_BYTES)
-      tn__sched_set_scope(s, x->writer[i], 0, TN__SCOPE_STACK);
-    else if (!slides)
-      tn__sched_fold_storage(s, x->writer[i], 0, is_inside(x, i) ? x->term : x->place);
+    const int tensors = x->p->stages[x->g->member[i]].block->block.write_count;
+    for (int w = 0; w < tensors; w++)
+      if (tensors * box_bytes(buffer, size) <= TN__RULE_PRIVATE_BYTES)
+        tn__sched_set_scope(s, x->writer[i], w, TN__SCOPE_STACK);
+      else if (!slides)
+        tn__sched_fold_storage(s, x->writer[i], w, is_inside(x, i) ? x->term : x->place);
   }
 }
 
@@ -322,6 +372,7 @@ static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group
   x.sizes = (void *)TN__NEW_ARRAY(s->arena, TN__PIPE_STAGES * TN__MAX_RANK, int64_t);
   x.writer = TN__NEW_ARRAY(s->arena, g->count, const char *);
   x.last = p->stages[last_of(g)].name;
+  x.kept = x.sweep == NULL && x.terms == NULL ? tn__pipe_place_of(p, g, tile) : TN__PIPE_IN_CACHE;
   /* Terms that are added to a tile of the last stage: a copy writes the tensor, and the sums are another member. */
   bool copies = x.terms != NULL && x.terms->sum == g->count - 1;
   if (copies) {
@@ -346,6 +397,7 @@ static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group
     else if (x.writer[i] == stage->name && !tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true)))
       tn__rule_reduce_along(s, stage->name, options, 1);
   }
+  if (x.kept != TN__PIPE_IN_CACHE) write_out(&x);
 }
 
 /* ---- the sketch -------------------------------------------------------------------------------------------------- */
@@ -461,7 +513,10 @@ static void dissolve_refused(const tn__sketch *k, pipeline *q) {
     tn_status_free(status);
     if (!refused) continue;
     tn__pipe_group *g = &q->groups[t.at];
-    if (g->slides || g->terms != NULL || (!g->columns_refused && !reduces(q, g))) {
+    if (!g->slides && g->terms == NULL && tn__pipe_place_of(q->pipe, g, g->tile) != TN__PIPE_IN_CACHE) {
+      g->registers_refused = true;
+      tn__pipe_tile(q->pipe, g);
+    } else if (g->slides || g->terms != NULL || (!g->columns_refused && !reduces(q, g))) {
       g->columns_refused |= !g->slides && g->terms == NULL;
       g->refused |= g->slides;
       g->terms_refused |= g->terms != NULL;

@@ -10,6 +10,9 @@
 /* Stages that are computed together at the most, and the axes of one. */
 enum { TN__PIPE_STAGES = 128, TN__PIPE_AXES = 2 * TN__MAX_RANK };
 
+/* Vectors of columns whose steps registers hold. */
+enum { TN__PIPE_COLUMNS = 4 };
+
 /* Sizes that are open are taken for TN__PIPE_OPEN everywhere: pipelines are of images and the like, and small ones take
  * little time whatever is done. */
 enum { TN__PIPE_OPEN = 1000 };
@@ -25,7 +28,7 @@ typedef struct tn__pipe_read {
 typedef struct tn__pipe_stage {
   const tn__snode *block;
   const char *name;
-  const tn__buffer *buffer; /* the tensor that it makes, or the first of several */
+  const tn__buffer *buffer; /* the tensor that it makes, or the first of several, which lie alike where it is movable */
   bool movable;             /* it can be computed where its readers are */
   bool is_output;
   int axis_count, spatial; /* axes of the reduction come behind the others */
@@ -40,6 +43,7 @@ typedef struct tn__pipe_stage {
   int64_t lanes;                 /* of a vector of the widest type that it computes with */
   double cycles;                 /* for a vector of elements, a term each */
   double added_cycles;           /* of a reduction, with sums that are in a cache and not in registers */
+  double register_cycles;        /* where all that stages make is in registers */
   bool has_lanes;                /* a reduction's vectors can run along what is contiguous in its results */
   int read_count;
   const tn__pipe_read *reads;
@@ -69,6 +73,10 @@ typedef struct tn__pipe_terms {
   bool inside[TN__PIPE_STAGES]; /* members that are made in its loops over terms */
 } tn__pipe_terms;
 
+/* Where the members of a group with scans are: in a cache, or in registers, a few vectors of columns at a time. There
+ * all steps are written out, or a loop over them keeps the last ones, where nobody needs more. */
+typedef enum tn__pipe_place { TN__PIPE_IN_CACHE, TN__PIPE_WRITTEN_OUT, TN__PIPE_IN_TURNS } tn__pipe_place;
+
 /* Stages that are computed together: tiles of the last one, and what the others make for each. */
 typedef struct tn__pipe_group {
   int count;
@@ -79,6 +87,7 @@ typedef struct tn__pipe_group {
   bool refused;                /* that was tried, and a primitive refused it */
   const tn__pipe_terms *terms; /* a member's terms are computed one after the other; NULL: no member's */
   bool terms_refused, columns_refused; /* that was tried, or tiles of parts of rows were */
+  bool registers_refused;              /* members in registers were tried */
   double cycles;
 } tn__pipe_group;
 
@@ -97,6 +106,8 @@ bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis);
  * are inside, for one term (NULL: for all). */
 void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
                     int64_t (*sizes)[TN__MAX_RANK]);
+/* Where the members are while such a tile is computed, at once. */
+tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile);
 /* Cycles of all tiles of the group, with what comes from memory and goes there; INFINITY for what makes no sense.
  * `slides`: tiles are computed row by row, where the group has a sweep. */
 double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides);

@@ -286,6 +286,61 @@ static const tn__pipe_terms *find_terms(const tn__pipe *p, const tn__pipe_group 
   return NULL;
 }
 
+/* ---- registers --------------------------------------------------------------------------------------------------- */
+
+/* Do the group's other members read nothing of the scan but its end, which a few steps are? */
+static bool is_read_at_end(const tn__pipe *p, const tn__pipe_group *g, int scan) {
+  enum { MOST_STEPS = 4 };
+  const tn__pipe_stage *stage = &p->stages[g->member[scan]];
+  int64_t at;
+  if (stage->open[stage->scan_axis]) return false;
+  for (int w = 0; w < stage->block->block.write_count; w++)
+    if (tn__sched_scan_rows(p->s, stage->block, stage->block->block.writes[w].buffer) > MOST_STEPS) return false;
+  for (int i = scan + 1; i < g->count; i++) {
+    const tn__pipe_stage *reader = &p->stages[g->member[i]];
+    for (int k = 0; k < reader->read_count; k++) {
+      if (reader->reads[k].from != g->member[scan]) continue;
+      const tn__expr *min = reader->reads[k].min[stage->scan_dim], *last = reader->reads[k].last[stage->scan_dim];
+      int64_t end = stage->shape[stage->scan_dim] - 1;
+      if (!tn__ir_is_int_value(last, end) || !tn__ir_as_int(min, &at) || at + MOST_STEPS <= end) return false;
+    }
+  }
+  return true;
+}
+
+/* What is written out for the tile, in cycles; `turns`: of scans only one step. */
+static double written_out(const tn__pipe *p, const tn__pipe_group *g, int64_t (*sizes)[TN__MAX_RANK], bool turns) {
+  double cycles = 0;
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    double points = points_of(stage, sizes[i]) * stage->terms;
+    if (turns && stage->scan_axis >= 0) points /= (double)sizes[i][stage->scan_dim];
+    cycles += points / (double)stage->lanes * (stage->register_cycles > 1 ? stage->register_cycles : 1);
+  }
+  return cycles;
+}
+
+tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK] = {{0}}, lanes = last->lanes;
+  bool scans = false, at_end = true;
+  int columns = last->spatial - 1;
+  if (g->count == 1 || g->registers_refused || columns < 0 || last->scan_axis >= 0) return TN__PIPE_IN_CACHE;
+  while (columns > 0 && last->extent[columns] == 1) columns--;
+  if (tile[columns] > TN__PIPE_COLUMNS * lanes) return TN__PIPE_IN_CACHE;
+  tn__pipe_boxes(p, g, tile, NULL, sizes);
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    if (stage->buffer->rank == 0 || sizes[i][stage->buffer->rank - 1] != tile[columns] || stage->lanes != lanes)
+      return TN__PIPE_IN_CACHE; /* columns of a tile need nothing of each other */
+    scans |= stage->scan_axis >= 0;
+    if (stage->scan_axis >= 0) at_end &= is_read_at_end(p, g, i);
+  }
+  if (!scans) return TN__PIPE_IN_CACHE;
+  if (written_out(p, g, sizes, false) <= TN__RULE_WRITTEN_STEPS) return TN__PIPE_WRITTEN_OUT;
+  return at_end && written_out(p, g, sizes, true) <= TN__RULE_WRITTEN_STEPS ? TN__PIPE_IN_TURNS : TN__PIPE_IN_CACHE;
+}
+
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
 
 /* Bytes a cycle of a tensor that is read or written as a whole, from where it has room. */
@@ -298,8 +353,13 @@ static double rate_of(const tn__pipe *p, double bytes) {
 
 /* What a tile of member `i` takes, without what comes from beyond L1. */
 static double tile_work(const tn__pipe *p, const tn__pipe_group *g, int i, const tn__pipe_terms *terms,
-                        const int64_t *size) {
+                        tn__pipe_place place, const int64_t *size) {
   const tn__pipe_stage *stage = &p->stages[g->member[i]];
+  if (place != TN__PIPE_IN_CACHE) {
+    double turns = place == TN__PIPE_IN_TURNS && stage->scan_axis >= 0 ? (double)size[stage->scan_dim] : 0;
+    double vectors = points_of(stage, size) * stage->terms / (double)stage->lanes;
+    return vectors * stage->register_cycles + turns * TN__RULE_REGISTER_TURN;
+  }
   const tn__costs *costs = &p->target->cpu.machine.costs;
   double row = 1, turns = 1, each = stage->terms * stage->cycles;
   for (int d = 0; d < stage->buffer->rank; d++)
@@ -328,7 +388,9 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     ranges r = {0};
     tn__interval box[TN__MAX_RANK];
-    double bytes = (double)tn_dtype_size(stage->buffer->dtype);
+    double bytes = 0;
+    for (int w = 0; w < stage->block->block.write_count; w++)
+      bytes += (double)tn_dtype_size(stage->block->block.writes[w].buffer->dtype);
     for (int d = 0; d < stage->buffer->rank; d++) {
       bytes *= (double)sizes[i][d];
       box[d] = (tn__interval){0, sizes[i][d] - 1};
@@ -394,7 +456,9 @@ static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int6
     passes = 2 * touched * p->stages[g->member[terms->sum]].terms;
     touched += *outside;
   }
-  for (int i = 0; i < g->count; i++) work += tile_work(p, g, i, terms, sizes[i]);
+  const tn__pipe_place place = sweep == NULL && terms == NULL ? tn__pipe_place_of(p, g, tile) : TN__PIPE_IN_CACHE;
+  for (int i = 0; i < g->count; i++) work += tile_work(p, g, i, terms, place, sizes[i]);
+  if (place != TN__PIPE_IN_CACHE) return work + machine->costs.loop_entry;
   if (sweep != NULL) {
     for (int a = 0; a < p->stages[g->member[g->count - 1]].axis_count; a++) one[a] = a == sweep->axis ? 1 : tile[a];
     tn__pipe_boxes(p, g, one, NULL, row);
@@ -469,8 +533,13 @@ int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t
     return count;
   }
   if (axis == inner && tn__pipe_is_tiled(p, g, axis)) {
-    const int least = has_scan(p, g) ? 0 : 2; /* columns of a scan are long */
-    count = add_sizes(columns + least, (int)(sizeof columns / sizeof *columns) - least, extent, last->lanes, out);
+    const int least = has_scan(p, g) ? 0 : 2;                                /* columns of a scan are long */
+    const int64_t few[] = {2 * last->lanes, TN__PIPE_COLUMNS * last->lanes}; /* which registers hold */
+    if (least == 0) count = add_sizes(few, 2, extent, last->lanes, out);
+    int64_t widest = count > 0 ? out[count - 1] : 0, more[16];
+    int found = add_sizes(columns + least, (int)(sizeof columns / sizeof *columns) - least, extent, last->lanes, more);
+    for (int i = 0; i < found; i++)
+      if (more[i] > widest) out[count++] = more[i];
   } else if (axis == outer && tn__pipe_is_tiled(p, g, axis)) {
     count = add_sizes(rows, (int)(sizeof rows / sizeof *rows), extent, 1, out);
   } else if (tn__pipe_is_tiled(p, g, axis)) {

@@ -15,6 +15,7 @@ typedef struct body_cost {
   const tn__var *along; /* the axis that vectors run along; NULL: none */
   int turned;           /* another axis that something lies along, where the block is a map; -1: none */
   double sums, products, others, loads, shuffles, gathers;
+  tn__schedule *near; /* whose stages leave what they make in registers; NULL: in a cache */
   int64_t widest;
   bool floats;
 } body_cost;
@@ -38,8 +39,15 @@ static int axis_to_turn(const body_cost *c, const tn__expr *load) {
   return found;
 }
 
+static bool is_made(tn__schedule *s, const tn__buffer *buffer) {
+  tn__snodes writers = {0};
+  tn__sched_writers(s, buffer, &writers);
+  return writers.count > 0;
+}
+
 static void add_load(body_cost *c, const tn__expr *e) {
   double slope = 0;
+  if (c->near != NULL && is_made(c->near, e->value.buffer)) return;
   if (c->along == NULL || !tn__expr_uses_var(e, c->along)) return; /* one element for all: before the loop */
   for (int d = 0; d < e->arg_count; d++) {
     double own = tn__rule_slope(tn__ir_interior(c->ir, e->args[d]), c->along);
@@ -104,10 +112,16 @@ static const tn__var *last_spatial(const tn__block *block) {
   return last;
 }
 
-/* Cycles for one vector of what the body stores; `kept`: in memory, where a reduction takes it up again. */
-static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block *block, const tn__stmt *body, bool kept,
-                          int64_t *lanes, int *turned) {
+/* Where a body's results are: a reduction takes up what is in memory again; what the schedule's stages make is in
+ * registers. */
+typedef enum results { STORED, ADDED_TO, NEAR } results;
+
+/* Cycles for one vector of what the body stores. */
+static double body_cycles(tn__schedule *s, const tn__target *target, const tn__block *block, const tn__stmt *body,
+                          results where, int64_t *lanes, int *turned) {
+  tn__ir *ir = s->ir;
   body_cost c = {.ir = ir, .block = block, .along = last_spatial(block), .turned = -1, .widest = 1};
+  if (where == NEAR) c.near = s;
   tn__stmt_walk_exprs(body, add_value, &c);
   int64_t stored = (int64_t)tn_dtype_size(block->writes[0].buffer->dtype);
   if (stored > c.widest) c.widest = stored;
@@ -117,13 +131,14 @@ static double body_cycles(tn__ir *ir, const tn__target *target, const tn__block 
     while (*lanes > extent && *lanes > 1) *lanes /= 2; /* the rest of a vector would be empty */
   /* A product of floats that is added is one operation with the sum. */
   double fused = !c.floats ? c.sums + c.products : c.sums > c.products ? c.sums : c.products;
-  tn__operations ops = {.vector_bytes = target->cpu.vector_bytes,
-                        .fma = fused + c.others,
-                        .loads = c.loads + (block->init != NULL && kept ? 1 : 0),
-                        .stores = block->init == NULL || kept ? 1 : 0,
-                        .shuffles = c.shuffles,
-                        .gathers = c.gathers * (double)*lanes,
-                        .other = TN__RULE_TURN};
+  tn__operations ops = {
+      .vector_bytes = target->cpu.vector_bytes,
+      .fma = fused + c.others,
+      .loads = c.loads + (block->init != NULL && where == ADDED_TO ? 1 : 0),
+      .stores = where == ADDED_TO || (where == STORED && block->init == NULL) ? block->write_count : 0,
+      .shuffles = c.shuffles,
+      .gathers = c.gathers * (double)*lanes,
+      .other = TN__RULE_TURN};
   *turned = c.gathers > 0 ? -1 : c.turned;
   return tn__sketch_operation_cycles(target, &ops);
 }
@@ -143,7 +158,7 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
   tn__snodes readers = {0};
   int64_t lanes;
   int turned;
-  double own = body_cycles(s->ir, target, &block->block, block->block.body, false, &lanes, &turned);
+  double own = body_cycles(s, target, &block->block, block->block.body, STORED, &lanes, &turned);
   double apart = points_of(block) / (double)lanes * own, inside = 0;
   tn__sched_readers(s, buffer, &readers);
   for (int i = 0; i < readers.count; i++) {
@@ -151,9 +166,9 @@ static bool is_cheaper_inside(tn__schedule *s, const tn__target *target, const t
     const tn__stmt *body = tn__sched_body_with(s, block, readers.data[i]);
     if (body == NULL || reader->axis_count == 0) return false;
     double points = points_of(readers.data[i]);
-    double before = body_cycles(s->ir, target, reader, reader->body, false, &lanes, &turned);
+    double before = body_cycles(s, target, reader, reader->body, STORED, &lanes, &turned);
     apart += points / (double)lanes * before;
-    double with_it = body_cycles(s->ir, target, reader, body, false, &lanes, &turned);
+    double with_it = body_cycles(s, target, reader, body, STORED, &lanes, &turned);
     inside += points / (double)lanes * with_it;
   }
   return readers.count > 0 && inside <= apart;
@@ -331,10 +346,24 @@ static bool scan_may_move(tn__schedule *s, const tn__pipe_stage *stage, const tn
   return true;
 }
 
+/* Is there one tensor, or several of a scan that lie alike? */
+static bool writes_alike(const tn__snode *block) {
+  const tn__region *first = &block->block.writes[0];
+  if (block->block.write_count == 1) return block->block.body->kind == TN__STMT_STORE;
+  bool scans = false;
+  for (int i = 0; i < block->block.axis_count; i++) scans |= block->block.axes[i].kind == TN__AXIS_SCAN;
+  for (int w = 1; w < block->block.write_count; w++) {
+    const tn__region *write = &block->block.writes[w];
+    scans &= write->buffer->rank == first->buffer->rank;
+    for (int d = 0; d < first->buffer->rank && scans; d++)
+      scans = write->min[d] == first->min[d] && write->buffer->shape[d] == first->buffer->shape[d];
+  }
+  return scans;
+}
+
 static void read_axes(tn__schedule *s, tn__pipe_stage *stage, const tn__snode *block) {
-  stage->movable = block->block.axis_count > 0 && block->block.axis_count <= TN__PIPE_AXES &&
-                   block->block.write_count == 1 && tn__sched_identity_write(block, stage->axis_of_dim) &&
-                   block->block.body->kind == TN__STMT_STORE;
+  stage->movable = block->block.axis_count > 0 && block->block.axis_count <= TN__PIPE_AXES && writes_alike(block) &&
+                   tn__sched_identity_write(block, stage->axis_of_dim);
   stage->terms = 1;
   for (int kind = 0; kind < 2; kind++)
     for (int i = 0; i < block->block.axis_count && stage->movable; i++) {
@@ -401,8 +430,10 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target) {
     stage->lanes = 1;
     if (stage->movable) {
       const tn__stmt *body = block->block.body;
-      stage->added_cycles = body_cycles(s->ir, target, &block->block, body, true, &stage->lanes, &stage->turned_axis);
-      stage->cycles = body_cycles(s->ir, target, &block->block, body, false, &stage->lanes, &stage->turned_axis);
+      stage->added_cycles = body_cycles(s, target, &block->block, body, ADDED_TO, &stage->lanes, &stage->turned_axis);
+      stage->cycles = body_cycles(s, target, &block->block, body, STORED, &stage->lanes, &stage->turned_axis);
+      int turned;
+      stage->register_cycles = body_cycles(s, target, &block->block, body, NEAR, &stage->lanes, &turned);
       stage->has_lanes = stage->axis_count > stage->spatial && tn__reduce_runs_across(s, block);
     }
     numbers[i] = i;
