@@ -52,7 +52,7 @@ static void interpreted_scans(void **state) {
       }
 }
 
-/* Rows of 201 floats from beyond L2 are no whole lines: vectors of half of one, along rows that steps stand still at. */
+/* Rows of 201 floats from beyond L2 are no whole lines: vectors of half of one along rows. */
 static void far_rows(tn__ir *ir, const void *arg) {
   const recipe *r = arg;
   tn__target target;
