@@ -144,3 +144,42 @@ void two_vectors(const float *restrict A, const float *restrict x, const float *
     w[i] = b;
   }
 }
+void pool_last(const float *restrict X, float *restrict Y) {
+  FOR (y, 56)
+    FOR (x, 57)
+      FOR (c, 65) {
+        float most = -INFINITY;
+        FOR (r, 3)
+          FOR (s, 3) most = fmaxf(most, X[((2 * y + r) * 115 + 2 * x + s) * 65 + c]);
+        Y[(y * 57 + x) * 65 + c] = most;
+      }
+}
+void pool_first(const float *restrict X, float *restrict Y) {
+  FOR (c, 33)
+    FOR (y, 56)
+      FOR (x, 57) {
+        float most = -INFINITY;
+        FOR (r, 2)
+          FOR (s, 2) most = fmaxf(most, X[(c * 113 + 2 * y + r) * 115 + 2 * x + s]);
+        Y[(c * 56 + y) * 57 + x] = most;
+      }
+}
+void rolling_max(const float *restrict X, float *restrict Y) {
+  FOR (i, 200000) {
+    float most = -INFINITY;
+    FOR (k, 32) most = fmaxf(most, X[i + k]);
+    Y[i] = most;
+  }
+}
+void row_extrema(const float *restrict X, float *restrict low, float *restrict high) {
+  FOR (i, 1021) {
+    float least = INFINITY, most = -INFINITY;
+    FOR (j, 1031) least = fminf(least, X[i * 1031 + j]), most = fmaxf(most, X[i * 1031 + j]);
+    low[i] = least;
+    high[i] = most;
+  }
+}
+void between(const float *restrict X, const float *restrict L, const float *restrict H, float *restrict Y) {
+  FOR (i, 1021)
+    FOR (j, 131) Y[i * 131 + j] = fminf(fmaxf(X[i * 131 + j], L[j]), H[j]);
+}

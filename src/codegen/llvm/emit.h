@@ -25,9 +25,11 @@ typedef struct tn__cg_storage {
   LLVMValueRef base;
   LLVMValueRef *slots;
   int slot_count, slot_lanes;
+  bool guarded;                   /* slots: no access sees what a mask leaves out of any other */
   int alignment;                  /* of base, in bytes */
   uint64_t version;               /* changes with every store; memoised loads compare it */
   struct tn__cg_columns *columns; /* slots: what was transposed last, or NULL */
+  struct tn__cg_taint *taints;    /* slots of minima and maxima: which lanes are NaN besides; or NULL */
   LLVMValueRef scope;             /* alias.scope list; NULL for none */
   LLVMValueRef noalias;           /* the scopes of buffers that this one never overlaps */
 } tn__cg_storage;
@@ -63,6 +65,7 @@ typedef struct tn__cg_frame {
   LLVMValueRef word_mask, mask_of_words;
   bool watched;             /* loops that stand here may be long, and then look whether they are to stop */
   bool streams;             /* has non-temporal stores, which a fence must follow */
+  const tn__buffer *stored; /* what the value that is made goes to, or NULL */
   struct tn__cg_held *held; /* stores to make later, when the values of their neighbours are made; NULL: at once */
   /* Where the paths of a store met again, and the block before they parted: what was made there may be used here. */
   LLVMBasicBlockRef join, parted;
@@ -186,9 +189,27 @@ tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, co
 tn__cg_value tn__cg_register_load(tn__cg *cg, tn__cg_storage *storage, const tn__expr *linear);
 void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value);
 
+/* The value of the expression in that slot, which it reads and is stored to whole, where it is an extremum. */
+bool tn__cg_register_take(tn__cg *cg, tn__cg_storage *storage, const tn__stmt *store);
+
 /* Transposes a tile: `rows` are row_count vectors of row_lanes lanes (2 to 64 each), `columns` get row_lanes vectors of
  * row_count lanes. Those that nobody uses cost nothing. */
 void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int row_lanes, LLVMValueRef *columns);
+
+/* ---- emit_extrema.c ---------------------------------------------------------------------------------------------- */
+/* A minimum or maximum of floats, where no instruction keeps NaN; false: it is anything else. */
+bool tn__cg_extremum(tn__cg *cg, const tn__expr *e, tn__cg_value *out);
+/* Is the value a minimum or maximum of the element itself and of something else, of which a slot can be held? */
+bool tn__cg_taints(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value);
+/* Lets the slots, which are of that type, be such, if there are few. */
+void tn__cg_taint_slots(tn__cg *cg, tn__cg_storage *storage, LLVMTypeRef slot);
+/* `v` becomes the value of the slot, which takes nothing up. */
+void tn__cg_taint_clear(tn__cg *cg, const tn__cg_storage *storage, int slot, LLVMValueRef v);
+/* The value of the slot in which `v` is. */
+LLVMValueRef tn__cg_tainted(tn__cg *cg, const tn__cg_storage *storage, int slot, LLVMValueRef v);
+/* Makes `value`, which reads the slot as `load`, the slot's value; false where it is not such a value. */
+bool tn__cg_take_extremum(tn__cg *cg, tn__cg_storage *storage, int slot, LLVMTypeRef type, const tn__expr *load,
+                          const tn__expr *value);
 
 /* ---- emit_tensor.c, emit_dot4.c ---------------------------------------------------------------------------------- */
 void tn__cg_prefetch(tn__cg *cg, const tn__stmt *s);

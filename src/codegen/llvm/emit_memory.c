@@ -685,7 +685,13 @@ static void store_lanes(tn__cg *cg, const access *a, LLVMValueRef value, bool st
 void tn__cg_store(tn__cg *cg, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.store.buffer;
   tn__cg_storage *storage = tn__cg_storage_of(cg, buffer);
+  if (storage->slots != NULL && tn__cg_register_take(cg, storage, s)) {
+    storage->version = ++cg->frame->version;
+    return;
+  }
+  cg->frame->stored = buffer;
   tn__cg_value value = tn__cg_expr(cg, s->as.store.value);
+  cg->frame->stored = NULL;
   if (storage->slots != NULL) {
     tn__cg_register_store(cg, storage, flat_index(cg, buffer, s->as.store.indices), value);
   } else {

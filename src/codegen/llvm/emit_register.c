@@ -1,6 +1,8 @@
 /* Register buffers: as many SSA values as it takes, each the width of the buffer's vectorised accesses. */
 #include "codegen/llvm/emit.h"
 
+enum { MOST_INSIDE = 32 };
+
 enum { MOST_ROWS = 64 }; /* of a tile that is read by columns, and lanes of its rows */
 
 /* What the accesses to one buffer look like. */
@@ -10,9 +12,16 @@ typedef struct usage {
   const tn__var *lane; /* of the vectorised loop around the access */
   int lanes;
   bool in_parallel, fits;
+  const tn__var *inside[MOST_INSIDE]; /* variables bound in the buffer's scope */
+  int inside_count;
+  const tn__expr *guard;      /* of lanes, around the access; NULL: none */
+  const tn__expr *all_guards; /* of all accesses, of the first one's lanes */
+  const tn__var *guarded_lane;
+  bool guards_differ;
   int64_t elements;
-  int width;         /* of the widest vectorised access */
-  int checked_width; /* second walk: do all accesses stay inside of slots of this width? */
+  int width;          /* of the widest vectorised access */
+  bool takes_extrema; /* of elements and of something else */
+  int checked_width;  /* second walk: do all accesses stay inside of slots of this width? */
 } usage;
 
 /* The elements that one access covers: `count` of them, `stride` apart. */
@@ -35,6 +44,25 @@ static bool find_span(tn__cg *cg, const tn__expr *linear, const tn__var *lane, i
 /* Is this the same lane of one slot after the other: a column of the tile that they make up? */
 static bool is_column(const span *s) { return s->count > 1 && s->stride > 1; }
 
+/* Are all lanes of a slot that an access leaves out left out by all others? Nobody reads them, then. */
+static void see_guard(usage *u, const span *s) {
+  const tn__expr *guard = u->guard;
+  if (guard == NULL || s->count != u->lanes || s->stride != 1 || s->first % s->count != 0 || tn__expr_has_load(guard) ||
+      (u->all_guards != NULL && u->lane->min != u->guarded_lane->min)) {
+    u->guards_differ = true;
+    return;
+  }
+  for (int i = 0; i < u->inside_count; i++)
+    if (u->inside[i] != u->lane && tn__expr_uses_var(guard, u->inside[i])) u->guards_differ = true;
+  if (u->all_guards == NULL) {
+    u->all_guards = guard;
+    u->guarded_lane = u->lane;
+    return;
+  }
+  if (tn__ir_substitute(u->cg->ir, guard, &u->lane, &u->guarded_lane->self, 1) != u->all_guards)
+    u->guards_differ = true;
+}
+
 static void see_access(usage *u, const tn__expr *const *indices, bool is_store) {
   span s;
   const tn__expr *linear = tn__ir_flatten(u->cg->ir, u->buffer->shape, indices, u->buffer->rank);
@@ -43,6 +71,7 @@ static void see_access(usage *u, const tn__expr *const *indices, bool is_store) 
     return;
   }
   int64_t width = u->checked_width;
+  see_guard(u, &s);
   if (is_column(&s)) {
     if (is_store || s.count > MOST_ROWS || s.first + (s.count - 1) * s.stride >= u->elements) u->fits = false;
     if (width > 0 && (s.stride % width != 0 || width == 1 || width > MOST_ROWS)) u->fits = false;
@@ -61,6 +90,29 @@ static void see_expr(usage *u, const tn__expr *e) {
   for (int i = 0; i < e->arg_count; i++) see_expr(u, e->args[i]);
 }
 
+static void see_stmt(usage *u, const tn__stmt *s);
+
+static void see_inside(usage *u, const tn__var *var, const tn__stmt *body) {
+  if (u->inside_count == MOST_INSIDE)
+    u->guards_differ = true;
+  else
+    u->inside[u->inside_count++] = var;
+  see_stmt(u, body);
+  if (u->inside_count > 0 && u->inside[u->inside_count - 1] == var) u->inside_count--;
+}
+
+static void see_branch(usage *u, const tn__stmt *s) {
+  const tn__expr *outer = u->guard, *condition = s->as.branch.condition;
+  see_expr(u, condition);
+  if (u->lane != NULL && tn__expr_uses_var(condition, u->lane)) {
+    u->guards_differ |= outer != NULL || s->as.branch.else_body != NULL;
+    u->guard = condition;
+  }
+  see_stmt(u, s->as.branch.then_body);
+  if (s->as.branch.else_body != NULL) see_stmt(u, s->as.branch.else_body);
+  u->guard = outer;
+}
+
 static void see_stmt(usage *u, const tn__stmt *s) {
   if (!u->fits) return;
   switch (s->kind) {
@@ -68,7 +120,7 @@ static void see_stmt(usage *u, const tn__stmt *s) {
       usage outer = *u;
       if (s->as.loop.kind == TN__LOOP_PARALLEL) u->in_parallel = true;
       if (tn__cg_vectorizes(s, u->lane, &u->lanes)) u->lane = s->as.loop.var;
-      see_stmt(u, s->as.loop.body);
+      see_inside(u, s->as.loop.var, s->as.loop.body);
       u->in_parallel = outer.in_parallel;
       u->lane = outer.lane;
       u->lanes = outer.lanes;
@@ -77,19 +129,18 @@ static void see_stmt(usage *u, const tn__stmt *s) {
     case TN__STMT_STORE:
       for (int i = 0; i < s->as.store.buffer->rank; i++) see_expr(u, s->as.store.indices[i]);
       see_expr(u, s->as.store.value);
-      if (s->as.store.buffer == u->buffer) see_access(u, s->as.store.indices, true);
+      if (s->as.store.buffer == u->buffer) {
+        see_access(u, s->as.store.indices, true);
+        u->takes_extrema |= tn__cg_taints(u->cg, u->buffer, s->as.store.indices, s->as.store.value);
+      }
       return;
     case TN__STMT_SEQ:
       for (int i = 0; i < s->as.seq.count; i++) see_stmt(u, s->as.seq.items[i]);
       return;
-    case TN__STMT_IF:
-      see_expr(u, s->as.branch.condition);
-      see_stmt(u, s->as.branch.then_body);
-      if (s->as.branch.else_body != NULL) see_stmt(u, s->as.branch.else_body);
-      return;
+    case TN__STMT_IF: see_branch(u, s); return;
     case TN__STMT_LET:
       see_expr(u, s->as.let.value);
-      see_stmt(u, s->as.let.body);
+      see_inside(u, s->as.let.var, s->as.let.body);
       return;
     case TN__STMT_ALLOC: see_stmt(u, s->as.alloc.body); return;
     case TN__STMT_TENSOR: /* its operands have addresses */
@@ -143,6 +194,8 @@ tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, co
   storage->slots = TN__NEW_ARRAY(cg->arena, storage->slot_count, LLVMValueRef);
   LLVMTypeRef type = tn__cg_lanes_type(tn__cg_value_type(cg, buffer->dtype), u.width);
   for (int i = 0; i < storage->slot_count; i++) storage->slots[i] = tn__cg_alloca(cg, type, 1, 0);
+  storage->guarded = !u.guards_differ && u.all_guards != NULL;
+  if (u.takes_extrema) tn__cg_taint_slots(cg, storage, type);
   return storage;
 }
 
@@ -155,6 +208,11 @@ static span span_of(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *l
   if (!find_span(cg, linear, cg->frame->lane, cg->frame->lanes, &s))
     tn__cg_fail(cg, "an access to register buffer %s has no constant place", storage->buffer->name);
   return s;
+}
+
+static LLVMValueRef slot_value(tn__cg *cg, const tn__cg_storage *storage, int slot) {
+  LLVMValueRef v = LLVMBuildLoad2(cg->builder, slot_type(cg, storage), storage->slots[slot], "");
+  return tn__cg_tainted(cg, storage, slot, v);
 }
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
@@ -178,8 +236,7 @@ static LLVMValueRef column_of(tn__cg *cg, tn__cg_storage *storage, const span *s
   if (made->block != here || made->version != storage->version || made->first_slot != slot || made->step != step ||
       made->count != s->count) {
     LLVMValueRef rows[MOST_ROWS];
-    LLVMTypeRef type = slot_type(cg, storage);
-    for (int i = 0; i < s->count; i++) rows[i] = LLVMBuildLoad2(cg->builder, type, storage->slots[slot + i * step], "");
+    for (int i = 0; i < s->count; i++) rows[i] = slot_value(cg, storage, (int)(slot + i * step));
     tn__cg_transpose(cg, rows, s->count, storage->slot_lanes, made->column);
     made->block = here;
     made->version = storage->version;
@@ -195,23 +252,33 @@ static LLVMValueRef column_of(tn__cg *cg, tn__cg_storage *storage, const span *s
 tn__cg_value tn__cg_register_load(tn__cg *cg, tn__cg_storage *storage, const tn__expr *linear) {
   span s = span_of(cg, storage, linear);
   if (is_column(&s)) return (tn__cg_value){.v = column_of(cg, storage, &s), .lanes = s.count, .loads = true};
-  LLVMValueRef slot =
-      LLVMBuildLoad2(cg->builder, slot_type(cg, storage), storage->slots[s.first / storage->slot_lanes], "");
+  LLVMValueRef slot = slot_value(cg, storage, (int)(s.first / storage->slot_lanes));
   return (tn__cg_value){
       .v = tn__cg_slice(cg, slot, (int)(s.first % storage->slot_lanes), s.count), .lanes = s.count, .loads = true};
 }
 
 void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__expr *linear, tn__cg_value value) {
   span s = span_of(cg, storage, linear);
-  LLVMValueRef memory = storage->slots[s.first / storage->slot_lanes], part = tn__cg_widen(cg, value, s.count);
-  int place = (int)(s.first % storage->slot_lanes);
-  LLVMValueRef mask = cg->frame->mask;
+  int slot = (int)(s.first / storage->slot_lanes), place = (int)(s.first % storage->slot_lanes);
+  LLVMValueRef memory = storage->slots[slot], part = tn__cg_widen(cg, value, s.count);
+  LLVMValueRef mask = storage->guarded ? NULL : cg->frame->mask;
   LLVMValueRef before = NULL;
-  if (mask != NULL || s.count < storage->slot_lanes)
-    before = LLVMBuildLoad2(cg->builder, slot_type(cg, storage), memory, "");
+  if (mask != NULL || s.count < storage->slot_lanes) before = slot_value(cg, storage, slot);
   if (mask != NULL) {
     LLVMValueRef condition = s.count == 1 ? tn__cg_any(cg, mask) : mask;
     part = LLVMBuildSelect(cg->builder, condition, part, tn__cg_slice(cg, before, place, s.count), "");
   }
-  LLVMBuildStore(cg->builder, before == NULL ? part : tn__cg_splice(cg, before, part, place), memory);
+  LLVMValueRef all = before == NULL ? part : tn__cg_splice(cg, before, part, place);
+  LLVMBuildStore(cg->builder, all, memory);
+  tn__cg_taint_clear(cg, storage, slot, all);
+}
+
+bool tn__cg_register_take(tn__cg *cg, tn__cg_storage *storage, const tn__stmt *store) {
+  const tn__expr *const *indices = store->as.store.indices;
+  if (storage->taints == NULL) return false;
+  span s = span_of(cg, storage, tn__buffer_flatten(cg->ir, storage->buffer, indices));
+  if (s.count != storage->slot_lanes || s.stride != 1 || s.first % s.count != 0) return false;
+  const tn__expr *load = tn__ir_load(cg->ir, storage->buffer, indices);
+  return tn__cg_take_extremum(cg, storage, (int)(s.first / s.count), slot_type(cg, storage), load,
+                              store->as.store.value);
 }
