@@ -209,3 +209,33 @@ void horner(const float *restrict c, const float *restrict x, float *restrict y)
     y[i] = h;
   }
 }
+void covariance(const float (*restrict X)[3], float (*restrict S)[3]) {
+  float m[3] = {0}, s[3][3] = {{0}};
+  FOR (n, 8009)
+    FOR (i, 3) m[i] += X[n][i];
+  FOR (i, 3) m[i] /= 8009;
+  FOR (n, 8009)
+    FOR (i, 3)
+      FOR (j, 3) s[i][j] += (X[n][i] - m[i]) * (X[n][j] - m[j]);
+  FOR (i, 3)
+    FOR (j, 3) S[i][j] = s[i][j] / 8008;
+}
+void normal_equations(const float (*restrict A)[4], const float *restrict b, float (*restrict N)[4],
+                      float *restrict r) {
+  float products[4][4] = {{0}}, right[4] = {0};
+  FOR (n, 60007)
+    FOR (i, 4) {
+      FOR (j, 4) products[i][j] += A[n][i] * A[n][j];
+      right[i] += A[n][i] * b[n];
+    }
+  memcpy(N, products, sizeof products);
+  memcpy(r, right, sizeof right);
+}
+void color_products(const uint8_t (*restrict I)[207][3], int32_t (*restrict S)[3]) {
+  int32_t s[3][3] = {{0}};
+  FOR (y, 301)
+    FOR (x, 207)
+      FOR (a, 3)
+        FOR (b, 3) s[a][b] += I[y][x][a] * I[y][x][b];
+  memcpy(S, s, sizeof s);
+}

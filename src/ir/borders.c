@@ -90,15 +90,17 @@ static const tn__expr *mark_open_period(tn__ir *ir, const tn__expr *e) {
 }
 
 /* e % divisor or e / divisor, where e crosses one or two multiples of the divisor at most: which of them it has passed.
- * The side with more values is the one that the condition tells. */
+ * The side with more values is the one that the condition tells. A short loop by itself is left alone: where it is a
+ * vector of groups, its lanes lie side by side as they are. */
 static const tn__expr *mark_period(tn__ir *ir, const tn__expr *e) {
-  enum { MOST_PERIODS = 3 };
+  enum { MOST_PERIODS = 3, MOST_LANES = 64 };
   int64_t divisor;
   if (!tn__ir_as_int(e->args[1], &divisor)) return mark_open_period(ir, e);
   if (divisor <= 1) return NULL;
   const tn__expr *position = e->args[0];
   tn__interval range = tn__interval_of(ir, position);
   if (range.min == INT64_MIN || range.max == INT64_MAX) return NULL;
+  if (position->kind == TN__EXPR_VAR && range.min == 0 && range.max < MOST_LANES) return NULL;
   int64_t first = tn__ir_floordiv_i64(range.min, divisor), last = tn__ir_floordiv_i64(range.max, divisor);
   if (last == first || last - first >= MOST_PERIODS) return NULL;
   bool is_rest = e->kind == TN__EXPR_MOD;

@@ -64,6 +64,16 @@ static const char *const found[] = {
     "kernel drawn(A: i32[33, 12], B: i32[23, 3], I: i32[23]) -> (Y: i32[7]) {\n"
     "  Y[i] = max(n: 16) clamp(A[n, 2] - B[n, i64(I[n])] * 2 + 3, -9, 9) into [i64(I[n])]\n"
     "}\n",
+    /* long reductions to a few results, in one pass and in several, of which nothing need divide anything */
+    "kernel drawn(X: f32[1003, 3]) -> (S: f32[3, 3]) { S[i, j] = sum(n) X[n, i] * X[n, j] }\n",
+    "kernel drawn(X: i16[5, 331, 4], w: i16[331]) -> (S: i32[4, 4]) {\n"
+    "  S[i, j] = sum(b: 5, n: 331) i32(X[b, n, i]) * i32(X[b, n, j]) + i32(w[n])\n"
+    "}\n",
+    "kernel drawn(X: f64[6, 517], y: f64[517]) -> (m: f64[6]) { m[i] = min(n) X[i, n] + y[n] }\n",
+    "kernel drawn(A: u8[700, 2], B: u8[700, 2], C: f32[700, 2]) -> (P: u8[2, 2], s: f32[2]) {\n"
+    "  P[i, j] = sum(n) A[n, i] * B[n, j]\n"
+    "  s[i] = max(n: 700) C[n, i] * C[n, 1 - i]\n"
+    "}\n",
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"

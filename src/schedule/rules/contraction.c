@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "schedule/rules/contraction.h"
+#include "schedule/rules/reduce.h"
 
 static bool matches(const tn__te *te) {
   tn__contraction c = {.te = te, .ir = tn__te_ir(te), .sum = tn__contraction_find(te)};
@@ -386,6 +387,8 @@ static void find_deep(tn__contraction_space *p) {
 }
 
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
+  if (tn__reduce_has_few_results(tn__te_ir(k->te), tn__contraction_find(k->te), &k->options))
+    tn__sched_refuse(scratch, "contraction: a few results fill no tile");
   tn__contraction c = {.s = scratch, .te = k->te, .ir = scratch->ir, .options = &k->options, .known_column = -1};
   tn__te_stage seen;
   tn__contraction_prepare(&c, &seen);

@@ -613,6 +613,11 @@ static void fuse_terms(tn__schedule *s, const tn__snode *block) {
   }
 }
 
+void tn__reduce_by_halves(tn__schedule *s, const char *name, int64_t lanes) {
+  for (int64_t half = lanes / 2; half > 1; half /= 2) tn__sched_unroll(s, factor(s, name, 1, half));
+  tn__sched_unroll(s, tn__reduce_last_loop(s, name));
+}
+
 const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
                                   int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
@@ -639,8 +644,7 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
   const char *turns = factor(s, name, vectors, lanes);
   /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
   if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
-  for (int64_t half = lanes / 2; half > 1; half /= 2) tn__sched_unroll(s, factor(s, name, 1, half));
-  tn__sched_unroll(s, tn__reduce_last_loop(s, name));
+  tn__reduce_by_halves(s, name, lanes);
   bool few = extent > vectors * lanes && extent <= TN__RULE_CHAINS * lanes && extent % (vectors * lanes) == 0;
   return few ? turns : NULL;
 }

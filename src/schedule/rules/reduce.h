@@ -29,6 +29,15 @@ bool tn__reduce_across(tn__schedule *s, const char *name, const tn__schedule_opt
 /* Reduces over the rows of a matrix of a few columns, which don't fill vectors: as one long walk, in vectors of partial
  * results that belong to several rows, combined at the end. False where that is not so, with nothing done. */
 bool tn__reduce_few_columns(tn__schedule *s, const char *name, const tn__schedule_options *options);
+/* Reduces to a few results, each a vector of partial results along an axis of the reduction, in a nest under `outer`
+ * other loops. False where they are too many, or nothing is near along such an axis, with nothing done
+ * (few_results.c). */
+bool tn__reduce_few_results(tn__schedule *s, const tn__te_stage *stage, const char *name, int outer,
+                            const tn__schedule_options *options);
+/* Would it? */
+bool tn__reduce_has_few_results(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options);
+/* Combines the `lanes` partial results of each element: the upper half with the lower one, and so on, in registers. */
+void tn__reduce_by_halves(tn__schedule *s, const char *name, int64_t lanes);
 /* tn__reduce_across(), or along the row, for a reduction under `outer` loops that stay as they are: those of a tile. */
 void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer);
 /* Whole rows are added to a row of sums, which stays in L1, `rows` at a time: each row is read from its start to its

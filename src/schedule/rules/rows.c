@@ -187,6 +187,9 @@ static void open_rows(tn__sketch *k, tn__schedule *scratch) {
   refuse_across(scratch);
   tn__reduce_refuse_repeated(scratch, row_axes(k->te), "rows");
   refuse_few(scratch);
+  for (int i = 0; i < tn__te_stage_count(k->te); i++)
+    if (tn__reduce_has_few_results(tn__te_ir(k->te), tn__te_stage_at(k->te, i), &k->options))
+      tn__sched_refuse(scratch, "rows: all of a few results are reduced at once");
 }
 
 const tn__rule tn__rule_rows = {"row reduction", matches_rows, open_rows, row_features, apply_rows, .yields = true};

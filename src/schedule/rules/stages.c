@@ -114,13 +114,15 @@ static void compute_rows_near(tn__schedule *s, const char *name, const tn__sched
   tn__rule_vectorize_map(s, maps[0], rows, options);
 }
 
-static void reduce_stage(tn__schedule *s, const char *name, const tn__schedule_options *options,
+static void reduce_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options,
                          const int64_t *values) {
+  const char *name = stage->name;
+  if (tn__reduce_runs_across(s, tn__sched_find(s, name, true)) && tn__reduce_few_columns(s, name, options)) {
+    parallel_outermost(s, name, options);
+    return;
+  }
+  if (tn__reduce_few_results(s, stage, name, 0, options)) return;
   if (tn__reduce_runs_across(s, tn__sched_find(s, name, true))) {
-    if (tn__reduce_few_columns(s, name, options)) {
-      parallel_outermost(s, name, options);
-      return;
-    }
     if (values[WHOLE] == 0 || !tn__reduce_whole_rows(s, name, options, values[WHOLE]))
       tn__reduce_across(s, name, options, values[VECTORS], values[PREFETCH] != 0);
   } else {
@@ -136,10 +138,12 @@ static void reduce_parts(tn__schedule *s, const tn__te_stage *stage, const tn__s
   bool across = tn__reduce_runs_across(s, tn__sched_find(s, stage->name, true));
   const char *partial = cut(s, stage->name, axis_to_cut(stage), values[PARTS]);
   if (stage->tensor_count == 1) move_parts_outside(s, partial);
-  if (!across)
-    tn__rule_reduce_along(s, partial, options, values[VECTORS]);
-  else if (!tn__reduce_few_columns(s, partial, options))
+  bool few =
+      (across && tn__reduce_few_columns(s, partial, options)) || tn__reduce_few_results(s, stage, partial, 1, options);
+  if (!few && across)
     tn__reduce_across(s, partial, options, values[VECTORS], values[PREFETCH] != 0);
+  else if (!few)
+    tn__rule_reduce_along(s, partial, options, values[VECTORS]);
   tn__snode *block = tn__sched_find(s, partial, true);
   if (!across || tn__sched_root_nest(s, block)->kind == TN__LOOP_SERIAL) parallel_outermost(s, partial, options);
   tn__schedule_options alone = *options;
@@ -175,7 +179,7 @@ static void schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn_
   } else if (values[PARTS] > 1 && stage == tn__reduce_stage_to_cut(s->te)) {
     reduce_parts(s, stage, options, values);
   } else {
-    reduce_stage(s, stage->name, options, values);
+    reduce_stage(s, stage, options, values);
   }
 }
 

@@ -113,6 +113,9 @@ static int axes_for_lanes(const tn__outline_facts *f, int64_t *out) {
 static void open_structure(tn__sketch *k, tn__schedule *s) {
   static const int64_t vectors[] = {1, 2, 4, 8}, heights[] = {1, 2, 3, 4, 6, 8}, written[] = {0, 1};
   int64_t axes[TN__MAX_CHOICES] = {0}, numbers[MOST_ORDERS];
+  for (int i = 0; i < tn__te_stage_count(k->te); i++)
+    if (tn__reduce_has_few_results(tn__te_ir(k->te), tn__te_stage_at(k->te, i), &k->options))
+      tn__sched_refuse(s, "structure: all of a few results are reduced at once");
   structure *d = TN__NEW(s->arena, structure);
   *d = (structure){
       .facts = tn__rule_outline_facts(s), .large = tn__rule_is_large(k->te), .scratch = TN__NEW(s->arena, scratch)};

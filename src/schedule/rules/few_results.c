@@ -1,0 +1,152 @@
+/* A long reduction to a few results: the moments of points, the products of a few columns with each other, a few rows
+ * times a vector. All results have vectors of partial results in registers, along an axis of the reduction, so that
+ * each element is loaded once and meets all that it meets:
+ *
+ *   S[i, j] = sum(n) X[n, i] * X[n, j]     S.rf[i, j, lane] += X[16*n + lane, i] * X[16*n + lane, j]
+ *
+ * with shuffles where elements that follow each other along that axis are up to four apart. */
+#include "schedule/rules/contraction.h"
+#include "schedule/rules/reduce.h"
+
+/* Vectors along the axis, at the least, and passes over all terms. */
+enum { LEAST_TURNS = 8, MOST_PASSES = 4 };
+
+typedef struct strides {
+  tn__ir *ir;
+  const tn__te_stage *stage;
+  const tn__var *along;
+  bool moves, apart, refused; /* something moves along the axis, some of it in steps of several elements */
+} strides;
+
+static void see_stride(const tn__expr *e, void *user) {
+  strides *c = user;
+  int64_t stride;
+  if (e->kind != TN__EXPR_LOAD || !tn__expr_uses_var(e, c->along)) return;
+  const tn__expr *flat = tn__buffer_flatten(c->ir, e->value.buffer, e->args);
+  if (!tn__ir_stride_in(c->ir, flat, c->along, &stride) || stride > TN__RULE_SHUFFLED_STRIDE || stride < 0) {
+    c->refused = true;
+    return;
+  }
+  c->moves |= stride > 0;
+  c->apart |= stride > 1;
+}
+
+static int64_t lanes_of(const tn__te_stage *stage, const tn__schedule_options *options) {
+  int64_t widest = 1;
+  for (int t = 0; t < stage->tensor_count; t++) {
+    int64_t bytes = (int64_t)tn_dtype_size(stage->tensors[t]->dtype);
+    if (bytes > widest) widest = bytes;
+  }
+  return options->vector_bytes / widest;
+}
+
+/* The axis of the reduction that vectors run along: the longest one where what lies on it is near. -1: there is none.
+ * What moves in whole vectors is no reason where each result has elements of its own. */
+static int axis_along(tn__ir *ir, const tn__te_stage *stage, int64_t lanes) {
+  const bool reuses = tn__contraction_reuses(ir, stage);
+  int best = -1;
+  int64_t extent, longest = LEAST_TURNS * lanes - 1;
+  for (int a = 0; a < stage->reduce_axes.count; a++) {
+    strides c = {.ir = ir, .stage = stage, .along = stage->reduce_axes.var[a]};
+    if (!tn__ir_as_int(c.along->extent, &extent) || extent <= longest) continue;
+    for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_stride, &c);
+    if (c.refused || !c.moves || (!c.apart && !reuses)) continue;
+    best = a;
+    longest = extent;
+  }
+  return best;
+}
+
+/* How many of the outer axes of the results are loops around a pass over all terms, for as many results at once as
+ * registers hold beside what is loaded, and what shuffles need. -1: that would be too many passes. `*height`: so many
+ * steps of the last of these axes are part of each pass. */
+static int axes_of_passes(const tn__te_stage *stage, const tn__schedule_options *options, int64_t *height) {
+  int64_t extent, results = stage->tensor_count, most = options->registers * 5 / 8, passes = 1;
+  int outer = 0;
+  *height = 1;
+  for (int a = stage->axes.count - 1; a >= 0; a--) {
+    if (!tn__ir_as_int(stage->axes.var[a]->extent, &extent) || extent > options->registers) return -1;
+    if (outer == 0 && results * extent > most) {
+      outer = a + 1;
+      for (int64_t h = 2; h < extent && results * h <= most; h++)
+        if (extent % h == 0) *height = h;
+      results *= *height;
+      extent /= *height;
+    }
+    *(outer == 0 ? &results : &passes) *= extent;
+  }
+  return results > stage->tensor_count && passes <= MOST_PASSES ? outer : -1;
+}
+
+bool tn__reduce_has_few_results(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options) {
+  int64_t height, lanes = lanes_of(stage, options);
+  if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || !stage->combiner->reorderable || lanes < 4)
+    return false;
+  for (int a = 0; a < stage->reduce_axes.count; a++)
+    if (tn__te_is_ragged(stage->reduce_axes.var[a]) || !tn__ir_is_int(stage->reduce_axes.var[a]->extent)) return false;
+  return axes_of_passes(stage, options, &height) >= 0 && axis_along(ir, stage, lanes) >= 0;
+}
+
+/* Of a block's loops under `outer` others the first becomes the innermost, in vectors, and the others are written
+ * out. */
+static void write_out(tn__schedule *s, const char *block, int outer) {
+  const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS), n = 0;
+  for (int i = outer + 1; i < count; i++) order[n++] = loops[i];
+  order[n++] = loops[outer];
+  if (n > 1) tn__sched_reorder(s, order, n);
+  for (int i = 0; i < n - 1; i++) tn__sched_unroll(s, order[i]);
+  tn__sched_vectorize(s, order[n - 1]);
+}
+
+bool tn__reduce_few_results(tn__schedule *s, const tn__te_stage *stage, const char *name, int outer,
+                            const tn__schedule_options *options) {
+  const char *order[TN__MAX_LOOPS], *loops[TN__MAX_LOOPS];
+  tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
+  int count = tn__sched_path(s, s->root, block, path), n = 0, results = 0;
+  if (!tn__reduce_has_few_results(s->ir, stage, options)) return false;
+  if (count != outer + stage->axes.count + stage->reduce_axes.count) return false;
+  int64_t height;
+  const int64_t lanes = lanes_of(stage, options);
+  const int passes = axes_of_passes(stage, options, &height);
+  int along = count - stage->reduce_axes.count + axis_along(s->ir, stage, lanes), terms = 0, outside = outer;
+  const char *term[TN__MAX_LOOPS], *result[TN__MAX_LOOPS];
+  for (int i = outer; i < count; i++)
+    if (path[i]->children.count != 1 || path[i]->kind != TN__LOOP_SERIAL) return false;
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
+  const char *loop = path[along]->name, *lane = tn__arena_printf(s->arena, "%s.1", loop);
+  for (int i = outer; i < count; i++) {
+    const char *own = path[i]->name;
+    if (i == outer + passes - 1 && height > 1) {
+      tn__sched_split(s, own, (const int64_t[]){0, height}, 2);
+      result[results++] = tn__arena_printf(s->arena, "%s.1", own);
+      own = tn__arena_printf(s->arena, "%s.0", own);
+    }
+    if (i < outer + passes)
+      order[n++] = own, outside++;
+    else if (i < count - stage->reduce_axes.count)
+      result[results++] = own;
+    else
+      term[terms++] = i == along ? tn__arena_printf(s->arena, "%s.0", own) : own;
+  }
+  tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
+  order[n++] = lane;
+  for (int i = 0; i < results; i++) order[n++] = result[i];
+  for (int i = 0; i < terms; i++) order[n++] = term[i];
+  tn__sched_reorder(s, order, n);
+  tn__sched_rfactor(s, lane);
+  /* Partial results: terms outside of results, and lanes inside of them. */
+  n = 0;
+  for (int i = 0; i < terms; i++) order[n++] = term[i];
+  for (int i = 0; i < results; i++) order[n++] = result[i];
+  order[n++] = lane;
+  tn__sched_reorder(s, order, n);
+  for (int i = 0; i < results; i++) tn__sched_unroll(s, result[i]);
+  tn__sched_vectorize(s, lane);
+  write_out(s, tn__arena_printf(s->arena, "%s.init", partial), outside);
+  for (int t = 0; t < stage->tensor_count; t++) tn__sched_set_scope(s, partial, t, TN__SCOPE_REGISTER);
+  int combined = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS);
+  for (int i = outside; i < combined - 1; i++) tn__sched_unroll(s, loops[i]);
+  tn__reduce_by_halves(s, name, lanes);
+  return true;
+}
