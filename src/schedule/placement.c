@@ -105,6 +105,29 @@ static void without_borders(tn__ir *ir, const tn__expr **min, const tn__expr **e
   *extent = count;
 }
 
+/* Single positions that are clamped cannot be compared, as max(0, i - 2) and max(0, i - 1): the box of all accesses is
+ * that of what they are away from the borders. */
+static void join_inside(move *m, int d) {
+  tn__ir *ir = m->s->ir;
+  const tn__expr *min = NULL, *extent = NULL;
+  for (int i = 0; i < m->needs.count; i++) {
+    const need *n = &m->needs.data[i];
+    if (d >= n->rank || n->low[d] == NULL) return;
+    const tn__expr *low = n->low[d], *size = tn__ir_add_i(ir, tn__ir_sub(ir, n->high[d], low), 1);
+    const tn__expr *inside = tn__ir_interior(ir, low);
+    without_borders(ir, &low, &size);
+    if (low != inside && tn__ir_interior(ir, tn__ir_add(ir, low, size)) == tn__ir_add(ir, inside, size)) low = inside;
+    if (i == 0) {
+      min = low;
+      extent = size;
+    } else {
+      tn__sched_hull_union(ir, 1, &min, &extent, &low, &size, false);
+    }
+  }
+  m->min[d] = min;
+  m->extent[d] = extent;
+}
+
 /* The box is that of all accesses away from the borders: at a border, too, each of them must lie in it. In the last
  * tile of an open size min(i + 1, N - 1) may be in front of all i + 1, but behind i. */
 static void check_borders(move *m, int rank) {
@@ -168,6 +191,8 @@ static void find_need(move *m) {
     }
   }
   if (first) tn__sched_refuse(s, "compute_at of \"%s\": nothing under \"%s\" reads it", m->block->name, m->loop->name);
+  for (int d = 0; d < m->needs.data[0].rank; d++)
+    if (m->extent[d] == NULL) join_inside(m, d);
   check_borders(m, m->needs.data[0].rank);
 }
 

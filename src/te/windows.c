@@ -7,11 +7,12 @@
  *                                                Y[y] = max(Y.runs8[y], Y.runs8[y + 3])
  *
  * In a sum, where no term may count twice, a window is put together from runs of several lengths. Results are all made
- * in the same way, a tree of terms. Axes of a window go one after the other: runs of rows of whole rows, whose own
- * windows are runs again. */
+ * in the same way, a tree of terms. Axes of a window go one after the other: what is reduced along the others is done
+ * once for each place along one. A short window is a reduction over these places then, and one of terms that take work
+ * reads them from a map. */
 #include "te/internal.h"
 
-enum { MOST_RUNS = 32 };
+enum { MOST_RUNS = 32, SHORTEST = 2, WORTH_A_MAP = 5 };
 /* A run takes two loads and a store, each of the window's terms a load in registers; how much less is worth it. */
 #define WORTH_RUNS 0.75
 
@@ -19,6 +20,7 @@ enum { MOST_RUNS = 32 };
 typedef struct window {
   int axis, reduce;
   int64_t length;
+  bool runs;            /* it is made from runs */
   bool turned;          /* terms are at y - r */
   const tn__var *place; /* y + r, or y - r + length - 1 */
   const tn__expr *term; /* in terms of it */
@@ -60,7 +62,26 @@ static bool is_idempotent(const tn__te_combiner *c) {
          (e->args[0] == c->rhs[0]->self && e->args[1] == c->lhs[0]->self);
 }
 
-/* The outermost axis that is worth it: what is left of the reduction is then done once for each place. */
+/* The same where what is left of the reduction is done once for each place, and nothing is a run. */
+static double share_apart(const tn__te_stage *stage, const window *w) {
+  int64_t extent;
+  double results = tn__ir_as_int(stage->axes.var[w->axis]->extent, &extent) ? (double)extent : 1e6, rest = 1;
+  for (int r = 0; r < stage->reduce_axes.count; r++)
+    if (r != w->reduce) rest *= tn__ir_as_int(stage->reduce_axes.var[r]->extent, &extent) ? (double)extent : 1e3;
+  const double places = results + (double)(w->length - 1), each = (double)w->length;
+  return (places * (rest + 1) + results * (each + 1)) / (results * each * rest);
+}
+
+/* Is it worth it, and how? */
+static bool choose(const tn__te_stage *stage, window *w) {
+  const tn__expr *value = stage->values[0];
+  w->runs = w->length >= 4 && share_of_work(stage, w, !is_idempotent(stage->combiner)) <= WORTH_RUNS;
+  if (w->runs) return true;
+  if (stage->reduce_axes.count > 1) return share_apart(stage, w) <= WORTH_RUNS;
+  return w->length >= WORTH_A_MAP && value->kind != TN__EXPR_LOAD && tn__expr_has_load(value);
+}
+
+/* The outermost axis that is worth it. */
 static bool find_window(tn__ir *ir, const tn__te_stage *stage, window *w) {
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) return false;
   if (!stage->combiner->reorderable) return false;
@@ -70,10 +91,9 @@ static bool find_window(tn__ir *ir, const tn__te_stage *stage, window *w) {
     for (int r = 0; r < stage->reduce_axes.count; r++) {
       const tn__var *y = stage->axes.var[a], *k = stage->reduce_axes.var[r];
       *w = (window){.axis = a, .reduce = r};
-      if (!starts_at_zero(y) || !starts_at_zero(k) || !tn__ir_as_int(k->extent, &w->length) || w->length < 4) continue;
-      if (!tn__expr_uses_var(stage->values[0], k)) continue;
-      if (share_of_work(stage, w, !is_idempotent(stage->combiner)) > WORTH_RUNS) continue;
-      if (find_window_along(ir, stage, w)) return true;
+      if (!starts_at_zero(y) || !starts_at_zero(k) || !tn__ir_as_int(k->extent, &w->length)) continue;
+      if (w->length < SHORTEST || !tn__expr_uses_var(stage->values[0], k)) continue;
+      if (choose(stage, w) && find_window_along(ir, stage, w)) return true;
     }
   return false;
 }
@@ -90,9 +110,10 @@ typedef struct runs {
 } runs;
 
 static const char *name_of(const runs *b, int64_t length) {
-  const char *name = tn__arena_printf(b->te->arena, "%s.runs%lld", b->stage->name, (long long)length);
+  const char *what = tn__arena_printf(b->te->arena, length == 1 ? "places" : "runs%lld", (long long)length);
+  const char *name = tn__arena_printf(b->te->arena, "%s.%s", b->stage->name, what);
   for (int i = 2; tn__te_has_name(b->te, name); i++)
-    name = tn__arena_printf(b->te->arena, "%s.runs%lld_%d", b->stage->name, (long long)length, i);
+    name = tn__arena_printf(b->te->arena, "%s.%s_%d", b->stage->name, what, i);
   return name;
 }
 
@@ -118,10 +139,10 @@ static const tn__expr *term_at(const runs *b, const tn__expr *const *index) {
 }
 
 /* Run number `n` that begins `shift` places further. */
-static const tn__expr *run_at(const runs *b, int n, const tn__te_axes *axes, int64_t shift) {
+static const tn__expr *run_at(const runs *b, int n, const tn__te_axes *axes, const tn__expr *shift) {
   const tn__expr *index[TN__MAX_RANK];
   for (int a = 0; a < axes->count; a++) index[a] = axes->index[a];
-  index[b->w->axis] = tn__ir_add_i(b->ir, index[b->w->axis], shift);
+  index[b->w->axis] = tn__ir_add(b->ir, index[b->w->axis], shift);
   return b->tensor[n] == NULL ? term_at(b, index) : tn__ir_load(b->ir, b->tensor[n], index);
 }
 
@@ -155,25 +176,45 @@ static void add_terms(runs *b) {
   b->count = 1;
 }
 
+static const tn__expr *further(const runs *b, int n, const tn__te_axes *axes, int64_t shift) {
+  return run_at(b, n, axes, tn__ir_index(b->ir, shift));
+}
+
 /* The stage's elements, from runs that are made behind all other stages. */
 static const tn__expr *add_runs(runs *b) {
   int64_t length = 1, done = 0;
-  add_terms(b);
   for (; 2 * length < b->w->length; length *= 2) {
     const tn__te_axes axes = axes_of(b, 2 * length);
-    const tn__expr *first = run_at(b, b->count - 1, &axes, 0), *second = run_at(b, b->count - 1, &axes, length);
+    const tn__expr *first = further(b, b->count - 1, &axes, 0), *second = further(b, b->count - 1, &axes, length);
     b->tensor[b->count] = tn__te_compute(b->te, name_of(b, 2 * length), &axes, combined(b, first, second));
     b->count++;
   }
   const tn__te_axes *axes = &b->stage->axes;
-  const tn__expr *value = run_at(b, b->count - 1, axes, 0);
+  const tn__expr *value = further(b, b->count - 1, axes, 0);
   if (is_idempotent(b->stage->combiner))
-    return combined(b, value, run_at(b, b->count - 1, axes, b->w->length - length));
+    return combined(b, value, further(b, b->count - 1, axes, b->w->length - length));
   for (int n = b->count - 1; (done += length) < b->w->length;) {
     for (; length > b->w->length - done; length /= 2) n--;
-    value = combined(b, value, run_at(b, n, axes, done));
+    value = combined(b, value, further(b, n, axes, done));
   }
   return value;
+}
+
+/* The stage becomes a map of runs, or a reduction over places. */
+static void rewrite(runs *b, tn__te_stage *made) {
+  const tn__var *along = b->stage->reduce_axes.var[b->w->reduce];
+  add_terms(b);
+  if (b->w->runs) {
+    made->values[0] = add_runs(b);
+    made->kind = TN__TE_COMPUTE;
+    made->reduce_axes.count = 0;
+    made->combiner = NULL;
+    return;
+  }
+  const tn__expr *shift = along->self;
+  if (b->w->turned) shift = tn__ir_sub(b->ir, tn__ir_index(b->ir, b->w->length - 1), shift);
+  made->values[0] = run_at(b, 0, &b->stage->axes, shift);
+  made->reduce_axes = (tn__te_axes){.count = 1, .var = {along}, .index = {along->self}};
 }
 
 const tn__te *tn__te_windows(const tn__te *te) {
@@ -190,10 +231,7 @@ const tn__te *tn__te_windows(const tn__te *te) {
     const tn__te_stage whole = *made;
     runs b = {.te = copy, .ir = te->ir, .stage = &whole, .w = &w};
     const int before = copy->stages.count;
-    made->values[0] = add_runs(&b);
-    made->kind = TN__TE_COMPUTE;
-    made->reduce_axes.count = 0;
-    made->combiner = NULL;
+    rewrite(&b, made);
     tn__te_move_before(copy, s, copy->stages.count - before);
     s--; /* what is left of the reduction may be over a window, too */
   }

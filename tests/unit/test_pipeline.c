@@ -8,7 +8,7 @@
 
 /* ---- drawing ----------------------------------------------------------------------------------------------------- */
 
-enum { MOST_STAGES = 7, KINDS = 14 };
+enum { MOST_STAGES = 7, KINDS = 16 };
 
 typedef struct drawing {
   uint64_t seed;
@@ -47,6 +47,21 @@ static void draw_edges(drawing *d, const char *from) {
                     edge, from, far, edge, from, far);
 }
 
+/* A window whose rows and columns are clamped: a reduction, or written out. */
+static void draw_clamped(drawing *d, const char *from, int number, bool written_out) {
+  const int length = 2 + draw(d, 4), start = draw(d, length), down = draw(d, 2);
+  const char *size = down ? d->rows[number] : d->columns[number], *axis = down ? "y" : "x";
+  for (int i = 0; i < (written_out ? length : 1); i++) {
+    char place[160];
+    if (written_out)
+      snprintf(place, sizeof place, "clamp(%s + %d - %d, 0, %s - 1)", axis, i, start, size);
+    else
+      snprintf(place, sizeof place, "clamp(%s + r - %d, 0, %s - 1)", axis, start, size);
+    if (!written_out) tn__strbuf_printf(&d->text, "%s(r: %d) ", draw(d, 2) ? "sum" : "max", length);
+    tn__strbuf_printf(&d->text, "%s%s[%s, %s]", i == 0 ? "" : " + ", from, down ? place : "y", down ? "x" : place);
+  }
+}
+
 /* What a sum over offsets needs of each of them: a map, and a window over it. Both are stages of their own, before the
  * sum. */
 static void draw_offsets(drawing *d, const char *from) {
@@ -77,6 +92,8 @@ static void draw_value(drawing *d, int kind, const char *from, int number) {
       tn__strbuf_printf(t, "scan(-y) %s[0, x] then max(S%d[y + 1, x], %s[y, x]) - 1", from, d->count, from);
       return;
     case 13: tn__strbuf_printf(t, "%s[x, y] + %s[%s - 1 - x, y]", from, from, d->rows[number]); return;
+    case 14: draw_clamped(d, from, number, false); return;
+    case 15: draw_clamped(d, from, number, true); return;
     default: tn__strbuf_printf(t, "select(y %% 2 == 0, %s[y / 2, x], %s[y / 2 + 1, x] + 1)", from, from); return;
   }
 }

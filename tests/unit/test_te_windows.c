@@ -32,10 +32,23 @@ static void windows_are_made_from_runs(void **state) {
   check("kernel f(X: i32[N]) -> Y: i32[N] { Y[y] = sum(r: 26) pad(X[y + r - 9], 1) }", 4);
 }
 
+/* What short windows of images reduce along one axis is done once for each place along the other. */
+static void axes_go_one_after_the_other(void **state) {
+  check("kernel f(X: i32[46, 47]) -> Y: i32[40, 41] { Y[y, x] = sum(r: 7, q: 7) X[y + r, x + q] }", 1);
+  check("kernel f(X: f32[45, 45]) -> Y: f32[45, 45] { Y[y, x] = max(r: 5, q: 5) repeat(X[y + r - 2, x + 2 - q]) }", 1);
+  check("kernel f(X: i32[64, 45]) -> Y: i32[41] { Y[y] = sum(c: 64, r: 5) X[c, y + r] }", 1);
+  check("kernel f(X: i32[46, 47]) -> Y: i32[40, 41] { Y[y, x] = sum(r: 7, q: 7) X[y + r, x + q] * X[y + r, x + q] }",
+        2);
+  check("kernel f(X: i32[46, 47]) -> Y: i32[44, 45] { Y[y, x] = sum(r: 3, q: 3) X[y + r, x + q] }", 0);
+  check("kernel f(X: i32[46, 47], W: i32[7]) -> Y: i32[40, 41] { Y[y, x] = sum(r: 7, q: 7) X[y + r, x + q] * W[q] }",
+        1);
+}
+
 /* What is computed of an element is computed once. */
 static void terms_are_computed_once(void **state) {
   check("kernel f(X: i32[500], Z: i32[500]) -> Y: i32[475] { Y[y] = sum(r: 26) X[y + r] * Z[y + r] }", 5);
   check("kernel f(X: i32[500]) -> Y: i32[475] { Y[y] = max(r: 26) abs(X[y + r] - i32(y + r)) }", 5);
+  check("kernel f(X: f32[50]) -> Y: f32[42] { Y[y] = max(r: 9) abs(X[y + r] - 3) }", 1);
   check("kernel f(X: f32[5, 500]) -> Y: f32[475] { Y[y] = max(c: 5, r: 26) X[c, y + r] }", 5);
 }
 
@@ -130,8 +143,10 @@ static void random_ones_keep_their_elements(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(windows_are_made_from_runs),
+                                     cmocka_unit_test(axes_go_one_after_the_other),
                                      cmocka_unit_test(terms_are_computed_once),
                                      cmocka_unit_test(windows_of_images_have_runs_along_both_axes),
-                                     cmocka_unit_test(others_stay), cmocka_unit_test(random_ones_keep_their_elements)};
+                                     cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(random_ones_keep_their_elements)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

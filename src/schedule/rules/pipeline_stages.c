@@ -401,8 +401,9 @@ static void read_reads(tn__pipe *p, writers *w, tn__pipe_stage *stage, const tn_
     stage->movable &= read_shape(s, region->buffer, read->shape);
     for (int d = 0; d < region->buffer->rank; d++) {
       const tn__expr *end = tn__ir_add(s->ir, region->min[d], region->extent[d]);
-      read->min[d] = with_sizes(s, region->min[d]);
-      read->last[d] = with_sizes(s, tn__ir_add_i(s->ir, end, -1));
+      /* As it is away from the borders: a tile behind the last one tells as much as any other. */
+      read->min[d] = with_sizes(s, tn__ir_interior(s->ir, region->min[d]));
+      read->last[d] = with_sizes(s, tn__ir_interior(s->ir, tn__ir_add_i(s->ir, end, -1)));
     }
     if (read->from >= 0) tn__vec_push(s->arena, &p->stages[read->from].readers, (int)(stage - p->stages));
   }
