@@ -653,6 +653,53 @@ static void join_attention(fuser *f, int index) {
   tn__vec_push(f->arena, &f->attentions, tn__graph_node_at(f->graph, f->node_of_value[product->outputs[0]->id]));
 }
 
+/* ---- products that are written in another order ------------------------------------------------------------------ */
+
+/* The last dimension of more than one element before dimension `end`; -1: none. */
+static int last_of_several(const tn__value *v, int end) {
+  for (int i = end - 1; i >= 0; i--)
+    if (!tn__ir_is_int_value(v->dims[i], 1)) return i;
+  return -1;
+}
+
+/* Can a product write its result as this transposes it? In vectors along its columns as before, or along its rows, when
+ * its tiles are turned in registers on their way (schedule/rules/contraction.c): a few rows would not fill vectors. */
+static bool writes_turned(const tn__node *product, const tn__node *transpose) {
+  enum { LEAST_ROWS_TO_TURN = 8 };
+  tn__contraction c;
+  const tn__value *result = product->outputs[0];
+  const tn__attr *batch = tn__node_attr(product, "lhs_batch");
+  int last = last_of_several(transpose->outputs[0], result->rank);
+  if (product->op->contraction == NULL || last < 0) return false;
+  product->op->contraction(product, &c);
+  int column = last_of_several(result, result->rank), row = column < 0 ? -1 : last_of_several(result, column);
+  int64_t lies = tn__node_attr(transpose, "permutation")->ints[last];
+  if (c.column != column || lies == column) return c.column == column;
+  int64_t rows = row < 0 ? 0 : tn__g_dim_const(result, row);
+  return lies == row && row >= (batch == NULL ? 0 : batch->count) && (rows < 0 || rows >= LEAST_ROWS_TO_TURN);
+}
+
+/* A MAP kernel that transposes what a product makes, and nobody else reads, becomes that product's epilogue: one pass
+ * through memory less each way. Attention, which is looked for first, wants its products as they are. */
+static void join_transpose(fuser *f, int index) {
+  const kernel *k = &f->kernels.data[index];
+  const tn__node *transpose = tn__graph_node_at(f->graph, k->members.data[0]);
+  if (k->dead || k->constant || k->kind != KERNEL_MAP || !tn__g_is_op(transpose, "transpose")) return;
+  const tn__value *made = transpose->inputs[0];
+  int p = f->node_of_value[made->id], from = p < 0 ? -1 : f->kernel_of[p], pair[2] = {from, index};
+  if (from < 0 || f->kernels.data[from].kind != KERNEL_CONTRACTION || f->kernels.data[from].constant) return;
+  const tn__node *product = product_in(f, from);
+  if (!same_shape(product->outputs[0], made) || !writes_turned(product, transpose)) return;
+  if (k->members.count + f->kernels.data[from].members.count > MAX_KERNEL_NODES || f->uses[made->id] != 1) return;
+  for (int i = 0; i < k->members.count; i++) { /* one of them makes the result, the last */
+    const tn__node *n = tn__graph_node_at(f->graph, k->members.data[i]);
+    bool last = i + 1 == k->members.count;
+    if (i > 0 && n->op->op_class != TN__CLASS_ELEMENTWISE) return;
+    if (!last && !is_read_in(f, n->outputs[0], index, index)) return;
+  }
+  if (!makes_cycle(f, k->members.data[0], pair, 2)) merge_into(f, from, index);
+}
+
 static void find_readers(fuser *f, int value_count) {
   int total = 0;
   f->first_reader = TN__NEW_ARRAY(f->arena, value_count + 2, int);
@@ -1051,6 +1098,7 @@ tn__attentions tn__pass_fuse_attentions(tn__graph *graph) {
 tn__groups tn__pass_fuse(tn__graph *graph) {
   fuser f;
   int value_count = plan(&f, graph);
+  for (int i = 0; i < f.kernels.count; i++) join_transpose(&f, i);
   emitter e = {.f = &f};
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);
   e.emitted = TN__NEW_ARRAY(f.arena, f.kernels.count, bool);
