@@ -26,7 +26,7 @@ ROOMS = ("src/graph", "src/kernels", "src/program", "src/driver", "src/inspect",
 ROW = re.compile(r'(?:\.name = |TN__ROW\w*\(\s*(?:[-\w]+,\s*|"[^"\n]*\[[^"\n]*",\s*)*)"([a-z_0-9]+)"')
 NAME = r'"([a-z_0-9]+)"'
 # Where rules stand: a rule begins at one operator and may look at those around it.
-RULES = re.compile(r"^src/(graph/(build|grow)/\w+|graph/parse|graph/passes/(rules_\w+|attention|layout|pack|phases|quads|quantized|raise|rewrite|rows|winograd)|"
+RULES = re.compile(r"^src/(graph/(build|grow)/\w+|graph/parse|graph/passes/(rules_\w+|attention|layout|pack|phases|pointwise|quads|quantized|raise|rewrite|rows|winograd)|"
                    r"program/(lists|strings))\.c$")
 ASKS = re.compile(r"\b(?:tn__g_is_op|tn__pass_producer_of)\s*\(")
 ASKED = re.compile(r"\btn__g_is_op\(([^,()]*(?:\([^()]*\)[^,()]*)*), " + NAME + r"\)")

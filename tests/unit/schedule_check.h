@@ -130,10 +130,10 @@ static inline tn__te *rows(tn__ir *ir) {
   return te;
 }
 
-/* A padded 3 x 3 convolution with 2 channels in and 5 out, channels last, stride 1, then relu. */
-static inline tn__te *convolution(tn__ir *ir) {
+/* A padded 3 x 3 convolution with 2 channels in, channels last, stride 1, then relu, channels first if so. */
+static inline tn__te *convolution_of(tn__ir *ir, int64_t channels, bool first) {
   tn__te *te = tn__te_create(ir, "convolution");
-  const tn__expr *shape[] = {tn__ir_index(ir, 3), tn__ir_index(ir, 3), tn__ir_index(ir, 2), tn__ir_index(ir, 5)};
+  const tn__expr *shape[] = {tn__ir_index(ir, 3), tn__ir_index(ir, 3), tn__ir_index(ir, 2), tn__ir_index(ir, channels)};
   const tn__buffer *a = input(te, "A", 3, 6, 7, 2), *w = tn__te_input(te, "W", TN_F32, 4, shape);
   tn__te_axes p = axes_of(te, "p", 3, (int64_t[]){8, 9, 2});
   const tn__expr *i = tn__ir_add_i(ir, p.index[0], -1), *j = tn__ir_add_i(ir, p.index[1], -1),
@@ -143,16 +143,20 @@ static inline tn__te *convolution(tn__ir *ir) {
   const tn__expr *padded =
       tn__ir_select(ir, tn__ir_and(ir, in_i, in_j), at(ir, a, 3, i, j, p.index[2]), tn__ir_constant(ir, TN_F32, 0));
   const tn__buffer *pad = tn__te_compute(te, "pad", &p, padded);
-  tn__te_axes x = axes_of(te, "o", 3, (int64_t[]){6, 7, 5}), r = axes_of(te, "k", 3, (int64_t[]){3, 3, 2});
+  tn__te_axes x = axes_of(te, "o", 3, (int64_t[]){6, 7, channels}), r = axes_of(te, "k", 3, (int64_t[]){3, 3, 2});
   const tn__expr *weights[] = {r.index[0], r.index[1], r.index[2], x.index[2]};
   const tn__expr *read =
       at(ir, pad, 3, tn__ir_add(ir, x.index[0], r.index[0]), tn__ir_add(ir, x.index[1], r.index[1]), r.index[2]);
   const tn__buffer *c = tn__te_reduce(te, "C", &x, &r, TN__TE_SUM, tn__ir_mul(ir, read, tn__ir_load(ir, w, weights)));
-  tn__te_axes y = axes_of(te, "o", 3, (int64_t[]){6, 7, 5});
-  tn__te_output(
-      te, tn__te_compute(te, "D", &y, tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, TN_F32, 0))));
+  tn__te_axes y = axes_of(te, "o", 3, first ? (int64_t[]){channels, 6, 7} : (int64_t[]){6, 7, channels});
+  const tn__expr *last[] = {y.index[1], y.index[2], y.index[0]};
+  const tn__expr *sum = tn__ir_load(ir, c, first ? last : y.index);
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__ir_max(ir, sum, tn__ir_constant(ir, TN_F32, 0))));
   return te;
 }
+
+static inline tn__te *convolution(tn__ir *ir) { return convolution_of(ir, 5, false); }
+static inline tn__te *convolution_first(tn__ir *ir) { return convolution_of(ir, 20, true); }
 
 /* The greatest element of each row of A, and its place. */
 static inline void top_of_rows(tn__te *te, int64_t row_count, int64_t columns, const tn__buffer *out[2]) {
@@ -544,6 +548,7 @@ typedef tn__te *(*declaration)(tn__ir *ir);
 typedef struct depthwise_shape {
   int64_t high, wide, channels, window, stride, margin; /* the margin before the image; behind it lie window / 2 */
   bool rectified;                                       /* what is inside of the margin is more than a copy */
+  bool first;                                           /* the result is written with its channels first */
 } depthwise_shape;
 
 static inline tn__te *depthwise_of(tn__ir *ir, const depthwise_shape *d) {
@@ -568,9 +573,11 @@ static inline tn__te *depthwise_of(tn__ir *ir, const depthwise_shape *d) {
   const tn__buffer *c = tn__te_reduce(
       te, "C", &x, &k, TN__TE_SUM,
       tn__ir_mul(ir, at(ir, pad, 3, row, column, x.index[2]), at(ir, w, 3, k.index[0], k.index[1], x.index[2])));
-  tn__te_axes y = axes_of(te, "i", 3, extents);
-  tn__te_output(
-      te, tn__te_compute(te, "D", &y, tn__ir_max(ir, tn__ir_load(ir, c, y.index), tn__ir_constant(ir, TN_F32, 0))));
+  int64_t turned[] = {extents[2], extents[0], extents[1]};
+  tn__te_axes y = axes_of(te, "i", 3, d->first ? turned : extents);
+  const tn__expr *last[] = {y.index[1], y.index[2], y.index[0]};
+  const tn__expr *sum = tn__ir_load(ir, c, d->first ? last : y.index);
+  tn__te_output(te, tn__te_compute(te, "D", &y, tn__ir_max(ir, sum, tn__ir_constant(ir, TN_F32, 0))));
   return te;
 }
 
@@ -589,6 +596,10 @@ static inline tn__te *wide_depthwise(tn__ir *ir) {
 
 static inline tn__te *rectified_depthwise(tn__ir *ir) {
   return depthwise_of(ir, &(depthwise_shape){12, 17, 16, 5, 2, 2, true});
+}
+
+static inline tn__te *depthwise_first(tn__ir *ir) {
+  return depthwise_of(ir, &(depthwise_shape){11, 19, 24, 3, 1, 1, false, true});
 }
 
 /* Channels first to channels last, with a bias and a maximum. */
@@ -782,7 +793,9 @@ static const declaration declarations[] = {product,
                                            image_sums,
                                            tall_gram,
                                            unit_points,
-                                           turned_points};
+                                           turned_points,
+                                           depthwise_first,
+                                           convolution_first};
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */

@@ -230,6 +230,39 @@ static void what_is_over_the_same_rows_is_one_kernel(void **state) {
 
 static void epilogues_join_their_product(void **state) { expect(build_epilogue, "dot_general+add+tanh ->1"); }
 
+typedef struct turn {
+  int64_t batch, rows, columns;
+  int64_t order[3];
+  bool shared; /* somebody else reads the product as it is */
+} turn;
+
+/* relu(transpose(product)) of [batch, rows, columns]. */
+static void build_turn(tn__graph *g, const turn *t) {
+  tn__ir *ir = tn__graph_ir(g);
+  const tn__expr *batch = tn__ir_index(ir, t->batch), *deep = tn__ir_index(ir, 8);
+  const tn__expr *left[3] = {batch, tn__ir_index(ir, t->rows), deep},
+                 *right[3] = {batch, deep, tn__ir_index(ir, t->columns)};
+  tn__value *a = tn__graph_input(g, "a", TN_F32, 3, left), *b = tn__graph_input(g, "b", TN_F32, 3, right);
+  tn__value *product = tn__g_matmul(g, a, b, TN_F32);
+  if (t->shared) tn__graph_output(g, "p", product);
+  tn__graph_output(g, "y", tn__g_unary(g, "tanh", tn__g_transpose(g, product, t->order)));
+}
+
+static void build_turned_rows(tn__graph *g) { build_turn(g, &(turn){2, 16, 32, {0, 2, 1}}); }
+static void build_moved_batch(tn__graph *g) { build_turn(g, &(turn){2, 1, 32, {1, 0, 2}}); }
+static void build_few_turned_rows(tn__graph *g) { build_turn(g, &(turn){2, 7, 32, {0, 2, 1}}); }
+static void build_batch_last(tn__graph *g) { build_turn(g, &(turn){16, 16, 32, {1, 2, 0}}); }
+static void build_read_before(tn__graph *g) { build_turn(g, &(turn){2, 16, 32, {0, 2, 1}, true}); }
+
+static void a_product_writes_its_result_transposed(void **state) {
+  (void)state;
+  expect(build_turned_rows, "dot_general+transpose+tanh ->1");
+  expect(build_moved_batch, "dot_general+transpose+tanh ->1");
+  expect(build_few_turned_rows, "dot_general ->1; transpose+tanh ->1");
+  expect(build_batch_last, "dot_general ->1; transpose+tanh ->1");
+  expect(build_read_before, "dot_general ->1; transpose+tanh ->1");
+}
+
 static void a_product_that_others_read_stays_alone(void **state) {
   expect(build_shared_product, "dot_general ->1; tanh ->1");
 }
@@ -294,6 +327,7 @@ int main(void) {
                                      cmocka_unit_test(maps_become_one_kernel),
                                      cmocka_unit_test(what_is_over_the_same_rows_is_one_kernel),
                                      cmocka_unit_test(epilogues_join_their_product),
+                                     cmocka_unit_test(a_product_writes_its_result_transposed),
                                      cmocka_unit_test(a_product_that_others_read_stays_alone),
                                      cmocka_unit_test(an_epilogue_may_read_a_value_twice),
                                      cmocka_unit_test(attention_is_one_kernel),

@@ -393,11 +393,12 @@ static const tn__op rows[] = {
      .declare = declare_convolution,
      .contraction = convolution_contraction,
      .attributes = "strides:ints lhs_dilation:ints rhs_dilation:ints low:exprs high:exprs feature_groups:int flip:int "
-                   "channels_last:int dtype:string pad_value:int",
+                   "channels_last:int dtype:string pad_value:int whole:int[0..1]",
      .doc =
          "Strided, dilated, grouped convolution of any spatial rank, padded with zeros, or `pad_value` in integers. "
          "`channels_last` stands for StableHLO's dimension numbers: [N, spatial..., C] by [spatial..., I, O] with it, "
-         "else [N, C, spatial...] by [O, I, spatial...]. Operands in words are as for dot_general, along channels."},
+         "else [N, C, spatial...] by [O, I, spatial...]. Operands in words are as for dot_general, along channels. "
+         "`whole`: of whole numbers, whose sums are exact in whatever order, and must stay so."},
 };
 
 const tn__op_family tn__ops_contract = {rows, sizeof(rows) / sizeof(rows[0])};

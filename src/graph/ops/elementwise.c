@@ -415,8 +415,8 @@ static const tn__op rows[] = {
     TN__ROW(1, "count_leading_zeros", infer_int, scalar_clz, "Number of zero bits before the first set one."),
     TN__ROW(1, "convert", infer_convert, scalar_convert,
             "The value in another type: to integers it truncates and saturates, between integers it wraps, to bool it "
-            "is x != 0.",
-            .attributes = "dtype:string"),
+            "is x != 0. `whole`: it is a number that both types have.",
+            .attributes = "dtype:string whole:int[0..1]"),
     TN__ROW_IS(1, "bitcast_convert", TN__FACT_VIEW, infer_bitcast, scalar_bitcast,
                "The same bits as another type of the same size.", .attributes = "dtype:string"),
     TN__ROW_IS(2, "add", TN__FACT_COMMUTES, infer_number, scalar_add, "a + b."),

@@ -115,11 +115,60 @@ static void infer_convolution(tn__graph *graph, tn__node *node) {
   tn__g_same_dim(graph, node, node->outputs[0]->dims[1], node->inputs[4]->dims[0], "operand 4", 0);
 }
 
+/* Is the zero point one that bytes of that type have? It may have been turned into a wider type. */
+static bool is_byte_zero(const tn__value *zero, tn_dtype dtype) {
+  const int64_t least = dtype == TN_U8 ? 0 : -128;
+  while (zero != NULL && zero->dtype != dtype && zero->producer != NULL &&
+         (tn__node_is_view(zero->producer) || tn__g_is_op(zero->producer, "convert") ||
+          tn__op_has(zero->producer, TN__FACT_REPEATS)))
+    zero = zero->producer->inputs[0];
+  if (zero == NULL || zero->dtype == dtype) return true;
+  int64_t count = 1;
+  for (int i = 0; i < zero->rank && !zero->splat; i++) count = tn__ir_bound_mul(count, tn__g_dim_const(zero, i));
+  if (zero->data == NULL || !tn__dtype_is_int(zero->dtype)) return false;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t element = tn__load_i64(zero->dtype, zero->data, i);
+    if (element < least || element > least + 255) return false;
+  }
+  return true;
+}
+
+/* Are all sums of a convolution of bytes, without their zero points, numbers that f32 has, and those on the way as
+ * well? They are then whatever the order, and processors multiply floats several times as fast as integers of 32 bits.
+ */
+static bool is_exact_in_floats(const tn__node *node) {
+  enum { EXACT = 1 << 24, LARGEST_PRODUCT = 255 * 255 };
+  const tn__value *weights = node->inputs[1];
+  int64_t terms = 1;
+  if (tn__node_int(node, "pad_value", 0) != 0) return false;
+  for (int i = 0; i < 2; i++) {
+    const tn__value *zero = 2 + i < node->input_count ? node->inputs[2 + i] : NULL;
+    if (!tn__g_is_byte(node->inputs[i]->dtype) || !is_byte_zero(zero, node->inputs[i]->dtype)) return false;
+  }
+  for (int i = 1; i < weights->rank; i++) {
+    int64_t extent = tn__g_dim_const(weights, i);
+    if (extent < 1) return false;
+    terms = tn__ir_bound_mul(terms, extent);
+  }
+  return terms <= EXACT / LARGEST_PRODUCT;
+}
+
 static void expand_convolution(tn__graph *g, const tn__node *node, tn__value *const *inputs, tn__value **outputs) {
   tn__value *whole[2];
-  for (int i = 0; i < 2; i++) whole[i] = without_zero(g, node, inputs, i);
-  const tn__op *op = tn__op_find("convolution");
-  tn__value *sum = tn__node_create(g, op, whole, 2, node->attrs, node->attr_count, NULL, 0)->outputs[0];
+  bool floats = is_exact_in_floats(node);
+  for (int i = 0; i < 2; i++) {
+    whole[i] = without_zero(g, node, inputs, i);
+    if (floats) whole[i] = tn__g_convert(g, whole[i], TN_F32);
+  }
+  tn__attr *attrs = TN__NEW_ARRAY(g->arena, node->attr_count + 2, tn__attr);
+  int count = 0;
+  for (int i = 0; i < node->attr_count; i++)
+    if (!floats || strcmp(node->attrs[i].name, "dtype") != 0) attrs[count++] = node->attrs[i];
+  if (floats) attrs[count++] = tn__attr_string(g, "dtype", tn_dtype_name(TN_F32));
+  if (floats) attrs[count++] = tn__attr_int(g, "whole", 1);
+  tn__value *sum = tn__node_create(g, tn__op_find("convolution"), whole, 2, attrs, count, NULL, 0)->outputs[0];
+  const tn__attr back[2] = {tn__attr_string(g, "dtype", tn_dtype_name(TN_I32)), tn__attr_int(g, "whole", 1)};
+  if (floats) sum = tn__node_create(g, tn__op_find("convert"), &sum, 1, back, 2, NULL, 0)->outputs[0];
   outputs[0] = sum;
   if (node->input_count < 5 || inputs[4] == NULL) return;
   const int64_t channel = 1;

@@ -684,7 +684,7 @@ static bool writes_turned(const tn__node *product, const tn__node *transpose) {
 static void join_transpose(fuser *f, int index) {
   const kernel *k = &f->kernels.data[index];
   const tn__node *transpose = tn__graph_node_at(f->graph, k->members.data[0]);
-  if (k->dead || k->constant || k->kind != KERNEL_MAP || !tn__g_is_op(transpose, "transpose")) return;
+  if (k->dead || k->constant || k->kind != KERNEL_MAP || tn__node_attr(transpose, "permutation") == NULL) return;
   const tn__value *made = transpose->inputs[0];
   int p = f->node_of_value[made->id], from = p < 0 ? -1 : f->kernel_of[p], pair[2] = {from, index};
   if (from < 0 || f->kernels.data[from].kind != KERNEL_CONTRACTION || f->kernels.data[from].constant) return;

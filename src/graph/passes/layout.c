@@ -173,95 +173,13 @@ static tn__value *convolution_last(tn__mover *m, const tn__node *node) {
   return tn__pass_node_again(m->graph, node, inputs, &last, 1);
 }
 
-/* ---- windows of one element, alone -------------------------------------------------------------- */
-
-/* Is each pixel of the result made of one of the image, of several channels? In floats; bytes have instructions that
- * want the image on the left. */
-static bool is_pointwise(const tn__node *node) {
-  if (!is_channels_first(node) || tn__node_reads_layout(node)) return false;
-  const tn__conv_spec spec = tn__g_conv_spec_of(node);
-  const tn__value *weights = node->inputs[1];
-  tn_dtype dtype = node->inputs[0]->dtype;
-  bool one = !tn__pass_is_unit(weights->dims[1]);
-  for (int i = 0; one && i < spec.spatial; i++)
-    one = tn__pass_is_unit(weights->dims[i + 2]) && spec.strides[i] == 1 && spec.lhs_dilation[i] == 1 &&
-          tn__ir_is_int_value(spec.low[i], 0) && tn__ir_is_int_value(spec.high[i], 0);
-  return one && (dtype == TN_F32 || dtype == TN_F64 || dtype == TN_F16 || dtype == TN_BF16);
-}
-
-/* Which values would somebody rather have channels-last? Those of operators that follow, and what they are made of
- * element by element. */
-static const bool *find_wanted(tn__graph *graph) {
-  int values;
-  tn__graph_use_counts(graph, &values);
-  bool *wanted = TN__NEW_ARRAY(tn__graph_arena(graph), values, bool);
-  for (int i = tn__graph_node_count(graph) - 1; i >= 0; i--) {
-    const tn__node *node = tn__graph_node_at(graph, i);
-    if (node->dead) continue;
-    bool passes_on = node->op->op_class == TN__CLASS_ELEMENTWISE || is_pointwise(node), wants = false;
-    if (!passes_on)
-      wants = is_channels_first(node) || node->op->moves.operands != 0 || tn__g_is_op(node, "transpose");
-    for (int o = 0; passes_on && o < node->output_count; o++)
-      wants |= node->outputs[o] != NULL && wanted[node->outputs[o]->id];
-    for (int j = 0; wants && j < node->input_count; j++)
-      if (node->inputs[j] != NULL) wanted[node->inputs[j]->id] = true;
-  }
-  return wanted;
-}
-
-/* Turning the image, and the result back, would take as long as the product. */
-static bool stays_first(tn__mover *m, const tn__node *node) {
-  enum { LEAST_PIXELS = 32 }; /* for vectors of them */
-  const tn__value *image = node->inputs[0];
-  int64_t pixels = 1;
-  if (!is_pointwise(node) || m->wanted[node->outputs[0]->id]) return false;
-  if (tn__mover_has_followed(m, image) || tn__mover_is_made(m, node->inputs[0]) || is_free_to_move(image) ||
-      tn__pass_producer_of(image, "transpose") != NULL)
-    return false;
-  for (int i = 2; i < image->rank; i++) {
-    int64_t extent = tn__g_dim_const(image, i);
-    pixels = extent < 0 ? LEAST_PIXELS : tn__ir_bound_mul(pixels, extent);
-  }
-  return pixels >= LEAST_PIXELS;
-}
-
-/* Of each image and each group of channels the product of the weights and of the channels' rows of pixels. */
-static tn__value *product_first(tn__mover *m, const tn__node *node) {
-  tn__graph *graph = m->graph;
-  tn__ir *ir = tn__graph_ir(graph);
-  tn__value *image = node->inputs[0], *weights = tn__mover_restored(m, node->inputs[1]);
-  const tn__value *result = node->outputs[0];
-  const int64_t groups = tn__node_int(node, "feature_groups", 1), batch[2] = {0, 1};
-  const tn__expr *rows[4], *pixels[4], *all = tn__ir_index(ir, 1), *channels = result->dims[1];
-  int n = 0;
-  for (int i = 2; i < image->rank; i++) all = tn__ir_mul(ir, all, image->dims[i]);
-  if (!tn__pass_is_unit(image->dims[0])) rows[n] = pixels[n] = image->dims[0], n++;
-  bool repeats = n > 0;
-  if (groups > 1) {
-    rows[n] = pixels[n] = tn__ir_index(ir, groups), n++;
-    channels = tn__ir_div_i(ir, channels, groups);
-  }
-  rows[n] = channels, rows[n + 1] = pixels[n] = weights->dims[1], pixels[n + 1] = all;
-  const int64_t contract[2] = {n + 1, n}, axes[3] = {1, 2, 3};
-  int first = repeats ? 1 : 0; /* the same weights for each image */
-  tn__value *left = tn__g_reshape(graph, weights, n + 2 - first, rows + first);
-  if (repeats) left = tn__g_broadcast_in_dim(graph, left, n + 2, rows, axes);
-  tn__value *right = tn__g_reshape(graph, image, n + 2, pixels);
-  tn__value *product =
-      tn__g_dot_general(graph, left, right, batch, batch, n, &contract[0], &contract[1], 1, result->dtype);
-  return tn__g_reshape(graph, product, result->rank, result->dims);
-}
-
 static tn__value *follow(tn__mover *m, const tn__node *node, bool reads_moved, bool *direct) {
-  if (is_channels_first(node)) {
-    *direct = stays_first(m, node);
-    return *direct ? product_first(m, node) : convolution_last(m, node);
-  }
+  if (is_channels_first(node)) return convolution_last(m, node);
   return reads_moved ? follow_moved(m, node, direct) : NULL;
 }
 
 void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options) {
   (void)options;
-  tn__mover mover = {.move = to_last, .restore = to_first, .follow = follow, .wanted = find_wanted(graph)};
+  tn__mover mover = {.move = to_last, .restore = to_first, .follow = follow};
   tn__mover_run(&mover, graph);
 }

@@ -21,7 +21,6 @@ struct tn__mover {
   tn__value *(*restore)(tn__mover *mover, tn__value *moved, const tn__value *like);
   /* The result of `node` in the new form or, with *direct set, in the form it always had; NULL: the node stays. */
   tn__value *(*follow)(tn__mover *mover, const tn__node *node, bool reads_moved, bool *direct);
-  const bool *wanted;            /* the pass's own: by value id, of those that were there before it; or NULL */
   TN__VEC(tn__mover_form) forms; /* by value id */
 };
 

@@ -20,6 +20,7 @@ static const pass pipeline[] = {
     {"dce", tn__pass_dce},
     {"raise", tn__pass_raise},
     {"quantized", tn__pass_quantized},
+    {"pointwise", tn__pass_pointwise},
     {"layout", tn__pass_layout},
     {"simplify", tn__pass_simplify, .in_composites = true},
     {"phases", tn__pass_phases},

@@ -44,14 +44,14 @@ const char *tn__graph_pass_name(int index);
  * simplify: algebraic rules (reshape of reshape, transpose of transpose and into dot_general, identity
  * broadcast/convert/slice/pad, x*1, x+0 for integers, batch-norm-like multiply/add of constants into a preceding
  * convolution's or product's weights, 1x1 convolutions as products ...). cse: equal nodes become one. dce: nodes that
- * nobody reads go. raise: softmax, GELU and normalisations that are spelt out become composites. layout: convolutions,
- * pooling and what lies between become channels-last; transposes are pushed out and cancelled. phases: transposed
- * convolutions become ones over the image as it is, with the columns of all phases of the result. rows: products with
- * several row dimensions and 1x1 convolutions become products of two matrices; readers that go row by row follow.
- * winograd: 3x3 convolutions of stride 1 by minimal filtering, where the driver says so. quads: operands of products
- * and convolutions of bytes are stored in words, of which four bytes are summed at a time. pack: constant right
- * operands of products and convolutions get the layout that the driver wants. attention: the sums of a softmax divide
- * rows of results instead of rows of weights. */
+ * nobody reads go. raise: softmax, GELU and normalisations that are spelt out become composites. pointwise: 1x1
+ * convolutions that stay channels-first become products. layout: convolutions, pooling and what lies between become
+ * channels-last; transposes are pushed out and cancelled. phases: transposed convolutions become ones over the image as
+ * it is, with the columns of all phases of the result. rows: products with several row dimensions and 1x1 convolutions
+ * become products of two matrices; readers that go row by row follow. winograd: 3x3 convolutions of stride 1 by minimal
+ * filtering, where the driver says so. quads: operands of products and convolutions of bytes are stored in words, of
+ * which four bytes are summed at a time. pack: constant right operands of products and convolutions get the layout that
+ * the driver wants. attention: the sums of a softmax divide rows of results instead of rows of weights. */
 void tn__pass_inline(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_fold(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_simplify(tn__graph *graph, const tn__optimize_options *options);
@@ -59,6 +59,7 @@ void tn__pass_cse(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_dce(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_raise(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_quantized(tn__graph *graph, const tn__optimize_options *options);
+void tn__pass_pointwise(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_layout(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_phases(tn__graph *graph, const tn__optimize_options *options);
 void tn__pass_rows(tn__graph *graph, const tn__optimize_options *options);

@@ -114,7 +114,8 @@ static tn__value *convert_convert(tn__rewriter *rewriter, tn__node *node) {
   const tn__node *inner = tn__pass_producer_of(node->inputs[0], "convert");
   if (inner == NULL) return NULL;
   tn_dtype from = inner->inputs[0]->dtype, between = node->inputs[0]->dtype, to = node->outputs[0]->dtype;
-  if (!is_lossless(from, between) || saturates(from, between, to)) return NULL;
+  bool back = from == to && tn__node_int(inner, "whole", 0) != 0;
+  if (!back && (!is_lossless(from, between) || saturates(from, between, to))) return NULL;
   return tn__g_convert(rewriter->graph, inner->inputs[0], to);
 }
 

@@ -240,6 +240,7 @@ static bool find_product(const tn__value *value, contraction *out) {
   *out = (contraction){.node = node};
   if (node == NULL || node->op->contraction == NULL || is_whole(node->inputs[1]) || node->inputs[1]->held != NULL)
     return false;
+  if (tn__node_int(node, "whole", 0) != 0) return false; /* what goes into its operands makes fractions of them */
   node->op->contraction(node, &c);
   out->channel = c.column;
   out->column = c.rhs_column;

@@ -27,7 +27,8 @@ static bool fits(const tn__node *node) {
   const void *element;
   int64_t low[2], high[2];
   if (tn__node_int(node, "channels_last", 0) == 0 || result->rank != 4 || tn__node_reads_layout(node) ||
-      tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "flip", 0) != 0)
+      tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "flip", 0) != 0 ||
+      tn__node_int(node, "whole", 0) != 0)
     return false;
   if (image->dtype != TN_F32 || weights->dtype != TN_F32 || result->dtype != TN_F32) return false;
   if (tn__g_dim_const(weights, 0) != 3 || tn__g_dim_const(weights, 1) != 3) return false;

@@ -209,6 +209,9 @@ static void turned_stores(const tn__contraction_space *p, const tn__sketch *k, c
   for (; high < v[TN__TILE_ROWS]; high *= 2) stages++;
   int64_t piece = high * p->element < k->options.vector_bytes ? high * p->element : k->options.vector_bytes;
   end->shuffles += columns * (double)high * p->element / (double)piece * stages;
+  /* The epilogue is computed behind that, in vectors along the rows, each as long as these reach. */
+  double vectors = columns * (double)(v[TN__TILE_MORE_ROWS] * tiles(v[TN__TILE_ROWS] * p->element, piece));
+  end->fma += (vectors - (double)(rows * v[TN__TILE_VECTORS])) * p->epilogue;
   end->stores = columns * (double)(pieces * v[TN__TILE_MORE_ROWS]);
 }
 
