@@ -284,6 +284,7 @@ NUMPY = {
     "knapsack": knapsack, "shortest_paths": shortest_paths,
     "cross_products": np.cross, "transform_points": lambda M, P: P @ M[:, :3].T + M[:, 3],
     "color_matrix": lambda I, M, b: I @ M.T + b, "sum_three_columns": lambda X: X.sum(0),
+    "bounding_box": lambda P: (P.min(0), P.max(0)),
     "moments": lambda X: (X.mean(0), X.var(0)), "second_moments": lambda X: X.T @ X / np.float32(10007),
     "covariance": lambda X: np.cov(X.T).astype(np.float32), "normal_equations": lambda A, b: (A.T @ A, A.T @ b),
     "tall_gram": lambda A: A.T @ A, "gather_rows": lambda E, I: E[I], "repeat_rows": lambda X: np.repeat(X, 5, 0),

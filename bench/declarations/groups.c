@@ -113,6 +113,16 @@ void sum_three_columns(const float (*restrict X)[3], float *restrict m) {
   FOR (j, 3) m[j] = a[j];
 }
 
+void bounding_box(const float (*restrict P)[3], float *restrict low, float *restrict high) {
+  float least[3] = {INFINITY, INFINITY, INFINITY}, greatest[3] = {-INFINITY, -INFINITY, -INFINITY};
+  FOR (i, 50021)
+    FOR (c, 3) {
+      least[c] = P[i][c] < least[c] ? P[i][c] : least[c];
+      greatest[c] = P[i][c] > greatest[c] ? P[i][c] : greatest[c];
+    }
+  FOR (c, 3) low[c] = least[c], high[c] = greatest[c];
+}
+
 void moments(const float (*restrict X)[3], float *restrict m, float *restrict v) {
   float a[3] = {0}, b[3] = {0};
   FOR (i, 100003)

@@ -26,6 +26,8 @@
 /* A rule that competes has to promise so much less than the rule that would be taken without it: what both leave out of
  * the count is more than small differences. */
 #define TN__RULE_WORTH_ANOTHER 0.85
+/* A rule that is asked later has to promise so much less: each counts what it sees of the declaration. */
+#define TN__RULE_WORTH_A_LATER 0.5
 
 /* ---- memory that is kept near ------------------------------------------------------------------------------------ */
 /* Bytes of a part that is kept in a thread's private memory, of which there are 64 KiB: the rest is for what else the

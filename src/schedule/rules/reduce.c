@@ -493,6 +493,32 @@ static void see_walk(const tn__expr *e, void *user) {
   w->refused |= !walks && (along_row < 0 || along_column < 0 || along_row + along_column > 1);
 }
 
+static void see_walks(const tn__expr *e, void *user) {
+  flat_walk *w = user;
+  tn__te_visit(w->s->ir, e, see_walk, w);
+}
+
+/* Bytes of an element of each result; 0 when they differ. */
+static int64_t element_bytes(const tn__block *block) {
+  size_t bytes = tn_dtype_size(block->writes[0].buffer->dtype);
+  for (int w = 1; w < block->write_count; w++)
+    if (tn_dtype_size(block->writes[w].buffer->dtype) != bytes) return 0;
+  return (int64_t)bytes;
+}
+
+/* Keeps partial results in registers, those of all columns of a row beside each other. */
+static void keep_walks(tn__schedule *s, const tn__block *partial, const char *name) {
+  for (int w = 0; w < partial->write_count; w++) {
+    const tn__buffer *buffer = partial->writes[w].buffer;
+    tn__layout layout = {.rank = buffer->rank};
+    for (int d = 0; d < buffer->rank; d++) layout.parts[d] = (tn__layout_part){d, 1, 0};
+    layout.parts[buffer->rank - 2].dim = buffer->rank - 1;
+    layout.parts[buffer->rank - 1].dim = buffer->rank - 2;
+    tn__sched_transform_layout(s, buffer->name, &layout);
+    tn__sched_set_scope(s, name, w, TN__SCOPE_REGISTER);
+  }
+}
+
 static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
 
 /* The two loops as one, in vectors of which `vectors` are written out. */
@@ -508,20 +534,20 @@ bool tn__reduce_few_columns(tn__schedule *s, const char *name, const tn__schedul
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
   const char *order[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path), n = 0, column = -1;
-  if (block->block.body->kind != TN__STMT_STORE || !block->combiner->reorderable || block->block.write_count > 1)
-    return false;
+  int64_t element = element_bytes(&block->block), results = block->block.write_count;
+  if (!block->combiner->reorderable || element == 0) return false;
   while (column + 1 < count && !tn__sched_drives(path[column + 1], block, TN__AXIS_REDUCE)) column++;
   if (column < 0 || column + 1 == count) return false;
   const char *row = path[count - 1]->name, *last = path[column]->name;
   int64_t columns = tn__rule_loop_extent(s, last), rows = tn__rule_loop_extent(s, row);
-  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  int64_t lanes = options->vector_bytes / element;
   if (columns < 2 || columns > MOST_FLAT || lanes < 4) return false;
   int64_t least = lanes / common_divisor(columns, lanes), together = least;
   while (together * columns < LEAST_FLAT * lanes) together += least;
   int64_t vectors = together * columns / lanes;
   flat_walk w = {.s = s, .block = block, .row = path[count - 1]->var, .column = path[column]->var, .columns = columns};
-  tn__te_visit(s->ir, block->block.body->as.store.value, see_walk, &w);
-  if (!w.walks || w.refused || vectors > MOST_FLAT || rows < 2 * together) return false;
+  tn__stmt_walk_exprs(block->block.body, see_walks, &w);
+  if (!w.walks || w.refused || vectors * results > MOST_FLAT || rows < 2 * together) return false;
   const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
   tn__sched_split(s, row, (const int64_t[]){0, together}, 2);
   for (int i = 0; i < count - 1; i++)
@@ -531,13 +557,7 @@ bool tn__reduce_few_columns(tn__schedule *s, const char *name, const tn__schedul
   order[n++] = last;
   tn__sched_reorder(s, order, n);
   tn__sched_rfactor(s, lane);
-  const tn__buffer *buffer = tn__sched_find(s, partial, true)->block.writes[0].buffer;
-  tn__layout layout = {.rank = buffer->rank};
-  for (int d = 0; d < buffer->rank; d++) layout.parts[d] = (tn__layout_part){d, 1, 0};
-  layout.parts[buffer->rank - 2].dim = buffer->rank - 1;
-  layout.parts[buffer->rank - 1].dim = buffer->rank - 2;
-  tn__sched_transform_layout(s, buffer->name, &layout);
-  tn__sched_set_scope(s, partial, 0, TN__SCOPE_REGISTER);
+  keep_walks(s, &tn__sched_find(s, partial, true)->block, partial);
   flatten(s, loop_from_last(s, partial, 1), tn__reduce_last_loop(s, partial), vectors, lanes);
   const char *init = tn__arena_printf(s->arena, "%s.init", partial);
   flatten(s, loop_from_last(s, init, 1), tn__reduce_last_loop(s, init), vectors, lanes);

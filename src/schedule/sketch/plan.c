@@ -94,6 +94,8 @@ static bool propose_cheapest(const tn__chooser *chooser, const tn__plan_unit *un
                              tn__candidate *out) {
   if (refused == NULL) {
     out->sketch = tn__plan_sketch(unit, chooser);
+    const tn__sketch *later = out->sketch != NULL ? tn__sketch_later(out->sketch) : NULL;
+    if (later != NULL) out->sketch = later;
     const tn__sketch *better = out->sketch != NULL ? tn__sketch_competing(out->sketch) : NULL;
     if (better != NULL) out->sketch = better;
   } else if (refused->sketch != NULL && refused->sketch->rule->weigh != NULL) {
@@ -246,9 +248,8 @@ int tn__plan_rivals(const tn__plan *plan, tn__plan_rival rivals[TN__PLAN_RIVALS]
   r = &rivals[count];
   bool competed = plan->sketch->rule->weigh != NULL;
   const tn__sketch *own = plan->sketch;
-  *r = (tn__plan_rival){.sketch = competed
-                                      ? tn__sketch_first(own->rules, own->te, own->target, &own->options, own->chooser)
-                                      : tn__sketch_next(own)};
+  const tn__sketch *first = tn__sketch_first(own->rules, own->te, own->target, &own->options, own->chooser);
+  *r = (tn__plan_rival){.sketch = first != NULL && first->rule != own->rule ? first : tn__sketch_next(own)};
   if (r->sketch == NULL) return count;
   tn__sketch_choose(r->sketch, r->values, &r->cost);
   if (competed && !(tn__sketch_weigh(own, r->sketch, r->values, &r->cost) < (double)INFINITY)) return count;

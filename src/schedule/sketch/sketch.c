@@ -418,6 +418,19 @@ static bool beats(const tn__sketch *k, const tn__sketch *other) {
   return cycles < TN__RULE_WORTH_ANOTHER * tn__sketch_weigh(&own, &theirs, values, NULL);
 }
 
+static double least_cost(const tn__sketch *k) {
+  tn__sketch alone = alone_by_table(k);
+  int64_t values[TN__MAX_DECISIONS];
+  tn__cost cost;
+  tn__sketch_choose(&alone, values, &cost);
+  return cost.cycles;
+}
+
+tn__sketch *tn__sketch_later(const tn__sketch *k) {
+  tn__sketch *later = k->rule->yields ? tn__sketch_next(k) : NULL;
+  return later != NULL && least_cost(later) < TN__RULE_WORTH_A_LATER * least_cost(k) ? later : NULL;
+}
+
 tn__sketch *tn__sketch_competing(const tn__sketch *k) {
   for (int i = 0; i < k->rules->count && k->rule->yields; i++) {
     if (k->rules->rule[i]->weigh == NULL) continue;
