@@ -294,6 +294,7 @@ NUMPY = {
     "sum_all": lambda X: np.atleast_1d(X.sum()), "sum_first": lambda X: X.sum(0), "sum_middle": lambda X: X.sum(1),
     "sum_ends": lambda X: X.sum((0, 2)), "mean_channels_first": lambda X: X.mean(0),
     "argmax_columns": lambda X: X.argmax(0), "argmax_columns_u8": lambda X: X.argmax(0),
+    "nearest_centre": lambda X, C: ((X[:, None] - C[None]) ** 2).sum(2).argmin(1),
     "argmax_rows": lambda X: X.argmax(1), "variance_columns": lambda X: X.var(0),
     "softmax_columns": softmax_columns, "count_equal": lambda A, B: (A == B).sum(1),
     "any_row": lambda X: (X > np.float32(0.9999)).any(1), "sum_below": lambda X: np.tril(X).sum(1), "cosine": cosine,

@@ -51,6 +51,19 @@ void argmax_columns_u8(const uint8_t *restrict X, int64_t *restrict a) {
     FOR (j, 517)
       if (X[i * 517 + j] > best[j]) best[j] = X[i * 517 + j], a[j] = i;
 }
+void nearest_centre(const float (*restrict X)[8], const float (*restrict C)[8], int64_t *restrict N) {
+  FOR (i, 3001) {
+    float least = INFINITY;
+    int64_t at = 0;
+    FOR (c, 20) {
+      float s = 0;
+      FOR (d, 8) s += (X[i][d] - C[c][d]) * (X[i][d] - C[c][d]);
+      if (s < least) least = s, at = c;
+    }
+    N[i] = at;
+  }
+}
+
 void argmax_rows(const float *restrict X, int64_t *restrict a) {
   FOR (i, 1021) {
     long best = 0;
