@@ -254,6 +254,62 @@ static const tn__expr *free_lanes(lowering *l, const tn__expr *predicate, const 
   return predicate;
 }
 
+/* Does the part of a predicate say that an axis of the results stays inside of its extent, and nothing else? Elements
+ * beyond are none of the tensor's. */
+static bool bounds_results(tn__ir *ir, const tn__block *block, const tn__expr *part) {
+  for (int i = 0; i < block->axis_count; i++)
+    if (block->axes[i].kind == TN__AXIS_SPATIAL &&
+        tn__ir_lt(ir, block->axes[i].binding, block->axes[i].var->extent) == part)
+      return true;
+  return false;
+}
+
+/* What a value reads under a condition on lanes. */
+typedef struct guarding {
+  const tn__buffer *own;
+  const tn__expr *condition;
+  int count;
+  bool refused;
+} guarding;
+
+enum { MOST_GUARDED = 8 };
+
+static const tn__expr *guard_load(tn__ir *ir, const tn__expr *e, void *user) {
+  guarding *g = user;
+  g->refused |= (e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && !tn__dtype_is_float(e->dtype);
+  if (e->kind != TN__EXPR_LOAD || e->value.buffer == g->own || !shares_variable(g->condition, e)) return e;
+  g->refused |= ++g->count > MOST_GUARDED;
+  return tn__ir_select(ir, g->condition, e, tn__ir_constant(ir, e->dtype, 0));
+}
+
+/* The same for any other value that goes into registers: what it reads is not there beyond the end of the results. So
+ * what stands in the lanes beyond is always defined, too: whatever lay there might be numbers that take long. */
+static const tn__expr *free_results(lowering *l, const tn__block *block, const tn__expr *predicate,
+                                    const var_vec *reduce_vars, const tn__stmt **body) {
+  const tn__stmt *s = *body;
+  tn__ir *ir = l->ir;
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope != TN__SCOPE_REGISTER || tn__ir_is_true(predicate))
+    return predicate;
+  if (predicate->kind == TN__EXPR_AND) {
+    const tn__expr *first = free_results(l, block, predicate->args[0], reduce_vars, body);
+    return tn__ir_and(ir, first, free_results(l, block, predicate->args[1], reduce_vars, body));
+  }
+  var_vec lanes = {0};
+  for (int i = 0; i < l->path.count; i++)
+    if (l->path.data[i]->kind == TN__STMT_FOR && l->path.data[i]->as.loop.kind == TN__LOOP_VECTORIZED)
+      tn__vec_push(ir->arena, &lanes, l->path.data[i]->as.loop.var);
+  tail t = {.ir = ir, .reduce_vars = reduce_vars, .lanes = &lanes, .stays = tn__ir_index(ir, 0)};
+  if (!bounds_results(ir, block, predicate) || !stays_inside(ir, s->as.store.buffer, s->as.store.indices))
+    return predicate;
+  const tn__expr *rest = without_lanes(&t, predicate);
+  if (t.condition == NULL) return predicate;
+  guarding g = {.own = s->as.store.buffer, .condition = t.condition};
+  const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, guard_load, &g);
+  if (g.refused) return predicate;
+  *body = tn__ir_store(ir, s->as.store.buffer, s->as.store.indices, value);
+  return rest;
+}
+
 /* ---- quotients --------------------------------------------------------------------------------------------------- */
 
 /* What e / divisor is where the condition says x < n, with n <= divisor, 0 <= x and e == x + q * divisor; `*rest`: x.
@@ -317,6 +373,7 @@ static const tn__stmt *lower_block(lowering *l, const tn__stmt *s) {
     body = tn__ir_seq2(l->ir, tn__ir_if(l->ir, first, init, NULL), body);
   }
   if (init == NULL) predicate = free_lanes(l, predicate, vars, &body);
+  if (init == NULL) predicate = free_results(l, block, predicate, vars, &body);
   return guarded(l, predicate, body);
 }
 

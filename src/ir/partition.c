@@ -262,6 +262,28 @@ static bool is_over(partitioning *p, const tn__stmt *body, const condition *k) {
   return does_nothing(p->ir, tn__stmt_rewrite(p->ir, body, NULL, fail_in_expr, &k));
 }
 
+/* Are many iterations between `from` and `to`, where a condition fails in all loops inside? */
+static bool fails_long(partitioning *p, const condition *k, const tn__expr *from, const tn__expr *to) {
+  enum { LEAST = 4 };
+  return k->gone != NULL && !k->exact && tn__interval_of(p->ir, tn__ir_sub(p->ir, to, from)).max >= LEAST;
+}
+
+/* Where the condition no longer holds everywhere: the iterations in which it holds for some of the loops inside, and
+ * those in which it holds for none. The part of a row that starts again from its other end is as long as the first. */
+static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__stmt *other, const condition *k,
+                               const tn__expr *from, const tn__expr *to) {
+  const tn__expr *gone = k->gone == NULL ? NULL : tn__ir_max(p->ir, tn__ir_min(p->ir, k->gone, to), from);
+  bool cuts = gone != NULL && fails_long(p, k, k->from_below ? from : gone, k->from_below ? gone : to);
+  if (!cuts || !may_copy(p, other)) return border(p, loop, other, from, tn__ir_sub(p->ir, to, from), k->exact);
+  const tn__stmt *failed = tn__stmt_rewrite(p->ir, other, NULL, fail_in_expr, &k);
+  if (k->from_below) {
+    failed = piece(p, loop, failed, from, tn__ir_sub(p->ir, gone, from), true);
+    return tn__ir_seq2(p->ir, failed, border(p, loop, other, gone, tn__ir_sub(p->ir, to, gone), false));
+  }
+  const tn__stmt *some = border(p, loop, other, from, tn__ir_sub(p->ir, gone, from), false);
+  return tn__ir_seq2(p->ir, some, piece(p, loop, failed, gone, tn__ir_sub(p->ir, to, gone), true));
+}
+
 /* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
  * place.
  */
@@ -285,11 +307,12 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
     if (over && !k->from_below) rest = tn__ir_sub(p->ir, gone, limit);
     /* The condition is still in the head or tail, where it must not be found again. */
     if (k->from_below) {
-      other = border(p, loop, other, over ? gone : var->min, below, k->exact);
+      other = over ? border(p, loop, other, gone, below, k->exact) : outside(p, loop, other, k, var->min, limit);
       return tn__ir_seq2(p->ir, other, piece(p, loop, interior, limit, rest, true));
     }
     interior = piece(p, loop, interior, var->min, below, true);
-    return tn__ir_seq2(p->ir, interior, border(p, loop, other, limit, rest, k->exact));
+    other = over ? border(p, loop, other, limit, rest, k->exact) : outside(p, loop, other, k, limit, end);
+    return tn__ir_seq2(p->ir, interior, other);
   }
   return NULL;
 }

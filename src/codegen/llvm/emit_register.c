@@ -193,7 +193,12 @@ tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, co
   storage->slot_count = (int)((count + u.width - 1) / u.width);
   storage->slots = TN__NEW_ARRAY(cg->arena, storage->slot_count, LLVMValueRef);
   LLVMTypeRef type = tn__cg_lanes_type(tn__cg_value_type(cg, buffer->dtype), u.width);
-  for (int i = 0; i < storage->slot_count; i++) storage->slots[i] = tn__cg_alloca(cg, type, 1, 0);
+  for (int i = 0; i < storage->slot_count; i++) {
+    storage->slots[i] = tn__cg_alloca(cg, type, 1, 0);
+    /* What is stored in part leaves lanes that are computed with and never read. Undefined, they would hold what the
+     * register had before, perhaps numbers below the normal range, of which each operation takes a hundred cycles. */
+    if (u.width > 1) LLVMBuildStore(cg->builder, LLVMConstNull(type), storage->slots[i]);
+  }
   storage->guarded = !u.guards_differ && u.all_guards != NULL;
   if (u.takes_extrema) tn__cg_taint_slots(cg, storage, type);
   return storage;
