@@ -140,8 +140,23 @@ static void scans(void **state) {
       "}");
 }
 
+/* More of them in a row than are looked at together: the first, or the last, is the innermost. */
+static void long_chains(void **state) {
+  enum { PARTS = 150, MOST_TEXT = 8192 };
+  for (int turned = 0; turned < 2; turned++) {
+    char text[MOST_TEXT];
+    int n = snprintf(text, MOST_TEXT, "kernel f(X: f32[301]) -> Y: f32[%d] { Y[i] = ", 301 - PARTS);
+    for (int k = 1; k < PARTS; k++)
+      n += snprintf(text + n, (size_t)(MOST_TEXT - n), turned ? "max(X[i + %d], " : "max(", k);
+    n += snprintf(text + n, (size_t)(MOST_TEXT - n), "X[i]");
+    for (int k = 1; k < PARTS; k++) n += snprintf(text + n, (size_t)(MOST_TEXT - n), turned ? ")" : ", X[i + %d])", k);
+    assert_true(snprintf(text + n, (size_t)(MOST_TEXT - n), " }") < MOST_TEXT - n);
+    check_text(text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(reductions), cmocka_unit_test(windows), cmocka_unit_test(maps),
-                                     cmocka_unit_test(scans)};
+                                     cmocka_unit_test(scans), cmocka_unit_test(long_chains)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,8 @@ typedef struct node {
 typedef struct extremum {
   tn__cg *cg;
   node nodes[MOST_NODES]; /* arguments first */
-  int count;
-  const tn__expr *kept; /* what is not to be tested, if it is there, or NULL */
+  int count, begun;       /* `begun`: whose arguments are being added */
+  const tn__expr *kept;   /* what is not to be tested, if it is there, or NULL */
   LLVMValueRef kept_value;
   /* One number, and as many as lanes: */
   LLVMValueRef waiting[2]; /* for another, to be tested together */
@@ -46,8 +46,11 @@ static int add_node(extremum *x, const tn__expr *e, bool root) {
   for (int i = 0; i < x->count; i++)
     if (x->nodes[i].e == e) return i;
   node made = {.e = e, .args = {-1, -1}};
-  bool goes_on = is_extremum(e) && x->count + 4 < MOST_NODES && (root || !is_remembered(x->cg, e));
+  /* Each that is begun will take room for itself and its second argument. */
+  bool goes_on = is_extremum(e) && x->count + 2 * x->begun + 4 < MOST_NODES && (root || !is_remembered(x->cg, e));
+  x->begun += goes_on;
   for (int i = 0; goes_on && i < 2; i++) made.args[i] = add_node(x, e->args[i], false);
+  x->begun -= goes_on;
   if (x->count == MOST_NODES) tn__cg_fail(x->cg, "an expression of minima has too many parts");
   x->nodes[x->count] = made;
   return x->count++;

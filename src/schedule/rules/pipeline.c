@@ -122,11 +122,22 @@ static int place_of_axis(const tn__pipe_stage *stage, int axis) {
   return axis < stage->scan_axis ? axis + 1 : axis;
 }
 
+/* How many of `count` tiles in a row one iteration of the parallel loop takes, where each iteration has room of its own
+ * in the workspace: fewer rooms are touched and fall out of caches. Some for each thread, so that the last are not
+ * waited for; a divisor, if there is one, as a rest would be code of its own. */
+static int64_t tiles_in_turn(int64_t count, int64_t threads) {
+  int64_t most = count / (2 * threads), least = count / (6 * threads);
+  for (int64_t n = most; n > 1 && n >= least; n--)
+    if (count % n == 0) return n;
+  return count / (4 * threads) > 1 ? count / (4 * threads) : 1;
+}
+
 /* Splits the last stage's loops into tiles and what is inside of one, the axis of the rows first if there are any.
- * Returns the loop in which the others are computed, and how many loops stand from the root to it. */
+ * Returns the loop in which the others are computed, and how many loops stand from the root to it. `rooms`: it has
+ * parts of tensors in the workspace, for each iteration of a parallel loop. */
 static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe_group *g, const char *name,
                               const int64_t *tile, const tn__pipe_sweep *sweep, const tn__schedule_options *options,
-                              int *depth) {
+                              bool rooms, int *depth) {
   const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
   bool shares = tn__rule_shares(s, options);
   const char *loops[TN__MAX_LOOPS], *outer[TN__PIPE_AXES], *inner[TN__PIPE_AXES], *order[2 * TN__PIPE_AXES],
@@ -157,8 +168,16 @@ static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe
     tn__sched_fuse(s, outer[0], outer[fused]);
     outer[0] = tn__arena_printf(s->arena, "%s+%s", outer[0], outer[fused]);
   }
-  if (shares && outside > 0) tn__sched_parallel(s, outer[0]);
-  *depth = (outside > 0 ? outside - fused + 1 : 0) + (rows != NULL);
+  const int64_t in_turn =
+      shares && rooms && outside > 0 ? tiles_in_turn(tn__rule_loop_extent(s, outer[0]), options->threads) : 1;
+  const char *parallel = outer[0];
+  if (in_turn > 1) {
+    tn__sched_split(s, outer[0], (const int64_t[]){0, in_turn}, 2);
+    parallel = tn__arena_printf(s->arena, "%s.0", outer[0]);
+    outer[0] = tn__arena_printf(s->arena, "%s.1", outer[0]);
+  }
+  if (shares && outside > 0) tn__sched_parallel(s, parallel);
+  *depth = (outside > 0 ? outside - fused + 1 : 0) + (in_turn > 1) + (rows != NULL);
   if (rows != NULL) return rows;
   return fused == outside ? outer[0] : outer[outside - 1];
 }
@@ -245,6 +264,14 @@ static const char *loop_over_terms(tn__schedule *s, const tn__pipe_stage *stage,
   tn__sched_decompose_reduction(s, stage->name, order[0]);
   *depth += reduces;
   return order[reduces - 1];
+}
+
+/* Is there a member whose part does not go onto the stack? */
+static bool needs_rooms(const tn__pipe *p, const tn__pipe_group *g, int64_t (*sizes)[TN__MAX_RANK]) {
+  bool needs = false;
+  for (int i = 0; i < g->count - 1; i++)
+    needs |= box_bytes(p->stages[g->member[i]].buffer, sizes[i]) > TN__RULE_PRIVATE_BYTES;
+  return needs;
 }
 
 /* How a group is applied. */
@@ -379,10 +406,11 @@ static void apply_group(tn__schedule *s, const pipeline *q, const tn__pipe_group
     x.last = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", x.last));
     tn__sched_cache_write(s, p->stages[last_of(g)].name, 0, TN__SCOPE_WORKSPACE);
   }
-  x.place = tile_loops(s, q, g, x.last, tile, x.sweep, options, &x.depth);
-  int64_t part[TN__PIPE_AXES]; /* what is computed in one iteration of that loop */
+  int64_t part[TN__PIPE_AXES]; /* what is computed at once */
   for (int a = 0; a < TN__PIPE_AXES; a++) part[a] = x.sweep != NULL && a == x.sweep->axis ? 1 : tile[a];
   tn__pipe_boxes(p, g, part, x.terms, x.sizes);
+  const bool rooms = copies || needs_rooms(p, g, x.sizes);
+  x.place = tile_loops(s, q, g, x.last, tile, x.sweep, options, rooms, &x.depth);
   for (int i = g->count - (copies ? 1 : 2); i >= 0; i--) place_member(&x, i);
   keep_members(&x);
   if (copies) tn__reduce_vectorize_last(s, x.last, x.depth, p->stages[last_of(g)].lanes);
