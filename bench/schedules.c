@@ -17,8 +17,8 @@
  * candidates instead, one for each semicolon. --machine FILE takes the numbers of the cost function from there.
  *
  * --seconds bounds the time for each declaration's candidates. --table writes what was measured as JSON, a line for
- * each candidate: class, declaration, rule, decisions, predicted cycles, seconds. The first of a declaration is the
- * static choice. --json writes what is printed, of each declaration and class.
+ * each candidate: class, declaration, rule, decisions, predicted cycles, what a rule that competes says, seconds. The
+ * first of a declaration is the static choice. --json writes what is printed, of each declaration and class.
  *
  * Of files, --only takes the kernels whose names the extended regular expression matches, and --each N as many of each
  * file, evenly spread.
@@ -620,7 +620,9 @@ static void add_sample(bench *b, const job *j, double seconds) {
   fprintf(b->table, "{\"class\": \"%s\", \"declaration\": \"%s\", \"rule\": \"%s\", \"decisions\": {", j->what->class,
           j->what->name, j->rule != NULL ? j->rule : j->rule_name);
   write_decisions(b->table, j->text);
-  fprintf(b->table, "}, \"predicted\": %.6g, \"seconds\": %.4g}\n", j->predicted, seconds);
+  fprintf(b->table, "}, \"predicted\": %.6g, ", j->predicted);
+  if (!isnan(j->weighed)) fprintf(b->table, "\"weighed\": %.6g, ", j->weighed);
+  fprintf(b->table, "\"seconds\": %.4g}\n", seconds);
 }
 
 /* ---- one declaration's candidates -------------------------------------------------------------------------------- */
@@ -656,7 +658,9 @@ static void try_rule(bench *b, job *j, int rule, uint64_t *random, double second
     if (!build(j)) continue;
     double t = measure(&other, j->operands, 0.005, out->seconds);
     add_sample(b, j, t);
-    if (b->verbose) printf("    %9.1f us, predicted %9.0f cycles: %s: %s\n", t * 1e6, j->predicted, j->rule, j->text);
+    if (b->verbose)
+      printf("    %9.1f us, predicted %9.0f cycles (%.0f): %s: %s\n", t * 1e6, j->predicted, j->weighed, j->rule,
+             j->text);
     if (t >= out->seconds) {
       drop(&other);
       continue;

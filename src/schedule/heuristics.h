@@ -9,6 +9,9 @@
  * for long; other functions are polynomials of some twenty steps. */
 #define TN__RULE_DIVISION_COST 4
 #define TN__RULE_ROOT_COST 8
+/* Quotients and roots of floating-point vectors, as outlines count them: five cycles for 32 bytes, while two additions
+ * are done in each. */
+#define TN__RULE_BUSY_COST 12
 #define TN__RULE_FUNCTION_COST 20
 /* Up to how many elements apart lanes are loaded side by side and put in order by shuffles, and from how many lanes on,
  * as emit_memory.c does it. */
@@ -39,6 +42,10 @@
 #define TN__RULE_NEAR_BYTES (56 << 10)
 /* Share of L2 in which all tensors lie whose rows then come by themselves. */
 #define TN__RULE_NEAR 0.75
+/* Pieces of up to so many lines from beyond L2 are over before the core fetches ahead of them, and come at a part of
+ * the rate of long ones. */
+#define TN__RULE_PIECE_LINES 3
+#define TN__RULE_SLOWER_PIECES 2.0
 /* Share of L3, which others use, too, up to which rows come from there. */
 #define TN__RULE_LAST 0.5
 /* Share of the last cache that a transposition may fill before memory is what matters. */

@@ -51,6 +51,69 @@ static tn__te *make_odd(tn__ir *ir, dice *d) {
   return te;
 }
 
+typedef struct drawn_chain {
+  tn__ir *ir;
+  dice *d;
+  tn__te *te;
+  int rank, reduced; /* axes, and the one that reductions are over */
+  const tn__expr *extents[3];
+} drawn_chain;
+
+/* What some tensor has at the position: all of it, or without the reduced axis. */
+static const tn__expr *read_chain(const drawn_chain *c, const tn__buffer *tensor, const tn__expr *const *at) {
+  const tn__expr *index[3];
+  int n = 0;
+  for (int x = 0; x < c->rank; x++)
+    if (tensor->rank == c->rank || x != c->reduced) index[n++] = at[x];
+  return tn__ir_load(c->ir, tensor, index);
+}
+
+/* A reduction over one axis of what two tensors have, or a map of it. */
+static const tn__buffer *add_to_chain(drawn_chain *c, int number, bool reduces, const tn__buffer *a,
+                                      const tn__buffer *b) {
+  static const tn__te_reducer reducers[] = {TN__TE_SUM, TN__TE_MAX};
+  const char *name = tn__arena_printf(tn__ir_arena(c->ir), "s%d", number);
+  const tn__expr *kept[3], *at[3];
+  int n = 0;
+  for (int x = 0; x < c->rank; x++)
+    if (!reduces || x != c->reduced) kept[n++] = c->extents[x];
+  tn__te_axes own = tn__te_axes_create(c->te, "i", n, kept), over = {0};
+  if (reduces) over = tn__te_axes_create(c->te, "k", 1, &c->extents[c->reduced]);
+  n = 0;
+  for (int x = 0; x < c->rank; x++) at[x] = reduces && x == c->reduced ? over.index[0] : own.index[n++];
+  const tn__expr *left = read_chain(c, a, at);
+  const tn__expr *right = read_chain(c, b, at);
+  const tn__expr *value = number == 1 ? tn__ir_mul(c->ir, left, right) : tn__ir_sub(c->ir, left, right);
+  if (roll(c->d, 3) == 0) { /* work that is better done once, and whose value is exact */
+    const tn__expr *work = tn__ir_call1(c->ir, TN__CALL_TANH, value);
+    value = tn__ir_add(c->ir, value, tn__ir_mul(c->ir, work, tn__ir_constant(c->ir, TN_F32, 0)));
+  }
+  if (!reduces) return tn__te_compute(c->te, name, &own, value);
+  return tn__te_reduce(c->te, name, &own, &over, reducers[roll(c->d, 2)], value);
+}
+
+/* Stages that read each other at their own positions, of which some reduce an axis: normalisations along any axis,
+ * moments, and what nobody has a name for. */
+static tn__te *make_chain(tn__ir *ir, dice *d) {
+  drawn_chain c = {.ir = ir, .d = d, .te = tn__te_create(ir, "chain"), .rank = 2 + roll(d, 2)};
+  const tn__buffer *made[5];
+  int count = 2 + roll(d, 3);
+  bool any = false;
+  c.reduced = roll(d, c.rank);
+  for (int x = 0; x < c.rank; x++) c.extents[x] = tn__ir_index(ir, 4 + roll(d, 30));
+  made[0] = tn__te_input(c.te, "X", TN_F32, c.rank, c.extents);
+  for (int i = 1; i <= count; i++) {
+    bool reduces = roll(d, 2) == 0 || (i == count && !any), whole = false;
+    const tn__buffer *a = made[i - 1], *b = made[roll(d, i)];
+    whole = a->rank == c.rank || b->rank == c.rank;
+    if (!whole) b = made[0];
+    any |= reduces;
+    made[i] = add_to_chain(&c, i, reduces, a, b);
+  }
+  tn__te_output(c.te, made[count]);
+  return c.te;
+}
+
 static tn__te *draw_declaration(tn__ir *ir, dice *d) {
   if (roll(d, 2) == 0) return make_odd(ir, d);
   recipe r = draw_recipe(d);
@@ -81,14 +144,15 @@ static bool same_views(const tn__outline_views *own, const tn__outline_views *re
   for (int b = 0; b < own->count && same; b++) {
     const tn__outline_view *a = &own->view[b], *c = &read->view[b];
     same = a->role == c->role && a->near == c->near && a->loop_count == c->loop_count && a->shared == c->shared &&
-           a->access_count == c->access_count;
+           a->with_last == c->with_last && a->access_count == c->access_count && a->results == c->results;
     for (int l = 0; l < a->loop_count && same; l++)
       same = a->loops[l].kind == c->loops[l].kind && a->loops[l].extent == c->loops[l].extent &&
              a->loops[l].reduces == c->loops[l].reduces;
     for (int i = 0; i < a->access_count && same; i++) {
-      same = a->access[i].element == c->access[i].element && a->access[i].store == c->access[i].store;
+      same = a->access[i].element == c->access[i].element && a->access[i].store == c->access[i].store &&
+             a->access[i].tensor == c->access[i].tensor;
       for (int l = 0; l < a->loop_count && !a->access[i].scattered && same; l++)
-        same = a->access[i].stride[l] == c->access[i].stride[l];
+        same = a->loops[l].extent == 1 || a->access[i].stride[l] == c->access[i].stride[l];
     }
   }
   return same;
@@ -110,6 +174,7 @@ typedef struct counts {
 typedef struct drawing {
   uint64_t seed;
   counts *counts;
+  bool chain; /* several stages */
 } drawing;
 
 /* ---- points of the rule ------------------------------------------------------------------------------------------ */
@@ -120,9 +185,9 @@ static void check_point(tn__ir *ir, const void *arg) {
   static const char *const names[] = {"x86-64", "x86-64-v3", "x86-64-v4", "aarch64"};
   tn__target target = test_target(names[roll(&d, 4)]);
   tn__schedule_options options = {.threads = 1 + roll(&d, 2)};
-  const tn__te *te = draw_declaration(ir, &d);
+  const tn__te *te = drawn->chain ? make_chain(ir, &d) : draw_declaration(ir, &d);
   const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
-  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, "structure");
+  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, drawn->chain ? "chain" : "structure");
   if (k == NULL) return;
   drawn->counts->fits++;
   tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
@@ -138,10 +203,10 @@ static void check_point(tn__ir *ir, const void *arg) {
   }
   if (!isfinite(cost)) return;
   drawn->counts->points++;
-  assert_true(tn__rule_outline_of(k, values, o));
-  tn__outline_views_of(o, own);
+  assert_true(drawn->chain ? tn__rule_chain_outline_of(k, values, o) : tn__rule_outline_of(k, values, o));
+  assert_true(tn__outline_views_of(o, own));
   tn__schedule *s = tn__sketch_apply(k, values);
-  assert_true(tn__outline_read(s, o->facts, read));
+  assert_true(tn__outline_read(s, o->facts[0]->price, read));
   check_views(s, own, read);
   double read_cost = tn__sketch_weigh(k, k, values, NULL);
   if (fabs(read_cost - cost) > 0.02 * cost) fail_msg("%g cycles by the outline, %g by the schedule", cost, read_cost);
@@ -151,12 +216,23 @@ static void check_point(tn__ir *ir, const void *arg) {
 static void points_are_what_they_become(void **state) {
   counts all = {0};
   for (uint64_t seed = 0; seed < 1000; seed++) {
-    drawing d = {seed, &all};
+    drawing d = {seed, &all, false};
     tn_status *status = in_context(check_point, &d);
     if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
   }
   print_message("%d declarations are one reduction, %d points\n", all.fits, all.points);
   assert_true(all.points > 150);
+}
+
+static void points_of_several_stages_are_what_they_become(void **state) {
+  counts all = {0};
+  for (uint64_t seed = 0; seed < 600; seed++) {
+    drawing d = {seed, &all, true};
+    tn_status *status = in_context(check_point, &d);
+    if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
+  }
+  print_message("%d declarations are of several stages, %d points\n", all.fits, all.points);
+  assert_true(all.points > 200);
 }
 
 /* ---- any moves --------------------------------------------------------------------------------------------------- */
@@ -200,7 +276,8 @@ static void move_somehow(tn__escape *escape, void *arg) {
       break;
     }
     case 4:
-      if (block == o->last && !o->node[block].near && o->facts->epilogue == NULL) tn__outline_cache_write(o, block, 0);
+      if (block == o->last[0] && !o->node[block].near && o->facts[0]->epilogue == NULL)
+        tn__outline_cache_write(o, block, 0);
       break;
     case 5:
       if (o->node[block].role == TN__OUTLINE_COPY) tn__outline_reverse_compute_at(o, block, loop);
@@ -240,8 +317,8 @@ static void check_moves(tn__ir *ir, const void *arg) {
     if (status != NULL && tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
     drawn->counts->refused += status != NULL;
     tn_status_free(status);
-    assert_true(tn__outline_read(s, facts, read));
-    tn__outline_views_of(o, own);
+    assert_true(tn__outline_read(s, facts->price, read));
+    assert_true(tn__outline_views_of(o, own));
     check_views(s, own, read);
   }
 }
@@ -249,7 +326,7 @@ static void check_moves(tn__ir *ir, const void *arg) {
 static void moves_are_primitives(void **state) {
   counts all = {0};
   for (uint64_t seed = 0; seed < 1500; seed++) {
-    drawing d = {seed * 7919 + 11, &all};
+    drawing d = {seed * 7919 + 11, &all, false};
     tn_status *status = in_context(check_moves, &d);
     if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
   }
@@ -257,10 +334,58 @@ static void moves_are_primitives(void **state) {
   assert_true(all.moves - all.refused > 2000);
 }
 
+/* ---- more than there is room for --------------------------------------------------------------------------------- */
+
+static tn__te *make_sum(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "sum");
+  const tn__expr *extents[] = {tn__ir_index(ir, 64), tn__ir_index(ir, 1024)};
+  tn__te_axes x = tn__te_axes_create(te, "i", 1, extents), k = tn__te_axes_create(te, "k", 1, extents + 1);
+  const tn__buffer *a = tn__te_input(te, "A", TN_F32, 2, extents);
+  const tn__expr *term = tn__ir_load(ir, a, (const tn__expr *[]){x.index[0], k.index[0]});
+  tn__te_output(te, tn__te_reduce(te, "S", &x, &k, TN__TE_SUM, term));
+  return te;
+}
+
+static void check_full(tn__ir *ir, const void *arg) {
+  const bool *beside = arg; /* a schedule */
+  tn__target target = test_target("x86-64-v3");
+  const tn__te *te = make_sum(ir);
+  const tn__outline_facts *facts = tn__rule_outline_facts(tn__schedule_of(te, &target));
+  tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
+  tn__outline_views *views = TN__NEW(tn__ir_arena(ir), tn__outline_views);
+  int parts[2], path[TN__OUTLINE_NODES];
+  tn__outline_start(o, facts, *beside ? tn__schedule_of(te, &target) : NULL);
+  int block = tn__outline_block(o, TN__OUTLINE_REDUCE), count = tn__outline_path(o, block, path);
+  assert_true(tn__outline_views_of(o, views));
+  for (int i = 0; i < 2 * TN__OUTLINE_NODES; i++) tn__outline_split(o, path[0], (int64_t[]){0, 1}, 2, parts);
+  assert_true(o->full);
+  assert_int_equal(o->count, TN__OUTLINE_NODES);
+  assert_false(tn__outline_views_of(o, views));
+  tn__outline_reorder(o, (const int[]){path[1], path[0]}, 2);
+  tn__outline_kind(o, path[count - 1], TN__LOOP_UNROLLED);
+  tn__outline_decompose(o, block, path[1]);
+  tn__outline_rfactor(o, block, path[1]);
+  assert_int_equal(tn__outline_cache_write(o, block, 0), -1);
+  assert_int_equal(o->count, TN__OUTLINE_NODES);
+}
+
+static void full_outlines_are_none(void **state) {
+  bool beside = false;
+  tn_status *status = in_context(check_full, &beside);
+  if (status != NULL) fail_msg("%s", tn_status_message(status));
+  beside = true;
+  status = in_context(check_full, &beside);
+  assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+  assert_non_null(strstr(tn_status_message(status), "an outline has no room for more than 192 loops and blocks"));
+  tn_status_free(status);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(points_are_what_they_become),
+      cmocka_unit_test(points_of_several_stages_are_what_they_become),
       cmocka_unit_test(moves_are_primitives),
+      cmocka_unit_test(full_outlines_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,8 @@
 /* What an outline needs to know of a declaration: found once, with the schedule as it was lowered. */
 #include "schedule/outline/outline.h"
 
+#include <string.h>
+
 #include "base/dtype.h"
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
@@ -54,8 +56,22 @@ void tn__outline_works_of(tn__schedule *s, const tn__block *block, tn__outline_p
   tn__stmt_walk_exprs(block->body, count_value, &c);
 }
 
+int tn__outline_tensor(const tn__te *te, const tn__buffer *buffer) {
+  int count = tn__te_input_count(te), at = count;
+  for (int i = 0; i < count; i++)
+    if (strcmp(tn__te_input_at(te, i)->name, buffer->name) == 0) return i;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    for (int t = 0; t < stage->tensor_count; t++, at++)
+      if (strcmp(stage->tensors[t]->name, buffer->name) == 0) return at;
+  }
+  return -1;
+}
+
 void tn__outline_body_of(tn__schedule *s, const char *block, tn__outline_price *price, tn__outline_body *out) {
   tn__nest_of_block(s, block, &out->nest);
+  for (int a = 0; a < out->nest.access_count; a++)
+    out->tensor[a] = tn__outline_tensor(s->te, out->nest.access[a].buffer);
   tn__outline_works_of(s, &tn__sched_block(s, "outline", block)->block, price, out);
 }
 
@@ -76,19 +92,44 @@ static void count_combining(const tn__expr *e, void *user) {
   if (waits) d->waiting += cost;
 }
 
-static void find_combiner(tn__schedule *s, const tn__te_combiner *combiner, tn__outline_facts *f) {
+void tn__outline_combiner_of(tn__schedule *s, const tn__te_combiner *combiner, tn__outline_price *price,
+                             double *combine, double *chain) {
   enum { MOST_WAITING = 8 };
+  *combine = *chain = 0;
   for (int i = 0; i < combiner->count; i++) {
-    dependence d = {.combiner = combiner, .price = f->price};
+    dependence d = {.combiner = combiner, .price = price};
     tn__te_visit(s->ir, combiner->result[i], count_combining, &d);
-    f->combine += d.all;
-    if (d.waiting > f->chain) f->chain = d.waiting;
+    *combine += d.all;
+    if (d.waiting > *chain) *chain = d.waiting;
   }
   /* Comparisons beside each other don't wait for each other. */
-  if (combiner->count > 1) f->chain /= 2;
-  if (f->chain < 1) f->chain = 1;
-  if (f->chain > MOST_WAITING) f->chain = MOST_WAITING;
-  f->reorderable = combiner->reorderable;
+  if (combiner->count > 1) *chain /= 2;
+  if (*chain < 1) *chain = 1;
+  if (*chain > MOST_WAITING) *chain = MOST_WAITING;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+static void see_word(const tn__expr *e, void *user) {
+  bool *found = user;
+  if (e->kind == TN__EXPR_CALL)
+    *found |= e->intrinsic == TN__CALL_DOT4 || e->intrinsic == TN__CALL_DOT2 || e->intrinsic == TN__CALL_SUM8;
+}
+
+typedef struct words {
+  tn__ir *ir;
+  bool found;
+} words;
+
+static void see_words(const tn__expr *e, void *user) {
+  words *w = user;
+  tn__te_visit(w->ir, e, see_word, &w->found);
+}
+
+bool tn__outline_has_words(tn__schedule *s, const tn__block *block) {
+  words w = {.ir = s->ir};
+  tn__stmt_walk_exprs(block->body, see_words, &w);
+  return w.found;
 }
 
 /* ---- facts ------------------------------------------------------------------------------------------------------- */
@@ -105,7 +146,10 @@ static void find_copy(tn__outline_facts *f, int index) {
   *copy = (tn__outline_body){.nest = {.axis_count = f->spatial}};
   for (int x = 0; x < f->spatial; x++) copy->nest.extent[x] = nest->extent[x];
   for (int a = 0; a < nest->access_count; a++)
-    if (nest->access[a].store && seen++ == index) copy->nest.access[copy->nest.access_count++] = nest->access[a];
+    if (nest->access[a].store && seen++ == index) {
+      copy->tensor[copy->nest.access_count] = f->reduce.tensor[a];
+      copy->nest.access[copy->nest.access_count++] = nest->access[a];
+    }
 }
 
 /* What the epilogue does; the results are put into registers to see which of its accesses are to them. */
@@ -118,14 +162,15 @@ static void find_epilogue(tn__schedule *s, tn__outline_facts *f) {
     if (near.access[a].near && !f->copy[0].nest.access[a].near) f->results_read |= 1u << a;
 }
 
-const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name, const char *epilogue,
-                                              tn__outline_price *price) {
+/* Facts of the block without what its results become; NULL where it is none that outlines are for. */
+static tn__outline_facts *facts_of_block(tn__schedule *s, const char *name, tn__outline_price *price) {
   const tn__snode *node = tn__sched_block(s, "outline", name);
   const tn__block *block = &node->block;
   tn__outline_facts *f = TN__NEW(s->arena, tn__outline_facts);
   int dims[TN__MAX_RANK];
-  *f = (tn__outline_facts){.block = name, .epilogue = epilogue, .price = price};
-  if (node->combiner == NULL || block->axis_count > TN__NEST_AXES - 6 || !tn__sched_identity_write(node, dims))
+  *f = (tn__outline_facts){.block = name, .price = price, .map = node->combiner == NULL};
+  if (block->axis_count > TN__NEST_AXES - 6 || block->write_count > TN__OUTLINE_RESULTS ||
+      !tn__sched_identity_write(node, dims) || tn__outline_has_words(s, block))
     return NULL;
   while (f->spatial < block->axis_count && block->axes[f->spatial].kind == TN__AXIS_SPATIAL) f->spatial++;
   f->results = block->write_count;
@@ -135,12 +180,27 @@ const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name,
   for (int r = 0; r < f->results; r++) {
     f->bytes[r] = (int64_t)tn_dtype_size(block->writes[r].buffer->dtype);
     f->out[r] = tn__sched_is_output(s, block->writes[r].buffer);
-    if (f->out[r] && epilogue != NULL) return NULL;
   }
-  find_combiner(s, node->combiner, f);
+  f->tensor = f->results == 1 ? tn__outline_tensor(s->te, block->writes[0].buffer) : -1;
+  if (!f->map) {
+    tn__outline_combiner_of(s, node->combiner, price, &f->combine, &f->chain);
+    f->reorderable = node->combiner->reorderable;
+  }
   tn__outline_body_of(s, name, price, &f->reduce);
-  for (int x = 0; x < f->reduce.nest.axis_count; x++)
+  for (int x = 0; x < f->reduce.nest.axis_count; x++) {
+    f->axis[x] = (int16_t)x;
     if (f->reduce.nest.open[x]) return NULL;
+  }
+  return f;
+}
+
+const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name, const char *epilogue,
+                                              tn__outline_price *price) {
+  tn__outline_facts *f = facts_of_block(s, name, price);
+  if (f == NULL || f->map) return NULL;
+  for (int r = 0; r < f->results; r++)
+    if (f->out[r] && epilogue != NULL) return NULL;
+  f->epilogue = epilogue;
   if (epilogue != NULL)
     find_epilogue(s, f);
   else
@@ -148,4 +208,76 @@ const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name,
   for (int i = 0; i < tn__te_input_count(s->te); i++) f->touched += bytes_of(tn__te_input_at(s->te, i));
   for (int i = 0; i < tn__te_output_count(s->te); i++) f->touched += bytes_of(tn__te_output_at(s->te, i));
   return f;
+}
+
+/* ---- several stages ---------------------------------------------------------------------------------------------- */
+
+tn__outline_facts *tn__outline_stage_facts(tn__schedule *s, const char *block, tn__outline_price *price) {
+  tn__outline_facts *f = facts_of_block(s, block, price);
+  if (f == NULL || f->results != 1 || f->spatial == 0) return NULL;
+  if (f->map && (f->spatial != f->reduce.nest.axis_count || f->tensor < 0)) return NULL;
+  f->out[0] = true; /* others want it */
+  if (f->map)
+    f->copy[0] = f->reduce;
+  else
+    find_copy(f, 0);
+  return f;
+}
+
+bool tn__outline_reads(const tn__outline_facts *facts, int tensor) {
+  for (int a = 0; a < facts->reduce.nest.access_count; a++)
+    if (!facts->reduce.nest.access[a].store && facts->reduce.tensor[a] == tensor) return true;
+  return false;
+}
+
+/* The axis of the reader that is the index of each read of the tensor in a dimension; -1: there is none. */
+static int read_along(const tn__snode *reader, const tn__buffer *tensor, int dim) {
+  const tn__block *b = &reader->block;
+  int found = -1;
+  for (int r = 0; r < b->read_count; r++) {
+    if (b->reads[r].buffer != tensor) continue;
+    int own = -1;
+    for (int x = 0; x < b->axis_count; x++)
+      if (b->reads[r].min[dim] == b->axes[x].var->self && tn__ir_is_int_value(b->reads[r].extent[dim], 1)) own = x;
+    if (own < 0 || (found >= 0 && own != found)) return -1;
+    found = own;
+  }
+  return found;
+}
+
+static void join_axes(tn__outline_facts *const *facts, int count, int from, int to) {
+  for (int q = 0; q < count; q++)
+    for (int x = 0; x < facts[q]->reduce.nest.axis_count; x++)
+      if (facts[q]->axis[x] == from) facts[q]->axis[x] = (int16_t)to;
+}
+
+/* No stage has two axes that are one. */
+static bool are_apart(tn__outline_facts *const *facts, int count) {
+  for (int q = 0; q < count; q++)
+    for (int x = 0; x < facts[q]->reduce.nest.axis_count; x++)
+      for (int y = 0; y < x; y++)
+        if (facts[q]->axis[x] == facts[q]->axis[y]) return false;
+  return true;
+}
+
+bool tn__outline_join(tn__schedule *s, tn__outline_facts *const *facts, int count) {
+  int next = 0;
+  for (int q = 0; q < count; q++)
+    for (int x = 0; x < facts[q]->reduce.nest.axis_count; x++) facts[q]->axis[x] = (int16_t)next++;
+  for (int q = 0; q < count; q++) {
+    const tn__buffer *tensor = tn__sched_block(s, "outline", facts[q]->block)->block.writes[0].buffer;
+    for (int r = 0; r < count; r++) {
+      const tn__snode *reader = tn__sched_block(s, "outline", facts[r]->block);
+      if (r == q || !tn__sched_reads(reader, tensor)) continue;
+      for (int d = 0; d < facts[q]->spatial; d++) {
+        int x = read_along(reader, tensor, d);
+        bool same = x >= 0 && facts[r]->reduce.nest.extent[x] == facts[q]->reduce.nest.extent[d];
+        if (same)
+          join_axes(facts, count, facts[r]->axis[x], facts[q]->axis[d]);
+        else
+          facts[q]->whole |= 1u << d;
+      }
+    }
+  }
+  return are_apart(facts, count);
 }

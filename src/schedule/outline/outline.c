@@ -7,8 +7,16 @@
 
 /* ---- the tree ---------------------------------------------------------------------------------------------------- */
 
+/* Is there room for so many more? Without it the outline is none. */
+static bool has_room(tn__outline *o, int nodes) {
+  if (o->count + nodes > TN__OUTLINE_NODES) o->full = true;
+  if (o->full && o->s != NULL)
+    tn__sched_refuse(o->s, "an outline has no room for more than %d loops and blocks", TN__OUTLINE_NODES);
+  return !o->full;
+}
+
 static int add_node(tn__outline *o, const tn__outline_node *node) {
-  TN__INVARIANT(o->count < TN__OUTLINE_NODES); /* a dozen loops around a dozen blocks */
+  TN__INVARIANT(o->count < TN__OUTLINE_NODES); /* has_room() was asked */
   o->node[o->count] = *node;
   o->node[o->count].parent = o->node[o->count].first = o->node[o->count].next = -1;
   return o->count++;
@@ -73,9 +81,21 @@ int tn__outline_block(const tn__outline *o, tn__outline_role role) {
   return -1;
 }
 
-static bool reduces(const tn__outline *o, int loop) {
-  const tn__outline_node *n = &o->node[loop];
-  return !n->partial && (n->axis < 0 || n->axis >= o->facts->spatial);
+int tn__outline_stage_block(const tn__outline *o, int stage) {
+  for (int n = 1; n < o->count; n++) {
+    const tn__outline_node *b = &o->node[n];
+    if (b->is_block && b->stage == stage && b->parent >= 0 &&
+        b->role == (o->facts[stage]->map ? TN__OUTLINE_COPY : TN__OUTLINE_REDUCE))
+      return n;
+  }
+  return -1;
+}
+
+static const tn__outline_facts *facts_of(const tn__outline *o, int block) { return o->facts[o->node[block].stage]; }
+
+/* Does the loop reduce the results of the block? */
+static bool reduces(const tn__outline *o, int block, int loop) {
+  return tn__outline_reduces(facts_of(o, block), &o->node[loop]);
 }
 
 /* ---- the schedule beside it -------------------------------------------------------------------------------------- */
@@ -99,11 +119,12 @@ static const char *name_of(const tn__outline *o, int node) { return beside(o, no
 
 /* ---- the start --------------------------------------------------------------------------------------------------- */
 
-/* A block under loops over the first `count` axes, at the end of the root's nests. */
+/* A block under loops over the first `count` axes of its stage, at the end of the root's nests. */
 static int add_nest(tn__outline *o, int count, const tn__outline_node *block, int behind) {
+  const tn__outline_facts *f = o->facts[block->stage];
   int outermost = -1, innermost = -1;
   for (int x = 0; x < count; x++) {
-    const tn__outline_node loop = {.axis = (int16_t)x, .extent = o->facts->reduce.nest.extent[x], .step = 1};
+    const tn__outline_node loop = {.axis = f->axis[x], .extent = f->reduce.nest.extent[x], .step = 1};
     int n = add_node(o, &loop);
     if (innermost < 0)
       outermost = n;
@@ -120,21 +141,47 @@ static int add_nest(tn__outline *o, int count, const tn__outline_node *block, in
   return leaf;
 }
 
-void tn__outline_start(tn__outline *o, const tn__outline_facts *facts, tn__schedule *s) {
-  o->facts = facts;
+static void start(tn__outline *o, tn__schedule *s) {
+  static const tn__outline_node root = {.axis = -1};
+  o->stage_count = 0;
   o->s = s;
   o->count = 0;
-  const tn__outline_node root = {.axis = -1};
+  o->full = false;
   add_node(o, &root);
-  const tn__outline_node reduce = {.is_block = true, .role = TN__OUTLINE_REDUCE, .starts = true, .copy = -1};
-  o->last = add_nest(o, facts->reduce.nest.axis_count, &reduce, -1);
+}
+
+/* The nest of one more stage, behind a nest. */
+static int add_stage(tn__outline *o, const tn__outline_facts *facts, int behind) {
+  int stage = o->stage_count++;
+  tn__outline_node block = {.is_block = true, .stage = (int16_t)stage, .copy = -1};
+  block.role = facts->map ? TN__OUTLINE_COPY : TN__OUTLINE_REDUCE;
+  block.starts = !facts->map;
+  if (facts->map) block.copy = 0;
+  o->facts[stage] = facts;
+  o->place[stage] = o->moved[stage] = 0;
+  o->last[stage] = -1;
+  if (has_room(o, facts->reduce.nest.axis_count + 1))
+    o->last[stage] = add_nest(o, facts->reduce.nest.axis_count, &block, behind);
+  return o->last[stage];
+}
+
+void tn__outline_start(tn__outline *o, const tn__outline_facts *facts, tn__schedule *s) {
+  start(o, s);
+  add_stage(o, facts, -1);
   const tn__outline_node copy = {.is_block = true, .role = TN__OUTLINE_COPY};
-  if (facts->epilogue != NULL) add_nest(o, facts->spatial, &copy, o->node[0].first);
+  if (facts->epilogue != NULL && has_room(o, facts->spatial + 1)) add_nest(o, facts->spatial, &copy, o->node[0].first);
+}
+
+void tn__outline_start_stages(tn__outline *o, const tn__outline_facts *const *facts, int count, tn__schedule *s) {
+  start(o, s);
+  for (int i = 0; i < count; i++) add_stage(o, facts[i], last_child(o, 0));
 }
 
 /* ---- moves ------------------------------------------------------------------------------------------------------- */
 
 void tn__outline_split(tn__outline *o, int loop, const int64_t *factors, int count, int *parts) {
+  for (int i = 0; i < count; i++) parts[i] = loop;
+  if (!has_room(o, count - 1)) return;
   int64_t product = 1, step = o->node[loop].step, extent = o->node[loop].extent;
   if (o->s != NULL) tn__sched_split(o->s, name_of(o, loop), factors, count);
   for (int i = 0; i < count; i++) product *= factors[i] > 0 ? factors[i] : 1;
@@ -150,6 +197,7 @@ void tn__outline_split(tn__outline *o, int loop, const int64_t *factors, int cou
 
 void tn__outline_reorder(tn__outline *o, const int *loops, int count) {
   int chain[TN__OUTLINE_NODES] = {0}, result[TN__OUTLINE_NODES] = {0}, length = 0, next = 0;
+  if (o->full) return;
   if (o->s != NULL) {
     const char *names[TN__OUTLINE_NODES];
     for (int i = 0; i < count; i++) names[i] = name_of(o, loops[i]);
@@ -177,6 +225,7 @@ void tn__outline_reorder(tn__outline *o, const int *loops, int count) {
 }
 
 void tn__outline_kind(tn__outline *o, int loop, tn__loop_kind kind) {
+  if (o->full) return;
   if (o->s != NULL) {
     const char *name = name_of(o, loop);
     if (kind == TN__LOOP_PARALLEL)
@@ -190,24 +239,27 @@ void tn__outline_kind(tn__outline *o, int loop, tn__loop_kind kind) {
 }
 
 int tn__outline_cache_write(tn__outline *o, int block, int result) {
+  const tn__outline_facts *f = facts_of(o, block);
   int nest = block;
-  if (o->s != NULL && o->facts->out[result])
+  if (!has_room(o, f->spatial + 1)) return -1;
+  if (o->s != NULL && f->out[result])
     tn__sched_cache_write(o->s, name_of(o, block), result, TN__SCOPE_REGISTER);
   else if (o->s != NULL)
     tn__sched_set_scope(o->s, name_of(o, block), result, TN__SCOPE_REGISTER);
   o->node[block].near = true;
-  if (!o->facts->out[result]) return -1;
+  if (!f->out[result]) return -1;
   while (o->node[nest].parent != 0) nest = o->node[nest].parent;
-  const tn__outline_node copy = {.is_block = true, .role = TN__OUTLINE_COPY, .copy = (int16_t)result};
-  return add_nest(o, o->facts->spatial, &copy, nest);
+  const tn__outline_node copy = {
+      .is_block = true, .stage = o->node[block].stage, .role = TN__OUTLINE_COPY, .copy = (int16_t)result};
+  return add_nest(o, f->spatial, &copy, nest);
 }
 
-/* Copies of the loops among `path` that drive elements, one in the other. Returns the innermost, or -1. */
-static int clone_spatial(tn__outline *o, const int *path, int count, int *outermost) {
+/* Copies of the loops among `path` that drive elements of the block, one in the other. Returns the innermost, or -1. */
+static int clone_spatial(tn__outline *o, int block, const int *path, int count, int *outermost) {
   int innermost = -1;
   *outermost = -1;
   for (int i = 0; i < count; i++) {
-    if (reduces(o, path[i])) continue;
+    if (reduces(o, block, path[i])) continue;
     int loop = add_node(o, &o->node[path[i]]);
     if (innermost < 0)
       *outermost = loop;
@@ -245,27 +297,103 @@ static void hang(tn__outline *o, int parent, int behind, int outermost, int inne
 
 void tn__outline_reverse_compute_at(tn__outline *o, int copy, int loop) {
   int path[TN__OUTLINE_NODES] = {0}, outermost;
+  if (!has_room(o, TN__NEST_AXES + 1)) return;
   if (o->s != NULL) {
     const char *name = name_of(o, copy);
     tn__sched_reverse_compute_at(o->s, name, name_of(o, loop));
   }
   int producer = producer_under(o, loop), count = path_below(o, loop, producer, path);
   remove_leaf(o, copy);
-  int innermost = clone_spatial(o, path, count, &outermost);
+  int innermost = clone_spatial(o, producer, path, count, &outermost);
   hang(o, loop, last_child(o, loop), outermost, innermost, copy);
+}
+
+/* Does the block read what the stage makes? Copies read their reduction's results, which are near. */
+static bool reads_stage(const tn__outline *o, int block, int stage, bool near) {
+  const tn__outline_node *n = &o->node[block];
+  const tn__outline_facts *f = o->facts[n->stage];
+  const tn__outline_body *body = n->role == TN__OUTLINE_COPY ? &f->copy[n->copy] : &f->reduce;
+  if (near) return n->stage == stage && n->role == TN__OUTLINE_COPY;
+  if (n->stage == stage || n->role == TN__OUTLINE_INIT || n->role == TN__OUTLINE_COMBINE) return false;
+  if (n->role == TN__OUTLINE_COPY && !f->map) return false;
+  for (int a = 0; a < body->nest.access_count; a++)
+    if (!body->nest.access[a].store && body->tensor[a] == o->facts[stage]->tensor) return true;
+  return false;
+}
+
+static bool reads_under(const tn__outline *o, int node, int stage, bool near) {
+  if (o->node[node].is_block) return reads_stage(o, node, stage, near);
+  for (int n = o->node[node].first; n >= 0; n = o->node[n].next)
+    if (reads_under(o, n, stage, near)) return true;
+  return false;
+}
+
+/* How much of an axis one iteration of the loops needs: the steps of the innermost loop along it. */
+static int64_t needed(const tn__outline *o, const int *path, int count, int axis, int64_t extent) {
+  for (int i = 0; i < count; i++)
+    if (o->node[path[i]].axis == axis && o->node[path[i]].step < extent) extent = o->node[path[i]].step;
+  return extent;
+}
+
+void tn__outline_compute_at(tn__outline *o, int block, int loop) {
+  const tn__outline_facts *f = facts_of(o, block);
+  const tn__outline_node *own = &o->node[block];
+  int path[TN__OUTLINE_NODES] = {0}, before = -1, outermost = -1, innermost = -1, stage = own->stage;
+  int axes = own->role == TN__OUTLINE_COPY ? f->spatial : f->reduce.nest.axis_count;
+  bool near = own->near;
+  if (!has_room(o, axes)) return;
+  if (o->s != NULL) {
+    const char *name = name_of(o, block);
+    tn__sched_compute_at(o->s, name, name_of(o, loop));
+  }
+  remove_leaf(o, block);
+  int count = tn__outline_path(o, loop, path);
+  path[count++] = loop;
+  for (int x = 0; x < axes; x++) {
+    const tn__outline_node made = {
+        .axis = f->axis[x],
+        .step = 1,
+        .extent = needed(o, path, x < f->spatial ? count : 0, f->axis[x], f->reduce.nest.extent[x])};
+    int n = add_node(o, &made);
+    if (innermost < 0)
+      outermost = n;
+    else
+      insert_behind(o, innermost, -1, n);
+    innermost = n;
+  }
+  for (int n = o->node[loop].first; n >= 0 && !reads_under(o, n, stage, near); n = o->node[n].next) before = n;
+  hang(o, loop, before, outermost, innermost, block);
+  if (!near) o->moved[stage] = loop;
+}
+
+void tn__outline_keep(tn__outline *o, int stage, bool stack) {
+  if (o->full) return;
+  int block = tn__outline_stage_block(o, stage);
+  for (int n = 1; n < o->count && o->node[block].near; n++)
+    if (o->node[n].is_block && o->node[n].stage == stage && o->node[n].role == TN__OUTLINE_COPY) block = n;
+  if (o->s != NULL) {
+    const char *name = name_of(o, block);
+    if (stack)
+      tn__sched_set_scope(o->s, name, 0, TN__SCOPE_STACK);
+    else
+      tn__sched_fold_storage(o->s, name, 0, name_of(o, o->moved[stage]));
+  }
+  o->place[stage] = o->moved[stage];
 }
 
 static void split_off_init(tn__outline *o, int block, int loop) {
   int path[TN__OUTLINE_NODES] = {0}, outermost, parent = o->node[loop].parent;
-  int count = path_below(o, parent, block, path), innermost = clone_spatial(o, path, count, &outermost);
-  const tn__outline_node init = {
-      .is_block = true, .role = TN__OUTLINE_INIT, .near = o->node[block].near, .copy = o->node[block].copy};
+  int count = path_below(o, parent, block, path), innermost = clone_spatial(o, block, path, count, &outermost);
+  tn__outline_node init = o->node[block];
+  init.role = TN__OUTLINE_INIT;
+  init.starts = false;
   o->node[block].starts = false;
   int leaf = add_node(o, &init);
   hang(o, parent, sibling_before(o, loop), outermost, innermost, leaf);
 }
 
 void tn__outline_decompose(tn__outline *o, int block, int loop) {
+  if (!has_room(o, TN__NEST_AXES + 1)) return;
   if (o->s != NULL) {
     const char *name = name_of(o, block);
     tn__sched_decompose_reduction(o->s, name, name_of(o, loop));
@@ -274,6 +402,7 @@ void tn__outline_decompose(tn__outline *o, int block, int loop) {
 }
 
 void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope) {
+  if (o->full) return;
   if (o->s != NULL) {
     const tn__snode *node = beside(o, block);
     int count = node->block.write_count;
@@ -290,11 +419,12 @@ void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope) {
 
 int tn__outline_rfactor(tn__outline *o, int block, int loop) {
   int path[TN__OUTLINE_NODES] = {0}, outermost, top = loop;
+  if (!has_room(o, 2 * TN__NEST_AXES + 3)) return block;
   if (o->s != NULL) tn__sched_rfactor(o->s, name_of(o, loop));
   for (int n = loop; n > 0; n = o->node[n].parent)
-    if (reduces(o, n)) top = n;
+    if (reduces(o, block, n)) top = n;
   int parent = o->node[top].parent, count = path_below(o, parent, block, path);
-  int innermost = clone_spatial(o, path, count, &outermost);
+  int innermost = clone_spatial(o, block, path, count, &outermost);
   tn__outline_node combine = o->node[block];
   combine.role = TN__OUTLINE_COMBINE;
   combine.starts = true;
@@ -304,15 +434,16 @@ int tn__outline_rfactor(tn__outline *o, int block, int loop) {
   int lane = add_node(o, &lanes), leaf = add_node(o, &combine);
   insert_behind(o, lane, -1, leaf);
   hang(o, parent, top, outermost, innermost, lane);
-  if (o->last == block) o->last = leaf;
+  int stage = o->node[block].stage;
+  if (o->last[stage] == block) o->last[stage] = leaf;
   tn__outline_set_scope(o, block, TN__SCOPE_STACK);
   return leaf;
 }
 
 void tn__outline_turn(tn__outline *o, int block, int dim) {
-  int rank = o->facts->spatial;
+  int rank = facts_of(o, block)->spatial;
   tn__layout layout = {.rank = rank};
-  if (o->s == NULL || dim == rank - 1) return;
+  if (o->s == NULL || o->full || dim == rank - 1) return;
   const tn__block *own = &beside(o, block)->block;
   const tn__buffer *buffers[TN__OUTLINE_RESULTS];
   int count = own->write_count;

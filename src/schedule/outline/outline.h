@@ -1,5 +1,6 @@
-/* Outlines: the nests of one reduction, with what it writes, as numbers. From an outline follow both the steps of a
- * schedule and what the schedule costs, so that a search weighs thousands of schedules without applying a primitive.
+/* Outlines: the nests of one reduction, with what it writes, or of several stages, as numbers. From an outline follow
+ * both the steps of a schedule and what the schedule costs, so that a search weighs thousands of schedules without
+ * applying a primitive.
  *
  *   tn__outline o;
  *   tn__outline_start(&o, facts, NULL);                   // the plain nest; with a schedule, moves apply to it, too
@@ -23,7 +24,13 @@
 #include "schedule/internal.h"
 #include "schedule/sketch/cost.h"
 
-enum { TN__OUTLINE_NODES = 112, TN__OUTLINE_BLOCKS = 20, TN__OUTLINE_WORKS = 16, TN__OUTLINE_RESULTS = 4 };
+enum {
+  TN__OUTLINE_NODES = 192,
+  TN__OUTLINE_BLOCKS = 24,
+  TN__OUTLINE_WORKS = 16,
+  TN__OUTLINE_RESULTS = 4,
+  TN__OUTLINE_STAGES = 8
+};
 
 /* What a node of an expression costs, in additions. */
 typedef int64_t tn__outline_price(const tn__expr *e);
@@ -35,17 +42,24 @@ typedef struct tn__outline_work {
 } tn__outline_work;
 
 typedef struct tn__outline_body {
-  tn__nest nest; /* accesses over the block's axes, those of the reduction last */
+  tn__nest nest;                 /* accesses over the block's axes, those of the reduction last */
+  int tensor[TN__NEST_ACCESSES]; /* of each access, as tn__outline_tensor() counts */
   int work_count;
   tn__outline_work works[TN__OUTLINE_WORKS];
 } tn__outline_body;
 
-/* What the declaration says, whatever the schedule is. */
+/* What the declaration says of a stage, whatever the schedule is: a reduction, with a map of its results, or a map. */
 typedef struct tn__outline_facts {
   const char *block, *epilogue; /* of the reduction, and of the map that its results go through at once, or NULL */
   tn__outline_price *price;
   tn__outline_body reduce;
   int spatial; /* axes in front of the reduction's */
+  bool map;    /* copy[0] is what it does, and nothing is reduced */
+  /* Stages that go together: which axis of the outline each axis is. Those along which one stage reads the very
+   * positions that another makes are one. */
+  int16_t axis[TN__NEST_AXES];
+  int tensor;     /* that it makes, as tn__outline_tensor() counts; -1: there are several */
+  uint32_t whole; /* axes along which some reader needs other positions than its own, a bit each */
   int results, outputs;
   int64_t bytes[TN__OUTLINE_RESULTS]; /* of an element of each result */
   bool out[TN__OUTLINE_RESULTS];      /* it is an output; without an epilogue others are not read */
@@ -69,10 +83,11 @@ typedef struct tn__outline_node {
   bool is_block;
   /* loops */
   tn__loop_kind kind;
-  int16_t axis; /* of the reduction's block; -1: over partial results */
+  int16_t axis; /* of the outline; -1: over partial results */
   bool partial; /* each iteration has partial results of its own */
   int64_t extent, step;
   /* blocks */
+  int16_t stage;
   tn__outline_role role;
   bool near;    /* what it writes is on the stack or in registers */
   bool starts;  /* a reduction that starts from its identities in the same nest */
@@ -80,9 +95,14 @@ typedef struct tn__outline_node {
 } tn__outline_node;
 
 typedef struct tn__outline {
-  const tn__outline_facts *facts;
+  int stage_count;
+  const tn__outline_facts *facts[TN__OUTLINE_STAGES];
   tn__schedule *s; /* that the moves are applied to as well; NULL: none */
-  int count, last; /* the block that completes the results */
+  bool full;       /* a move had no room: this is the outline of no schedule, and later moves do nothing */
+  int count;
+  int last[TN__OUTLINE_STAGES];  /* the block that completes the results */
+  int moved[TN__OUTLINE_STAGES]; /* the loop that the stage's tensor is computed in; 0: none */
+  int place[TN__OUTLINE_STAGES]; /* the loop in which it has its room; 0: it is there as a whole */
   tn__outline_node node[TN__OUTLINE_NODES];
 } tn__outline;
 
@@ -93,6 +113,7 @@ typedef struct tn__outline_view_loop {
 } tn__outline_view_loop;
 
 typedef struct tn__outline_view_access {
+  int tensor; /* as tn__outline_tensor() counts; -1: another one */
   int64_t element;
   bool store, scattered, again;
   int64_t stride[TN__NEST_AXES]; /* bytes from one iteration of each loop to the next */
@@ -104,6 +125,10 @@ typedef struct tn__outline_view {
   tn__outline_role role;
   bool near;
   int loop_count, shared; /* the first `shared` loops are around the reduction, too */
+  int with_last;          /* the first `with_last` loops are around the block before it, too */
+  double combine, chain;  /* as in facts, where it reduces */
+  int results;
+  int64_t bytes[TN__OUTLINE_RESULTS];
   tn__outline_view_loop loops[TN__NEST_AXES];
   int access_count;
   tn__outline_view_access access[TN__NEST_ACCESSES];
@@ -122,6 +147,19 @@ typedef struct tn__outline_views {
  * element, or NULL. NULL when the block is none, has open extents or more axes than there may be. */
 const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *block, const char *epilogue,
                                               tn__outline_price *price);
+/* Does the stage read the tensor? */
+bool tn__outline_reads(const tn__outline_facts *facts, int tensor);
+/* The same of any map or reduction, to go together with others. */
+tn__outline_facts *tn__outline_stage_facts(tn__schedule *s, const char *block, tn__outline_price *price);
+/* Gives the axes of stages that go together their numbers. False where there are too many. */
+bool tn__outline_join(tn__schedule *s, tn__outline_facts *const *facts, int count);
+/* Inputs from 0 on, then the tensors of stages; -1: none of these. */
+int tn__outline_tensor(const tn__te *te, const tn__buffer *buffer);
+/* Does the block compute with words that hold several numbers? What is read for one is more than accesses tell. */
+bool tn__outline_has_words(tn__schedule *s, const tn__block *block);
+/* Operations of a combiner, and those of them that wait for each other. */
+void tn__outline_combiner_of(tn__schedule *s, const tn__te_combiner *combiner, tn__outline_price *price,
+                             double *combine, double *chain);
 /* Operations of a block, by the axes that they differ along; axis x is bit x. */
 void tn__outline_works_of(tn__schedule *s, const tn__block *block, tn__outline_price *price, tn__outline_body *out);
 /* Accesses and operations of any block. */
@@ -132,7 +170,13 @@ void tn__outline_body_of(tn__schedule *s, const char *block, tn__outline_price *
 /* The nests of the declaration. With a schedule, which is as it was when the facts were found, every move is applied to
  * it as well, and may throw. */
 void tn__outline_start(tn__outline *o, const tn__outline_facts *facts, tn__schedule *s);
+/* The nests of several stages, in the order of the schedule's. */
+void tn__outline_start_stages(tn__outline *o, const tn__outline_facts *const *facts, int count, tn__schedule *s);
 int tn__outline_block(const tn__outline *o, tn__outline_role role); /* the first of this role; -1: none */
+/* The stage's own: that reduces, or what a map does. */
+int tn__outline_stage_block(const tn__outline *o, int stage);
+/* Does the loop reduce the results of a stage? */
+bool tn__outline_reduces(const tn__outline_facts *facts, const tn__outline_node *loop);
 /* Loops around the node, outermost first. */
 int tn__outline_path(const tn__outline *o, int node, int *out);
 /* As the primitives of schedule.h; `parts` gets the loops. */
@@ -143,6 +187,11 @@ void tn__outline_kind(tn__outline *o, int loop, tn__loop_kind kind); /* parallel
  * that nobody wants, which stays there. */
 int tn__outline_cache_write(tn__outline *o, int block, int result);
 void tn__outline_reverse_compute_at(tn__outline *o, int copy, int loop);
+/* A stage's block under a loop around all that reads it, along axes that these have in common with it: what an
+ * iteration needs. A reduction whose results are near moves to the copy that writes them. */
+void tn__outline_compute_at(tn__outline *o, int block, int loop);
+/* The stage's tensor is on the stack, or in room for one iteration of the loop that it was moved to. */
+void tn__outline_keep(tn__outline *o, int stage, bool stack);
 void tn__outline_decompose(tn__outline *o, int block, int loop);
 /* Returns the block that combines; `block` makes partial results, on the stack. */
 int tn__outline_rfactor(tn__outline *o, int block, int loop);
@@ -152,15 +201,28 @@ void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope);
 
 /* ---- view.c ------------------------------------------------------------------------------------------------------ */
 
-void tn__outline_views_of(const tn__outline *o, tn__outline_views *out);
+/* False where there are more loops or blocks than views have room for. */
+bool tn__outline_views_of(const tn__outline *o, tn__outline_views *out);
 /* The same of a schedule of the declaration. False where it holds what views don't tell: prefetches, other tensors in
  * between, loops whose steps are no numbers. */
-bool tn__outline_read(tn__schedule *s, const tn__outline_facts *facts, tn__outline_views *out);
+bool tn__outline_read(tn__schedule *s, tn__outline_price *price, tn__outline_views *out);
+
+/* Where several stages are weighed: views of a candidate, and what follows from them. */
+enum { TN__OUTLINE_DEPTHS = 5 };
+typedef struct tn__outline_work_room {
+  tn__outline_views views;
+  tn__nest nest[TN__OUTLINE_BLOCKS];
+  double bytes[TN__OUTLINE_BLOCKS][TN__OUTLINE_DEPTHS][TN__NEST_ACCESSES]; /* inside of so many loops */
+} tn__outline_work_room;
 
 /* ---- weigh.c ----------------------------------------------------------------------------------------------------- */
 
+/* Cycles of the views of several stages, one after the other: what a block finds in a cache follows from what else is
+ * touched in the loop that it shares with the one before that touched the same. INFINITY: registers don't suffice. */
+double tn__outline_weigh(tn__outline_work_room *room, const tn__target *target, const tn__schedule_options *options,
+                         tn__cost *out);
 /* The features of tn__cost_of(), and the nest that they are about. */
-void tn__outline_features(const tn__outline_facts *facts, const tn__outline_views *views, const tn__target *target,
-                          const tn__schedule_options *options, tn__nest *nest, tn__sketch_features *f);
+void tn__outline_features(const tn__outline_views *views, const tn__target *target, const tn__schedule_options *options,
+                          tn__nest *nest, tn__sketch_features *f);
 
 #endif

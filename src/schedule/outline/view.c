@@ -18,17 +18,28 @@ typedef struct axis_steps {
   int64_t step[TN__NEST_AXES][TN__NEST_AXES]; /* [axis][loop]; 0: it stands still */
 } axis_steps;
 
+/* Around how many loops of a view each tensor of the declaration has its room: the same for each of their iterations.
+ */
+typedef struct rooms {
+  int outside[TN__NEST_ACCESSES];
+} rooms;
+
 /* Those whose bits are in `without` are left out. */
-static void add_accesses(const tn__nest *nest, uint32_t without, const axis_steps *steps, tn__outline_view *v) {
+static void add_accesses(const tn__outline_body *body, uint32_t without, const axis_steps *steps, const rooms *room,
+                         tn__outline_view *v) {
+  const tn__nest *nest = &body->nest;
   for (int a = 0; a < nest->access_count; a++) {
     const tn__nest_access *from = &nest->access[a];
-    if (from->near || without >> a & 1) continue;
+    if (without >> a & 1) continue;
     tn__outline_view_access *to = &v->access[v->access_count++];
-    *to = (tn__outline_view_access){
-        .element = from->element, .store = from->store, .scattered = from->scattered, .again = from->again};
+    *to = (tn__outline_view_access){.tensor = body->tensor[a],
+                                    .element = from->element,
+                                    .store = from->store,
+                                    .scattered = from->scattered,
+                                    .again = from->again};
     for (int x = 0; x < nest->axis_count; x++) {
       int least = -1;
-      for (int l = 0; l < v->loop_count; l++) {
+      for (int l = room->outside[a]; l < v->loop_count; l++) {
         int64_t step = steps->step[x][l];
         if (step == 0) continue;
         to->stride[l] += moved(&from->along[x], step);
@@ -58,40 +69,81 @@ static void find_shared(tn__outline_views *views, const void *(*ids)[TN__NEST_AX
     while (v->shared < v->loop_count && v->shared < views->view[main].loop_count &&
            ids[b][v->shared] == ids[main][v->shared])
       v->shared++;
+    v->with_last = 0;
+    while (b > 0 && v->with_last < v->loop_count && v->with_last < views->view[b - 1].loop_count &&
+           ids[b][v->with_last] == ids[b - 1][v->with_last])
+      v->with_last++;
   }
 }
 
 /* ---- of an outline ----------------------------------------------------------------------------------------------- */
 
-static void view_block(const tn__outline *o, int node, tn__outline_view *v, const void **ids) {
-  const tn__outline_facts *facts = o->facts;
+bool tn__outline_reduces(const tn__outline_facts *facts, const tn__outline_node *loop) {
+  if (loop->partial || loop->axis < 0) return !loop->partial;
+  for (int x = facts->spatial; x < facts->reduce.nest.axis_count; x++)
+    if (facts->axis[x] == loop->axis) return true;
+  return false;
+}
+
+/* Where what the body accesses has its room, with the loops `path` around it. */
+static void find_rooms(const tn__outline *o, const tn__outline_body *body, const int *path, int count, rooms *out) {
+  for (int a = 0; a < body->nest.access_count; a++) {
+    out->outside[a] = 0;
+    for (int q = 0; q < o->stage_count; q++)
+      for (int l = 0; l < count && o->place[q] > 0 && o->facts[q]->tensor == body->tensor[a]; l++)
+        if (path[l] == o->place[q]) out->outside[a] = l + 1;
+  }
+}
+
+static void add_body(const tn__outline *o, const tn__outline_body *body, uint32_t without, const axis_steps *steps,
+                     const int *path, tn__outline_view *v) {
+  rooms room;
+  find_rooms(o, body, path, v->loop_count, &room);
+  add_accesses(body, without, steps, &room, v);
+}
+
+static void find_results(const tn__outline_facts *facts, const tn__outline_node *block, tn__outline_view *v) {
+  v->combine = v->chain = 0;
+  if (block->role == TN__OUTLINE_REDUCE || block->role == TN__OUTLINE_COMBINE)
+    v->combine = facts->combine, v->chain = facts->chain;
+  v->results = facts->results;
+  for (int r = 0; r < facts->results; r++) v->bytes[r] = facts->bytes[r];
+  if (block->role != TN__OUTLINE_COPY) return;
+  const tn__nest *nest = &facts->copy[block->copy].nest;
+  v->results = 1;
+  for (int a = 0; a < nest->access_count; a++)
+    if (nest->access[a].store) v->bytes[0] = nest->access[a].element;
+}
+
+static void view_block(const tn__outline *o, int node, const int *path, tn__outline_view *v, const void **ids) {
   const tn__outline_node *block = &o->node[node];
-  int path[TN__OUTLINE_NODES], count = tn__outline_path(o, node, path);
+  const tn__outline_facts *facts = o->facts[block->stage];
+  int count = v->loop_count;
   axis_steps steps = {0};
   v->role = block->role;
   v->near = block->near;
   v->shared = v->access_count = v->work_count = 0;
-  v->loop_count = count;
+  find_results(facts, block, v);
   for (int l = 0; l < count; l++) {
     const tn__outline_node *loop = &o->node[path[l]];
-    bool reduces = !loop->partial && (loop->axis < 0 || loop->axis >= facts->spatial);
-    v->loops[l] = (tn__outline_view_loop){loop->kind, loop->extent, reduces};
-    if (loop->axis >= 0) steps.step[loop->axis][l] = loop->step;
+    v->loops[l] = (tn__outline_view_loop){loop->kind, loop->extent, tn__outline_reduces(facts, loop)};
+    for (int x = 0; x < facts->reduce.nest.axis_count && loop->axis >= 0; x++)
+      if (facts->axis[x] == loop->axis) steps.step[x][l] = loop->step;
     ids[l] = loop;
   }
   const tn__nest *nest = &facts->reduce.nest;
   if (block->role == TN__OUTLINE_COPY) {
-    uint32_t results = o->node[o->last].near ? facts->results_read : 0;
-    add_accesses(&facts->copy[block->copy].nest, results, &steps, v);
+    uint32_t results = o->node[o->last[block->stage]].near ? facts->results_read : 0;
+    add_body(o, &facts->copy[block->copy], results, &steps, path, v);
     add_works(&facts->copy[block->copy], &steps, facts->spatial, v);
     return;
   }
   uint32_t without = 0; /* what is left are the reduction's own terms, and the results where they are not near */
   for (int a = 0; a < nest->access_count; a++)
-    if (nest->access[a].store ? block->near || (node != o->last && block->role != TN__OUTLINE_INIT)
+    if (nest->access[a].store ? block->near || (node != o->last[block->stage] && block->role != TN__OUTLINE_INIT)
                               : block->role != TN__OUTLINE_REDUCE)
       without |= 1u << a;
-  add_accesses(nest, without, &steps, v);
+  add_body(o, &facts->reduce, without, &steps, path, v);
   if (block->role == TN__OUTLINE_REDUCE) add_works(&facts->reduce, &steps, nest->axis_count, v);
   if (block->role == TN__OUTLINE_COMBINE) {
     v->work_count = 1;
@@ -99,23 +151,30 @@ static void view_block(const tn__outline *o, int node, tn__outline_view *v, cons
   }
 }
 
-static void view_under(const tn__outline *o, int node, tn__outline_views *out,
+static bool view_under(const tn__outline *o, int node, tn__outline_views *out,
                        const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES]) {
   for (int n = o->node[node].first; n >= 0; n = o->node[n].next) {
+    int path[TN__OUTLINE_NODES];
     if (!o->node[n].is_block) {
-      view_under(o, n, out, ids);
-    } else if (out->count < TN__OUTLINE_BLOCKS) {
-      view_block(o, n, &out->view[out->count], ids[out->count]);
-      out->count++;
+      if (!view_under(o, n, out, ids)) return false;
+      continue;
     }
+    int count = tn__outline_path(o, n, path);
+    if (out->count == TN__OUTLINE_BLOCKS || count > TN__NEST_AXES) return false;
+    tn__outline_view *v = &out->view[out->count];
+    v->loop_count = count;
+    view_block(o, n, path, v, ids[out->count]);
+    out->count++;
   }
+  return true;
 }
 
-void tn__outline_views_of(const tn__outline *o, tn__outline_views *out) {
+bool tn__outline_views_of(const tn__outline *o, tn__outline_views *out) {
   const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES];
   out->count = 0;
-  view_under(o, 0, out, ids);
+  if (o->full || !view_under(o, 0, out, ids)) return false;
   find_shared(out, ids);
+  return true;
 }
 
 /* ---- of a schedule ----------------------------------------------------------------------------------------------- */
@@ -148,10 +207,11 @@ static void see_period(const tn__expr *e, void *user) {
 
 typedef struct reading {
   tn__schedule *s;
-  const tn__outline_facts *facts;
+  tn__outline_price *price;
   tn__outline_views *out;
   const void *(*ids)[TN__NEST_AXES];
-  bool told; /* all of it so far */
+  int path_of[TN__NEST_AXES]; /* which loop of the path each loop of the view is a part of */
+  bool told;                  /* all of it so far */
 } reading;
 
 static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *const *path, int count,
@@ -181,6 +241,7 @@ static void read_loop(reading *r, const tn__snode *node, tn__snode *const *path,
     if (v->loop_count == TN__NEST_AXES) r->told = false;
     if (!r->told) return;
     int l = v->loop_count++;
+    r->path_of[l] = at;
     v->loops[l] = (tn__outline_view_loop){loop->kind, (end + p.at[i] - 1) / p.at[i], false};
     ids[l] = i == 0 ? (const void *)loop : (const void *)&loop->children.data[i];
     for (int x = 0; x < node->block.axis_count; x++) {
@@ -197,12 +258,41 @@ static bool is_near(const tn__buffer *buffer) {
   return buffer->scope == TN__SCOPE_REGISTER || buffer->scope == TN__SCOPE_STACK;
 }
 
-static tn__outline_role role_of(const tn__snode *node) {
+/* The loop in which a tensor of the declaration has its room; NULL: it is there as a whole. */
+static const tn__snode *room_of(tn__schedule *s, const tn__buffer *buffer) {
+  tn__snodes users = {0};
+  tn__snode *all = NULL;
+  const tn__snode *folded = tn__sched_folded_in(s, buffer);
+  if (folded != NULL || buffer->scope != TN__SCOPE_STACK) return folded;
+  tn__sched_writers(s, buffer, &users);
+  tn__sched_readers(s, buffer, &users);
+  for (int i = 0; i < users.count; i++)
+    all = all == NULL ? users.data[i]->parent : tn__sched_common_ancestor(all, users.data[i]);
+  return all;
+}
+
+/* What the body accesses without going to memory for it: registers, and partial results. Sets where the rest has its
+ * room. */
+static uint32_t read_rooms(const reading *r, const tn__outline_body *body, tn__snode *const *path,
+                           const tn__outline_view *v, rooms *out) {
+  uint32_t without = 0;
+  for (int a = 0; a < body->nest.access_count; a++) {
+    const tn__buffer *buffer = body->nest.access[a].buffer;
+    out->outside[a] = 0;
+    if (buffer->scope == TN__SCOPE_REGISTER || (is_near(buffer) && body->tensor[a] < 0)) without |= 1u << a;
+    const tn__snode *room = room_of(r->s, buffer);
+    for (int l = 0; l < v->loop_count && room != NULL; l++)
+      if (tn__sched_is_under(room, path[r->path_of[l]])) out->outside[a] = l + 1;
+  }
+  return without;
+}
+
+static tn__outline_role role_of(const tn__te *te, const tn__snode *node) {
   bool reads = false, far = false;
   for (int r = 0; r < node->block.read_count; r++) {
     if (tn__sched_writes(node, node->block.reads[r].buffer)) continue;
     reads = true;
-    far |= !is_near(node->block.reads[r].buffer);
+    far |= !is_near(node->block.reads[r].buffer) || tn__outline_tensor(te, node->block.reads[r].buffer) >= 0;
   }
   if (node->combiner != NULL && node->block.init == NULL && !reads) return TN__OUTLINE_REDUCE;
   if (node->combiner != NULL) return far || !reads ? TN__OUTLINE_REDUCE : TN__OUTLINE_COMBINE;
@@ -213,7 +303,8 @@ static void read_block(tn__snode *node, void *user) {
   reading *r = user;
   tn__snode *path[TN__MAX_LOOPS];
   tn__outline_views *out = r->out;
-  if (!r->told || out->count == TN__OUTLINE_BLOCKS || node->block.axis_count > TN__NEST_AXES) {
+  if (!r->told || out->count == TN__OUTLINE_BLOCKS || node->block.axis_count > TN__NEST_AXES ||
+      tn__outline_has_words(r->s, &node->block)) {
     r->told = false;
     return;
   }
@@ -221,20 +312,29 @@ static void read_block(tn__snode *node, void *user) {
   int count = tn__sched_path(r->s, r->s->root, node, path);
   axis_steps steps = {0};
   tn__outline_body body = {0};
-  *v = (tn__outline_view){.role = role_of(node), .near = is_near(node->block.writes[0].buffer)};
+  *v = (tn__outline_view){.role = role_of(r->s->te, node), .results = node->block.write_count};
+  const tn__buffer *made = node->block.writes[0].buffer;
+  v->near = made->scope == TN__SCOPE_REGISTER || (is_near(made) && tn__outline_tensor(r->s->te, made) < 0);
+  if (v->results > TN__OUTLINE_RESULTS) r->told = false;
+  for (int w = 0; w < v->results && r->told; w++)
+    v->bytes[w] = (int64_t)tn_dtype_size(node->block.writes[w].buffer->dtype);
+  if (v->role == TN__OUTLINE_REDUCE || v->role == TN__OUTLINE_COMBINE)
+    tn__outline_combiner_of(r->s, node->combiner, r->price, &v->combine, &v->chain);
   for (int l = 0; l < count; l++) read_loop(r, node, path, count, l, v, &steps, r->ids[out->count]);
   if (!r->told) return;
-  tn__outline_body_of(r->s, node->name, r->facts->price, &body);
-  add_accesses(&body.nest, 0, &steps, v);
+  tn__outline_body_of(r->s, node->name, r->price, &body);
+  rooms room;
+  uint32_t without = read_rooms(r, &body, path, v, &room);
+  add_accesses(&body, without, &steps, &room, v);
   add_works(&body, &steps, node->block.axis_count, v);
   out->count++;
 }
 
-bool tn__outline_read(tn__schedule *s, const tn__outline_facts *facts, tn__outline_views *out) {
+bool tn__outline_read(tn__schedule *s, tn__outline_price *price, tn__outline_views *out) {
   const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES];
-  reading r = {.s = s, .facts = facts, .out = out, .ids = ids, .told = true};
+  reading r = {.s = s, .price = price, .out = out, .ids = ids, .told = true};
   out->count = 0;
-  if (s->folds.count + s->slides.count + s->rings.count + s->overs.count + s->aligns.count > 0) return false;
+  if (s->slides.count + s->rings.count + s->overs.count + s->aligns.count > 0) return false; /* folds are rooms */
   tn__sched_each_block(s->root, read_block, &r);
   if (r.told) find_shared(out, ids);
   return r.told && out->count > 0;

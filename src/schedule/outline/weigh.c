@@ -8,6 +8,9 @@
 /* Positions of unrolled loops whose addresses are compared; beyond them each counts as another one. */
 enum { MOST_COMPARED = 64 };
 
+/* Tensors of a declaration that are told apart. */
+enum { MOST_TENSORS = 32 };
+
 /* Bytes of the narrowest vectors, and what a register takes that starts from an identity. */
 enum { NARROWEST = 16 };
 #define INITIALISED 0.25
@@ -134,37 +137,37 @@ static double count_works(const shape *s, double pieces) {
 }
 
 /* Registers of results: those of all copies, along loops that don't reduce. */
-static double results_at_hand(const tn__outline_facts *facts, const shape *s, int width) {
+static double results_at_hand(const shape *s, int width) {
   double values = 1, registers = 0;
   for (int l = s->innermost + 1; l < s->v->loop_count; l++)
     if (l != s->vector && !s->v->loops[l].reduces) values *= (double)s->v->loops[l].extent;
-  for (int r = 0; r < facts->results; r++) registers += values * ceil(s->lanes * (double)facts->bytes[r] / width);
+  for (int r = 0; r < s->v->results; r++) registers += values * ceil(s->lanes * (double)s->v->bytes[r] / width);
   return registers;
 }
 
 /* A block and what one execution of its straight piece does. */
 typedef struct piece {
   shape s;
+  int own; /* the first loop that is not there for others, too */
   tn__operations ops;
   double results; /* registers */
 } piece;
 
-static void find_piece(const tn__outline_facts *facts, const tn__outline_view *v, const tn__target *target, int width,
-                       piece *out) {
+static void find_piece(const tn__outline_view *v, const tn__target *target, int width, int first, piece *out) {
   shape s = shape_of(v);
   bool reduces = v->role == TN__OUTLINE_REDUCE || v->role == TN__OUTLINE_COMBINE;
   double widest = 1, turns = 1;
-  for (int r = 0; r < facts->results; r++) widest = greater(widest, (double)facts->bytes[r]);
+  for (int r = 0; r < v->results; r++) widest = greater(widest, (double)v->bytes[r]);
   if (s.lanes * widest < width) width = s.lanes * widest > NARROWEST ? (int)(s.lanes * widest) : NARROWEST;
-  bool own = s.innermost >= 0 && (v->role == TN__OUTLINE_REDUCE || s.innermost >= v->shared);
+  bool own = s.innermost >= first;
   tn__operations ops = {.vector_bytes = width, .other = own ? TN__RULE_TURN : 0};
-  double pieces = ceil(s.lanes * widest / width), results = results_at_hand(facts, &s, width);
+  double pieces = ceil(s.lanes * widest / width), results = results_at_hand(&s, width);
   for (int l = s.innermost + 1; l < v->loop_count; l++)
     if (v->loops[l].reduces && l != s.vector) turns *= (double)v->loops[l].extent;
   if (v->role == TN__OUTLINE_COMBINE) { /* the first goes in by itself; the others come out of a wider vector */
     double each = (turns - 1) * s.copies / turns * pieces;
-    ops.fma = each * facts->combine;
-    ops.shuffles = each * facts->results;
+    ops.fma = each * v->combine;
+    ops.shuffles = each * v->results;
   } else {
     ops.fma = count_works(&s, pieces) + (v->role == TN__OUTLINE_INIT ? INITIALISED * results : 0);
   }
@@ -177,9 +180,9 @@ static void find_piece(const tn__outline_facts *facts, const tn__outline_view *v
     }
   }
   bool again = s.innermost >= 0 && v->loops[s.innermost].reduces;
-  if (reduces && (again || turns > 1)) ops.chain = turns * facts->chain * target->cpu.machine.core.fma_latency;
+  if (reduces && (again || turns > 1)) ops.chain = turns * v->chain * target->cpu.machine.core.fma_latency;
   if (reduces && again && !v->near) ops.chain += STORED_AND_READ;
-  *out = (piece){s, ops, results};
+  *out = (piece){s, first, ops, results};
 }
 
 /* Instructions until the same results are complete, of all blocks: between them a core finds those of the next ones,
@@ -198,26 +201,28 @@ static double instructions_of_results(const piece *pieces, int count) {
   return all / groups;
 }
 
-static void add_loops(const tn__outline_view *v, int innermost, const tn__target *target, tn__sketch_features *f) {
+static void add_loops(const piece *p, const tn__target *target, tn__sketch_features *f) {
+  const tn__outline_view *v = p->s.v;
   double entries = 1;
-  for (int l = 0; l <= innermost; l++) {
+  for (int l = 0; l <= p->s.innermost; l++) {
     double extent = (double)v->loops[l].extent;
-    bool own = l >= v->shared || v->role == TN__OUTLINE_REDUCE;
-    if (own && v->loops[l].kind != TN__LOOP_UNROLLED && extent > 1) tn__cost_loop(f, target, entries, extent);
+    if (l >= p->own && v->loops[l].kind != TN__LOOP_UNROLLED && extent > 1) tn__cost_loop(f, target, entries, extent);
     entries *= extent;
   }
 }
 
-static void add_blocks(const tn__outline_facts *facts, const tn__outline_views *views, const tn__target *target,
-                       int width, tn__sketch_features *f) {
+static void add_blocks(const tn__outline_views *views, const tn__target *target, int width, tn__sketch_features *f) {
   piece pieces[TN__OUTLINE_BLOCKS];
-  for (int b = 0; b < views->count; b++) find_piece(facts, &views->view[b], target, width, &pieces[b]);
+  for (int b = 0; b < views->count; b++) {
+    const tn__outline_view *v = &views->view[b];
+    find_piece(v, target, width, v->role == TN__OUTLINE_REDUCE ? 0 : v->shared, &pieces[b]);
+  }
   double beside = greater(1, TN__RULE_LOOK_AHEAD / instructions_of_results(pieces, views->count));
   for (int b = 0; b < views->count; b++) {
     const tn__outline_view *v = &views->view[b];
     pieces[b].ops.chain /= beside;
     tn__cost_phase(f, target, &pieces[b].ops, pieces[b].s.executions);
-    add_loops(v, pieces[b].s.innermost, target, f);
+    add_loops(&pieces[b], target, f);
     int needed = (int)pieces[b].results + 2;
     if (v->role == TN__OUTLINE_REDUCE && needed > f->registers) f->registers = needed;
   }
@@ -231,6 +236,7 @@ static bool append_access(tn__nest *nest, const tn__outline_view_access *from, c
   tn__nest_access *to = &nest->access[nest->access_count++];
   *to = (tn__nest_access){
       .element = from->element, .store = from->store, .scattered = from->scattered, .again = from->again};
+  to->straddles = true;
   int at = own->shared; /* loops below are copies of those around the reduction that don't reduce, in order */
   for (int l = 0; l < main->loop_count; l++) {
     int loop = l;
@@ -246,6 +252,29 @@ static bool append_access(tn__nest *nest, const tn__outline_view_access *from, c
   return true;
 }
 
+/* The share of what a nest reads and writes that comes in short pieces: each has so much of what stays in L2. */
+static double share_of_pieces(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest) {
+  double room = target->cpu.machine.costs.fill * (double)options->cache_bytes, all = 0, pieces = 0, total = INFINITY;
+  int64_t range[TN__NEST_AXES], shortest = (TN__RULE_PIECE_LINES + 1) * target->cpu.machine.costs.line_bytes;
+  for (int l = 0; l < nest->axis_count; l++) range[l] = nest->extent[l];
+  for (int depth = 0; total > room && depth <= nest->axis_count; depth++) {
+    if (depth > 0) range[depth - 1] = 1;
+    total = 0;
+    for (int a = 0; a < nest->access_count; a++)
+      if (!nest->access[a].again) total += tn__nest_footprint(target, &nest->access[a], nest->axis_count, range);
+    if (depth == 0 && total <= room) return 0;
+  }
+  for (int a = 0; a < nest->access_count; a++) {
+    const tn__nest_access *access = &nest->access[a];
+    if (access->again) continue;
+    double bytes = tn__nest_footprint(target, access, nest->axis_count, nest->extent);
+    int64_t run = tn__nest_piece(target, access, range);
+    all += bytes;
+    if (run < shortest && run < tn__nest_piece(target, access, nest->extent) && !access->scattered) pieces += bytes;
+  }
+  return all > 0 ? pieces / all : 0;
+}
+
 static const tn__outline_view *main_of(const tn__outline_views *views) {
   const tn__outline_view *main = &views->view[0];
   double most = -1;
@@ -259,8 +288,8 @@ static const tn__outline_view *main_of(const tn__outline_views *views) {
   return main;
 }
 
-void tn__outline_features(const tn__outline_facts *facts, const tn__outline_views *views, const tn__target *target,
-                          const tn__schedule_options *options, tn__nest *nest, tn__sketch_features *f) {
+void tn__outline_features(const tn__outline_views *views, const tn__target *target, const tn__schedule_options *options,
+                          tn__nest *nest, tn__sketch_features *f) {
   const tn__outline_view *main = main_of(views);
   nest->axis_count = main->loop_count;
   nest->access_count = 0;
@@ -270,7 +299,7 @@ void tn__outline_features(const tn__outline_facts *facts, const tn__outline_view
     nest->open[l] = false;
     f->loops[f->loop_count++] = (tn__nest_loop){l, main->loops[l].extent, 1};
   }
-  add_blocks(facts, views, target, options->vector_bytes, f);
+  add_blocks(views, target, options->vector_bytes, f);
   for (int a = 0; a < main->access_count; a++) append_access(nest, &main->access[a], main, main);
   for (int b = 0; b < views->count; b++) {
     const tn__outline_view *v = &views->view[b];
@@ -278,5 +307,162 @@ void tn__outline_features(const tn__outline_facts *facts, const tn__outline_view
     for (int a = 0; a < v->access_count; a++) append_access(nest, &v->access[a], v, main);
   }
   tn__nest_finish(nest);
+  f->pieces = share_of_pieces(target, options, nest);
   f->chunks = main->loop_count > 0 && main->loops[0].kind == TN__LOOP_PARALLEL ? main->loops[0].extent : 1;
+}
+
+/* ---- several stages ---------------------------------------------------------------------------------------------- */
+
+/* Loops that are around both blocks. */
+static int common(const tn__outline_views *views, int a, int b) {
+  int least = TN__NEST_AXES;
+  for (int i = (a < b ? a : b) + 1; i <= (a < b ? b : a); i++)
+    if (views->view[i].with_last < least) least = views->view[i].with_last;
+  return least;
+}
+
+/* The blocks from `first` on that make the results of one reduction: what starts, adds and combines them, and their
+ * copy. Or one map. */
+static int end_of_run(const tn__outline_views *views, int first) {
+  bool reduces = false;
+  for (int b = first; b < views->count; b++) {
+    tn__outline_role role = views->view[b].role, next = role;
+    for (int n = b; next == TN__OUTLINE_INIT && n < views->count; n++) next = views->view[n].role;
+    if (reduces && next == TN__OUTLINE_REDUCE) return b;
+    if (role == TN__OUTLINE_COPY && reduces && common(views, b - 1, b) == 0) return b;
+    if (role == TN__OUTLINE_COPY) return b + 1;
+    reduces |= role == TN__OUTLINE_REDUCE;
+  }
+  return views->count;
+}
+
+static void nest_of(const tn__outline_view *v, tn__nest *nest) {
+  nest->axis_count = v->loop_count;
+  nest->access_count = 0;
+  for (int l = 0; l < v->loop_count; l++) {
+    nest->extent[l] = v->loops[l].extent;
+    nest->open[l] = false;
+  }
+  for (int a = 0; a < v->access_count && v->role != TN__OUTLINE_INIT; a++) append_access(nest, &v->access[a], v, v);
+  tn__nest_finish(nest);
+}
+
+/* Bytes of each access inside of the first `depth` loops. */
+static void measure(const tn__target *target, const tn__nest *nest, int depth, double *out) {
+  int64_t range[TN__NEST_AXES];
+  for (int l = 0; l < nest->axis_count; l++) range[l] = l < depth ? 1 : nest->extent[l];
+  for (int a = 0; a < nest->access_count; a++)
+    out[a] = nest->access[a].again ? 0 : tn__nest_footprint(target, &nest->access[a], nest->axis_count, range);
+}
+
+static bool touches(const tn__outline_view *v, int tensor) {
+  for (int a = 0; a < v->access_count && v->role != TN__OUTLINE_INIT; a++)
+    if (v->access[a].tensor == tensor) return true;
+  return false;
+}
+
+/* What other blocks touch inside of the first `depth` loops around block b, which they are under, too: each tensor of
+ * the declaration once, and none that b touches itself. */
+static double touched_beside(const tn__outline_work_room *room, int b, int depth) {
+  const tn__outline_views *views = &room->views;
+  double most[MOST_TENSORS] = {0}, all = 0;
+  for (int c = 0; c < views->count; c++) {
+    const tn__outline_view *v = &views->view[c];
+    if (c == b || common(views, b, c) < depth) continue;
+    for (int a = 0; a < room->nest[c].access_count; a++) {
+      int tensor = v->access[a].tensor;
+      double bytes = room->bytes[c][depth < TN__OUTLINE_DEPTHS ? depth : TN__OUTLINE_DEPTHS - 1][a];
+      if (tensor >= 0 && touches(&views->view[b], tensor)) continue;
+      if (tensor < 0 || tensor >= MOST_TENSORS)
+        all += bytes;
+      else if (bytes > most[tensor])
+        most[tensor] = bytes;
+    }
+  }
+  for (int t = 0; t < MOST_TENSORS; t++) all += most[t];
+  return all;
+}
+
+/* The nearest cache in which the access finds what a block before left of the tensor, with all that is touched in the
+ * innermost loop around both. */
+static int held_in(const tn__outline_work_room *room, const tn__target *target, const tn__schedule_options *options,
+                   int b, int tensor, const double *beside) {
+  const tn__machine *machine = &target->cpu.machine;
+  const double rooms[] = {machine->costs.fill * (double)machine->l1_bytes,
+                          machine->costs.fill * (double)options->cache_bytes,
+                          machine->costs.shared_fill * (double)machine->l3_bytes};
+  const tn__outline_views *views = &room->views;
+  for (int c = b - 1; c >= 0 && tensor >= 0; c--) {
+    if (!touches(&views->view[c], tensor)) continue;
+    int depth = common(views, c, b), at = depth < TN__OUTLINE_DEPTHS ? depth : TN__OUTLINE_DEPTHS - 1;
+    double all = beside[depth];
+    for (int a = 0; a < room->nest[b].access_count; a++) all += room->bytes[b][at][a];
+    for (int l = 0; l < 3; l++)
+      if (all <= rooms[l]) return l + 1;
+    return 0;
+  }
+  return 0;
+}
+
+static void add_cost(tn__cost *all, const tn__cost *one) {
+  all->cycles += one->cycles;
+  all->work += one->work;
+  all->overhead += one->overhead;
+  for (int l = 0; l < 3; l++) {
+    all->bytes[l] += one->bytes[l];
+    all->level[l] += one->level[l];
+    if (one->footprint[l] > all->footprint[l]) all->footprint[l] = one->footprint[l];
+  }
+  if (one->registers > all->registers) all->registers = one->registers;
+}
+
+static void weigh_block(tn__outline_work_room *room, int b, piece *p, const tn__target *target,
+                        const tn__schedule_options *options, tn__cost *out) {
+  const tn__outline_view *v = p->s.v;
+  tn__nest *nest = &room->nest[b];
+  tn__sketch_features f = {.loop_count = v->loop_count};
+  double beside[TN__NEST_LOOPS + 1] = {0};
+  int around = b > 0 ? v->with_last : 0;
+  if (b + 1 < room->views.count && room->views.view[b + 1].with_last > around)
+    around = room->views.view[b + 1].with_last;
+  for (int l = 0; l < v->loop_count; l++) f.loops[l] = (tn__nest_loop){l, v->loops[l].extent, 1};
+  for (int d = 0; d <= around; d++) beside[d] = touched_beside(room, b, d);
+  f.beside = beside;
+  f.chunks = v->loop_count > 0 && v->loops[0].kind == TN__LOOP_PARALLEL ? v->loops[0].extent : 1;
+  for (int a = 0; a < nest->access_count; a++)
+    nest->access[a].held = held_in(room, target, options, b, v->access[a].tensor, beside);
+  f.pieces = share_of_pieces(target, options, nest);
+  tn__cost_phase(&f, target, &p->ops, p->s.executions);
+  add_loops(p, target, &f);
+  if (v->role == TN__OUTLINE_REDUCE) f.registers = (int)p->results + 2;
+  tn__cost_of(target, options, nest, &f, out);
+}
+
+double tn__outline_weigh(tn__outline_work_room *room, const tn__target *target, const tn__schedule_options *options,
+                         tn__cost *out) {
+  const tn__outline_views *views = &room->views;
+  tn__cost unused, *all = out != NULL ? out : &unused;
+  piece pieces[TN__OUTLINE_BLOCKS];
+  *all = (tn__cost){.balance = 1};
+  for (int b = 0; b < views->count; b++) {
+    const tn__outline_view *v = &views->view[b];
+    nest_of(v, &room->nest[b]);
+    find_piece(v, target, options->vector_bytes, b > 0 ? v->with_last : 0, &pieces[b]);
+    for (int d = 0; d < TN__OUTLINE_DEPTHS; d++) measure(target, &room->nest[b], d, room->bytes[b][d]);
+  }
+  for (int first = 0, end; first < views->count; first = end) {
+    end = end_of_run(views, first);
+    double ahead = greater(1, TN__RULE_LOOK_AHEAD / instructions_of_results(&pieces[first], end - first));
+    for (int b = first; b < end; b++) {
+      tn__cost one;
+      pieces[b].ops.chain /= ahead;
+      weigh_block(room, b, &pieces[b], target, options, &one);
+      add_cost(all, &one);
+    }
+  }
+  double work = all->work;
+  for (int l = 0; l < 3; l++)
+    if (all->level[l] > work) work = all->level[l], all->bound = (tn__bound)(TN__BOUND_L2 + l);
+  all->seconds = all->cycles / (1e6 * target->cpu.machine.core.megahertz);
+  return all->cycles;
 }

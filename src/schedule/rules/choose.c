@@ -3,9 +3,9 @@
 #include "schedule/rules/rules.h"
 
 static const tn__rule *const rules[] = {
-    &tn__rule_attention, &tn__rule_groups,           &tn__rule_contraction, &tn__rule_transform,
-    &tn__rule_pipeline,  &tn__rule_transpose,        &tn__rule_map,         &tn__rule_rows,
-    &tn__rule_sequence,  &tn__rule_pipeline_refused, &tn__rule_stages,      &tn__rule_structure};
+    &tn__rule_attention, &tn__rule_groups,    &tn__rule_contraction, &tn__rule_transform, &tn__rule_pipeline,
+    &tn__rule_transpose, &tn__rule_map,       &tn__rule_rows,        &tn__rule_sequence,  &tn__rule_pipeline_refused,
+    &tn__rule_stages,    &tn__rule_structure, &tn__rule_chain};
 const tn__rules tn__all_rules = {rules, sizeof(rules) / sizeof(rules[0])};
 
 tn__plan_unit tn__rule_plan_unit_of(const tn__te *te, const tn__target *target, const tn__schedule_options *options) {

@@ -679,5 +679,15 @@ static bool matches(const tn__te *te) { return tn__te_stage_count(te) > 1 && !is
 
 static bool matches_refused(const tn__te *te) { return tn__te_stage_count(te) > 1 && is_theirs(te); }
 
-const tn__rule tn__rule_pipeline = {"pipeline", matches, open_pipeline, pipeline_features, apply};
-const tn__rule tn__rule_pipeline_refused = {"pipeline", matches_refused, open_pipeline, pipeline_features, apply};
+const tn__rule tn__rule_pipeline = {.name = "pipeline",
+                                    .matches = matches,
+                                    .open = open_pipeline,
+                                    .features = pipeline_features,
+                                    .apply = apply,
+                                    .yields = true};
+const tn__rule tn__rule_pipeline_refused = {.name = "pipeline",
+                                            .matches = matches_refused,
+                                            .open = open_pipeline,
+                                            .features = pipeline_features,
+                                            .apply = apply,
+                                            .yields = true};

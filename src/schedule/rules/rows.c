@@ -192,4 +192,5 @@ static void open_rows(tn__sketch *k, tn__schedule *scratch) {
       tn__sched_refuse(scratch, "rows: all of a few results are reduced at once");
 }
 
-const tn__rule tn__rule_rows = {"row reduction", matches_rows, open_rows, row_features, apply_rows, .yields = true};
+const tn__rule tn__rule_rows = {"row reduction", matches_rows,   open_rows,        row_features,
+                                apply_rows,      .yields = true, .gives_way = true};

@@ -225,5 +225,5 @@ static const tn__nest *stage_features(const tn__sketch *k, const int64_t *v, tn_
   return tn__plain_pages(k, v[VECTORS], v[PREFETCH] != 0, v[WHOLE], f) ? nest : NULL;
 }
 
-const tn__rule tn__rule_stages = {"stages",     matches_anything,    open_stages,   stage_features,
-                                  apply_stages, .takes_steps = true, .yields = true};
+const tn__rule tn__rule_stages = {"stages",     matches_anything,    open_stages,    stage_features,
+                                  apply_stages, .takes_steps = true, .yields = true, .gives_way = true};

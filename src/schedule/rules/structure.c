@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/invariant.h"
 #include "schedule/outline/outline.h"
 #include "schedule/rules/reduce.h"
@@ -31,6 +32,13 @@ typedef struct structure {
   scratch *scratch; /* of one candidate */
 } structure;
 
+/* In vectors, quotients and roots of numbers keep their unit busy, for twice as long in vectors of twice the width. */
+int64_t tn__rule_outline_price(const tn__expr *e) {
+  bool divides = e->kind == TN__EXPR_DIV && tn__dtype_is_float(e->dtype);
+  bool roots = e->kind == TN__EXPR_CALL && (e->intrinsic == TN__CALL_SQRT || e->intrinsic == TN__CALL_RSQRT);
+  return divides || roots ? TN__RULE_BUSY_COST : tn__rule_cost_of_node(e);
+}
+
 /* ---- which declarations ------------------------------------------------------------------------------------------ */
 
 static bool matches(const tn__te *te) {
@@ -55,7 +63,7 @@ const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
   if (reduce == NULL) return NULL;
   const char *epilogue = tn__reduce_epilogue_of(s, reduce);
   if (blocks.count != (epilogue != NULL ? 2 : 1)) return NULL;
-  return tn__outline_facts_of(s, reduce->name, epilogue, tn__rule_cost_of_node);
+  return tn__outline_facts_of(s, reduce->name, epilogue, tn__rule_outline_price);
 }
 
 /* ---- the space --------------------------------------------------------------------------------------------------- */
@@ -250,10 +258,24 @@ static int factor(tn__outline *o, int block, int64_t vectors, int64_t lanes, int
   int path[TN__OUTLINE_NODES], parts[2], count = tn__outline_path(o, block, path);
   tn__outline_split(o, path[count - 1], (int64_t[]){0, vectors * lanes}, 2, parts);
   int combine = tn__outline_rfactor(o, block, parts[1]), init = o->count - 1;
+  *around = parts[0];
+  if (o->full) return combine;
   while (!o->node[init].is_block || o->node[init].role != TN__OUTLINE_INIT) init--; /* the newest */
   vectorize_last(o, block, vectors, lanes);
   vectorize_last(o, init, vectors, lanes);
-  *around = parts[0];
+  return combine;
+}
+
+int tn__rule_outline_halves(tn__outline *o, int block, int64_t vectors, int64_t lanes) {
+  int path[TN__OUTLINE_NODES], around;
+  int combine = factor(o, block, vectors, lanes, &around);
+  for (int64_t half = vectors > 1 ? lanes : lanes / 2; half > 1 && !o->full; half /= 2) {
+    combine = factor(o, combine, 1, half, &around);
+    tn__outline_kind(o, around, TN__LOOP_UNROLLED);
+  }
+  if (o->full) return combine;
+  int count = tn__outline_path(o, combine, path);
+  tn__outline_kind(o, path[count - 1], TN__LOOP_UNROLLED);
   return combine;
 }
 
@@ -262,23 +284,16 @@ static void build_along(const point *p, tn__outline *o) {
   const structure *d = p->d;
   const tn__outline_facts *f = d->facts;
   const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
-  int axis[TN__NEST_AXES] = {0}, list[TN__OUTLINE_NODES] = {0}, path[TN__OUTLINE_NODES], n = 0, around;
+  int axis[TN__NEST_AXES] = {0}, list[TN__OUTLINE_NODES] = {0}, path[TN__OUTLINE_NODES], n = 0;
   int block = tn__outline_block(o, TN__OUTLINE_REDUCE);
   tn__outline_path(o, block, axis);
   for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];
   for (int i = 0; i < f->reduce.nest.axis_count - f->spatial; i++) list[n++] = axis[term[i]];
   tn__outline_reorder(o, list, n);
-  int combine = factor(o, block, p->v[VECTORS], p->lanes, &around);
-  for (int64_t half = p->v[VECTORS] > 1 ? p->lanes : p->lanes / 2; half > 1; half /= 2) {
-    combine = factor(o, combine, 1, half, &around);
-    tn__outline_kind(o, around, TN__LOOP_UNROLLED);
-  }
-  int count = tn__outline_path(o, combine, path);
-  tn__outline_kind(o, path[count - 1], TN__LOOP_UNROLLED);
+  tn__rule_outline_halves(o, block, p->v[VECTORS], p->lanes);
   share_outermost(p, o, list[0]);
-  if (f->epilogue == NULL) return;
-  int copy = tn__outline_block(o, TN__OUTLINE_COPY), parts[2];
-  count = tn__outline_path(o, copy, path);
+  if (f->epilogue == NULL || o->full) return;
+  int copy = tn__outline_block(o, TN__OUTLINE_COPY), parts[2], count = tn__outline_path(o, copy, path);
   if (o->node[path[count - 1]].extent < p->lanes) return;
   tn__outline_split(o, path[count - 1], (int64_t[]){0, p->lanes}, 2, parts);
   tn__outline_kind(o, parts[1], TN__LOOP_VECTORIZED);
@@ -292,9 +307,9 @@ static bool build(const tn__sketch *k, const int64_t *v, tn__outline *o, tn__sch
   p.lanes = lanes_of(d, &k->options, (int)v[LANES] - 1);
   if (!is_point(d, v, p.lanes)) return false;
   tn__outline_start(o, f, s);
-  if (v[LANES] - 1 < f->spatial) return build_across(&p, o);
+  if (v[LANES] - 1 < f->spatial) return build_across(&p, o) && !o->full;
   build_along(&p, o);
-  return true;
+  return !o->full;
 }
 
 bool tn__rule_outline_of(const tn__sketch *k, const int64_t *values, tn__outline *out) {
@@ -304,9 +319,8 @@ bool tn__rule_outline_of(const tn__sketch *k, const int64_t *values, tn__outline
 static const tn__nest *structure_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   const structure *d = k->data;
   scratch *own = d->scratch;
-  if (!build(k, v, &own->outline, NULL)) return NULL;
-  tn__outline_views_of(&own->outline, &own->views);
-  tn__outline_features(d->facts, &own->views, k->target, &k->options, &own->nest, f);
+  if (!build(k, v, &own->outline, NULL) || !tn__outline_views_of(&own->outline, &own->views)) return NULL;
+  tn__outline_features(&own->views, k->target, &k->options, &own->nest, f);
   return &own->nest;
 }
 
@@ -322,8 +336,8 @@ static double weigh_structure(const tn__sketch *k, tn__schedule *other, tn__cost
   const structure *d = k->data;
   scratch *own = d->scratch;
   tn__sketch_features f = {0};
-  if (!tn__outline_read(other, d->facts, &own->views)) return NAN;
-  tn__outline_features(d->facts, &own->views, k->target, &k->options, &own->nest, &f);
+  if (!tn__outline_read(other, d->facts->price, &own->views)) return NAN;
+  tn__outline_features(&own->views, k->target, &k->options, &own->nest, &f);
   return tn__cost_of(k->target, &k->options, &own->nest, &f, out);
 }
 

@@ -1,4 +1,4 @@
-/* The rule "structure" for tests: outlines of its points, and the facts that they are made of. */
+/* The rule "structure" for tests and for the rule "chain": outlines of its points, the facts that they are made of. */
 #ifndef TENON_SCHEDULE_RULES_STRUCTURE_H
 #define TENON_SCHEDULE_RULES_STRUCTURE_H
 
@@ -10,5 +10,14 @@ bool tn__rule_outline_of(const tn__sketch *k, const int64_t *values, tn__outline
 /* What there is to know of the reduction of an unscheduled declaration, whose cheap maps are dissolved; NULL when more
  * is left than a reduction and a map of its results. */
 const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s);
+
+/* What a node costs where outlines are weighed. */
+int64_t tn__rule_outline_price(const tn__expr *e);
+/* Reduces along the block's last loop in `vectors` vectors of partial results, which are added up by halves. Returns
+ * the block that completes the results. */
+int tn__rule_outline_halves(tn__outline *o, int block, int64_t vectors, int64_t lanes);
+
+/* As tn__rule_outline_of(), of the rule "chain". */
+bool tn__rule_chain_outline_of(const tn__sketch *k, const int64_t *values, tn__outline *out);
 
 #endif

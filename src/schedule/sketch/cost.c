@@ -49,8 +49,20 @@ double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, in
   }
   if (a->scattered) return elements * line;
   double lines = ceil((double)runs[0].count / line);
+  for (int i = 1; i < n && a->straddles; i++)
+    if (runs[i].stride % line != 0) lines = 1 + (double)(runs[0].count - a->element) / line;
   for (int i = 1; i < n; i++) lines *= (double)runs[i].count;
   return lines * line;
+}
+
+int64_t tn__nest_piece(const tn__target *target, const tn__nest_access *a, const int64_t *ranges) {
+  extent runs[TN__NEST_AXES + 1] = {{1, a->element}};
+  int n = 1;
+  for (int i = 0; i < a->moving; i++) {
+    int axis = a->order[i];
+    add_run(runs, &n, target->cpu.machine.costs.line_bytes, a->along[axis].stride, ranges[axis] + a->spread[axis]);
+  }
+  return runs[0].count;
 }
 
 static int64_t common_divisor(int64_t a, int64_t b) {
@@ -165,7 +177,7 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   const tn__expr *flat = with_extents(r, tn__buffer_flatten(ir, buffer, inner));
   int index = nest->access_count++;
   tn__nest_access *a = &nest->access[index];
-  *a = (tn__nest_access){.element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
+  *a = (tn__nest_access){.buffer = buffer, .element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
   a->near = buffer->scope == TN__SCOPE_STACK || buffer->scope == TN__SCOPE_REGISTER;
   for (int x = 0; x < nest->axis_count; x++) {
     tn__nest_stride *s = &a->along[x];
@@ -320,7 +332,7 @@ static void measure(const tn__target *target, const tn__nest *nest, const tn__sk
       int64_t covered = (loop->trips - 1) * loop->step + range[axis];
       range[axis] = covered > nest->extent[axis] ? nest->extent[axis] : covered;
     }
-    p->total[d] = 0;
+    p->total[d] = f->beside != NULL ? f->beside[d] : 0;
     for (int a = 0; a < nest->access_count; a++) {
       const tn__nest_access *access = &nest->access[a];
       if (access->again) continue;
@@ -331,14 +343,14 @@ static void measure(const tn__target *target, const tn__nest *nest, const tn__sk
   }
 }
 
-static double traffic(const tn__nest *nest, const tn__sketch_features *f, const footprints *p, double size,
+static double traffic(const tn__nest *nest, const tn__sketch_features *f, const footprints *p, int level, double size,
                       double *footprint) {
   int fits = f->loop_count; /* the outermost loop nest that stays in the cache */
   while (fits > 0 && p->total[fits - 1] <= size) fits--;
   *footprint = p->total[fits];
   double bytes = 0;
   for (int a = 0; a < nest->access_count; a++) {
-    if (nest->access[a].again) continue;
+    if (nest->access[a].again || (nest->access[a].held > 0 && level >= nest->access[a].held - 1)) continue;
     /* One loop further out the access finds what it left if it stands still there or its window overlaps. */
     double own = fits > 0 ? p->of[fits - 1][a] : p->of[0][a];
     for (int d = 0; d < fits - 1; d++) own *= (double)f->loops[d].trips;
@@ -384,10 +396,11 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   double largest = c->work, sum = costs->unhidden * largest;
   for (int l = 0; l < 3; l++) {
     double room = (l == 2 ? costs->shared_fill : costs->fill) * sizes[l];
-    c->bytes[l] = traffic(nest, f, &p, room, &c->footprint[l]);
+    c->bytes[l] = traffic(nest, f, &p, l, room, &c->footprint[l]);
     if (p.total[0] + f->unseen_bytes <= room) c->bytes[l] = 0; /* it was there before */
     if (f->streams) c->bytes[l] += streamed(target, options, f, p.total[0], l);
     c->level[l] = c->bytes[l] / rates[l];
+    if (l > 0) c->level[l] *= 1 + (TN__RULE_SLOWER_PIECES - 1) * f->pieces;
     sum += shown[l + 1] * c->level[l];
     if (c->level[l] <= largest) continue;
     largest = c->level[l];

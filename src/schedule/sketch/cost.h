@@ -28,13 +28,16 @@ typedef struct tn__nest_stride {
 } tn__nest_stride;
 
 typedef struct tn__nest_access {
-  int64_t element;       /* bytes */
-  bool store, scattered; /* scattered: no stride is known, each element counts as a cache line */
+  const tn__buffer *buffer; /* NULL: nobody told */
+  int64_t element;          /* bytes */
+  bool store, scattered;    /* scattered: no stride is known, each element counts as a cache line */
   tn__nest_stride along[TN__NEST_AXES];
   /* Accesses of one tensor that lie a few steps apart, as those of a stencil do, touch the same lines: the first of
    * them covers `spread` steps more along each axis, and the others count as work only. */
   int64_t spread[TN__NEST_AXES];
   bool again;
+  int held;                     /* found in this cache, 1 for L1: it brings nothing into it from beyond; 0: in none */
+  bool straddles;               /* runs that start anywhere in a line count what they touch of two */
   bool near;                    /* the tensor is on the stack or in registers */
   uint8_t order[TN__NEST_AXES]; /* axes that move the access, by rising stride */
   int moving;
@@ -64,6 +67,10 @@ typedef struct tn__operations {
 typedef struct tn__sketch_features {
   tn__nest_loop loops[TN__NEST_LOOPS]; /* outermost first */
   int loop_count;
+  const double *beside;                                     /* bytes that others touch inside of so many loops, a
+                                                               number for each of 0..loop_count; NULL: nothing */
+  double pieces;                                            /* share of what comes from beyond L2 that comes in pieces
+                                                               of few lines, which nothing fetches ahead */
   int registers;                                            /* live vectors at the most */
   double work_cycles;                                       /* phases added up by tn__cost_phase */
   double fma, loads, stores, shuffles, gathers, iterations; /* of the whole nest, on one thread */
@@ -99,6 +106,8 @@ void tn__nest_finish(tn__nest *nest);
 /* Bytes (in whole cache lines) of the access when axis a covers ranges[a] steps. */
 double tn__nest_footprint(const tn__target *target, const tn__nest_access *access, int axis_count,
                           const int64_t *ranges);
+/* Bytes that lie in one piece, of the same. */
+int64_t tn__nest_piece(const tn__target *target, const tn__nest_access *access, const int64_t *ranges);
 
 /* The part of accesses by vectors of `bytes` along `axis` that lie across two cache lines and count twice; vectors
  * wider than a load port are several accesses. */

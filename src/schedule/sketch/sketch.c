@@ -191,18 +191,25 @@ static bool same_values(const tn__sketch *k, const int64_t *a, const int64_t *b)
   return true;
 }
 
-static bool weigh(search *s, const int *places) {
+/* INFINITY when nothing may be weighed any more. */
+static double weigh_state(search *s, const int *places) {
   int64_t values[TN__MAX_DECISIONS];
-  if (s->weighed >= s->most) return false;
+  if (s->weighed >= s->most) return INFINITY;
   s->weighed++;
   tn__work_step(tn__ir_arena(tn__te_ir(s->k->te)), 1);
   values_of(s->k, places, values);
-  if (s->except != NULL && same_values(s->k, values, s->except)) return false;
+  if (s->except != NULL && same_values(s->k, values, s->except)) return INFINITY;
   double cost = tn__sketch_cost(s->k, values, NULL);
-  if (!(cost < s->best)) return false;
+  if (!(cost < s->best)) return cost;
   s->best = cost;
   for (int i = 0; i < s->k->decision_count; i++) s->places[i] = places[i];
-  return true;
+  return cost;
+}
+
+static bool weigh(search *s, const int *places) {
+  double before = s->best;
+  weigh_state(s, places);
+  return s->best < before;
 }
 
 /* Weighs every choice of two decisions, from the best point on. */
@@ -244,6 +251,50 @@ static void descend(search *s) {
   }
 }
 
+/* ---- a decision at a time ---------------------------------------------------------------------------------------- */
+
+enum { BEAM = 8 };
+
+typedef struct state {
+  int places[TN__MAX_DECISIONS];
+  double cost;
+} state;
+
+/* Puts a candidate among the best so far, in order; of equals the first stays in front. */
+static void keep_state(state *states, int *count, const int *places, int decisions, double cost) {
+  int at = *count;
+  while (at > 0 && cost < states[at - 1].cost) at--;
+  if (at == BEAM) return;
+  if (*count < BEAM) ++*count;
+  for (int i = *count - 1; i > at; i--) states[i] = states[i - 1];
+  for (int i = 0; i < decisions; i++) states[at].places[i] = places[i];
+  states[at].cost = cost;
+}
+
+/* Beam search: decisions are made one after the other, each in all ways for the best few of what was decided before. A
+ * candidate whose later decisions are open is weighed with what these were in the best before. Then downhill. */
+static void search_beam(search *s) {
+  const tn__sketch *k = s->k;
+  state states[BEAM] = {{.cost = 0}}, next[BEAM];
+  int count = 1;
+  states[0].cost = weigh_state(s, states[0].places);
+  for (int d = 0; d < k->decision_count; d++) {
+    int found = 0;
+    for (int i = 0; i < count; i++)
+      for (int v = 0; v < k->decisions[d].count; v++) {
+        int places[TN__MAX_DECISIONS] = {0};
+        for (int x = 0; x < k->decision_count; x++) places[x] = states[i].places[x];
+        bool known = v == places[d];
+        places[d] = v;
+        double cost = known ? states[i].cost : weigh_state(s, places);
+        keep_state(next, &found, places, k->decision_count, cost);
+      }
+    count = found;
+    for (int i = 0; i < found; i++) states[i] = next[i];
+  }
+  descend(s);
+}
+
 static double search_all(search *s) {
   int64_t points = tn__sketch_points(s->k);
   tn__sketch early = *s->k;
@@ -256,6 +307,10 @@ static double search_all(search *s) {
       places_at(s->k, i, places);
       weigh(s, places);
     }
+    return s->best;
+  }
+  if (s->k->rule->beam) {
+    search_beam(s);
     return s->best;
   }
   /* Half of the allowance spread over the space by the golden ratio, which hits every decision's choices evenly; then
@@ -427,7 +482,7 @@ static double least_cost(const tn__sketch *k) {
 }
 
 tn__sketch *tn__sketch_later(const tn__sketch *k) {
-  tn__sketch *later = k->rule->yields ? tn__sketch_next(k) : NULL;
+  tn__sketch *later = k->rule->gives_way ? tn__sketch_next(k) : NULL;
   return later != NULL && least_cost(later) < TN__RULE_WORTH_A_LATER * least_cost(k) ? later : NULL;
 }
 

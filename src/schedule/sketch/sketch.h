@@ -63,7 +63,9 @@ struct tn__rule {
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
   bool takes_steps;  /* declarations with scans that evaluate other stages in their steps, too */
   bool takes_stored; /* declarations that say which tensors are stored: nothing else becomes of these */
-  bool yields;       /* to a rule that competes, where that one's function says so, and to the next that fits */
+  bool beam;         /* its space is searched a decision at a time, with several of the best so far */
+  bool yields;       /* to a rule that competes, where that one's function says so */
+  bool gives_way;    /* to the next rule that fits, where the estimates of both say so */
   /* A rule that competes is never asked in its turn. It weighs a schedule of the declaration, whoever made it, with the
    * function that its own points are weighed with: cycles, or NAN for what it cannot tell. */
   double (*weigh)(const tn__sketch *k, tn__schedule *other, tn__cost *out);
@@ -80,8 +82,8 @@ tn__sketch *tn__sketch_next(const tn__sketch *k);
  * weighed by one function, for one thread of the target as the table has it: so the number of threads and what was
  * measured have no say in the order of terms. NULL when there is none. */
 tn__sketch *tn__sketch_competing(const tn__sketch *k);
-/* The sketch of the rule that would be asked next, where that of `k` yields and the other's estimate, for one thread of
- * the target as the table has it, is far below its own; NULL otherwise. */
+/* The sketch of the rule that would be asked next, where that of `k` gives way and the other's estimate, for one thread
+ * of the target as the table has it, is far below its own; NULL otherwise. */
 tn__sketch *tn__sketch_later(const tn__sketch *k);
 /* A point of another sketch as the rule of `k`, which competes, weighs it; NAN for what it cannot tell, INFINITY for
  * what primitives refuse. */
