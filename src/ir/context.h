@@ -57,6 +57,8 @@ const tn__expr *tn__ir_intern(tn__ir *ir, const tn__expr *proto);
 const tn__expr *tn__ir_intern_op(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *const *args,
                                  int count);
 const tn__expr *tn__ir_intern2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
+/* x to the power of y by a product, a quotient or a root; NULL for most y. */
+const tn__expr *tn__ir_small_power(tn__ir *ir, const tn__expr *x, const tn__expr *y);
 /* The node if it exists already, otherwise NULL. */
 const tn__expr *tn__ir_find2(tn__ir *ir, tn__expr_kind kind, tn_dtype dtype, const tn__expr *a, const tn__expr *b);
 

@@ -265,6 +265,10 @@ const tn__expr *tn__ir_call(tn__ir *ir, tn__intrinsic intrinsic, tn_dtype dtype,
     for (int i = 0; i < count; i++) values[i] = scalar_of(args[i]);
     return constant_of(ir, dtype, tn__scalar_call(intrinsic, args[0]->dtype, values));
   }
+  if (intrinsic == TN__CALL_POW && count == 2) {
+    const tn__expr *power = tn__ir_small_power(ir, args[0], args[1]);
+    if (power != NULL) return power;
+  }
   if (intrinsic == TN__CALL_NEG && dtype == TN_I64) return tn__ir_mul_i(ir, args[0], -1);
   if (intrinsic == TN__CALL_LIKELY && args[0]->kind == TN__EXPR_CALL && args[0]->intrinsic == TN__CALL_LIKELY)
     return args[0];

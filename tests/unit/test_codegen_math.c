@@ -258,6 +258,10 @@ static void measure(kernel_test *t, void *user) {
   kernel_free(out, bytes);
 }
 
+/* Exponents that products and roots answer, and others. */
+static const double exponents[] = {1.5, -1.5, 5, -4, 6, -7, 16, -16, 2.4, 0.4166666567325592, -0.75, 1.0 / 3};
+enum { EXPONENTS = sizeof(exponents) / sizeof(exponents[0]) };
+
 /* Second arguments that the compiler knows. */
 static void measure_known(const char *target, tn_dtype dtype) {
   for (size_t i = 0; i < sizeof(functions2) / sizeof(functions2[0]); i++)
@@ -266,6 +270,14 @@ static void measure_known(const char *target, tn_dtype dtype) {
       if (dtype == TN_F64 || isnan(specials[k]) || (double)(float)specials[k] == specials[k])
         kernel_with(target, measure, &s);
     }
+}
+
+static void measure_exponents(const char *target, tn_dtype dtype) {
+  for (size_t k = 0; k < EXPONENTS; k++) {
+    double power = dtype == TN_F32 ? (double)(float)exponents[k] : exponents[k];
+    sample s = {.row = &functions2[0], .dtype = dtype, .count = 100003, .arity = 2, .second = &power};
+    kernel_with(target, measure, &s);
+  }
 }
 
 static void measure_all(const char *target, tn_dtype dtype, int64_t count) {
@@ -302,6 +314,8 @@ static void f64_native(void **state) { measure_all(NULL, TN_F64, 100003); }
 static void known_native(void **state) {
   measure_known(NULL, TN_F32);
   measure_known(NULL, TN_F64);
+  measure_exponents(NULL, TN_F32);
+  measure_exponents(NULL, TN_F64);
 }
 
 /* Without fused multiply-add and without instructions that round to integers. */
@@ -310,6 +324,7 @@ static void baseline(void **state) {
   measure_worst("x86-64");
   measure_all("x86-64", TN_F32, 30011);
   measure_all("x86-64", TN_F64, 30011);
+  measure_exponents("x86-64", TN_F32);
 }
 
 #ifdef TN_TEST_RUNNER

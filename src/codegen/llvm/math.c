@@ -49,7 +49,7 @@ static LLVMValueRef family_call(tn__cg *cg, const family_row *row, LLVMValueRef 
   int count = row->unary != NULL ? 1 : 2;
   char name[64];
   /* Most of what a function of two numbers asks about the second is known then. */
-  if (count == 2 && LLVMIsConstant(args[1])) return family_body(cg, row, args[0], args[1]);
+  if (count == 2 && (LLVMIsConstant(args[0]) || LLVMIsConstant(args[1]))) return family_body(cg, row, args[0], args[1]);
   snprintf(name, sizeof(name), "tn.%s.%s.%d", row->name, is_f64(cg, args[0]) ? "f64" : "f32", tn__cg_lanes(type));
   LLVMTypeRef function_type = LLVMFunctionType(type, params, (unsigned)count, 0);
   LLVMValueRef function;

@@ -73,10 +73,15 @@ tn__cg_v tn__cg_floor(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_ceil(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_trunc(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x);
-/* `usual`, but what `special` makes of x, which adds no blocks, in lanes where that is so. A lane gets the same
- * whatever others are. */
-tn__cg_v tn__cg_seldom(tn__cg *cg, tn__cg_v is_special, tn__cg_v usual, tn__cg_v (*special)(tn__cg *cg, tn__cg_v x),
-                       tn__cg_v x);
+/* Neither zero, below the normal range, infinite, negative nor NaN is usual. */
+tn__cg_v tn__cg_is_unusual(tn__cg *cg, tn__cg_v x);
+typedef struct tn__cg_special {
+  tn__cg_v is_special; /* in which lanes */
+  tn__cg_v x, y;       /* y: NULL for functions of one number */
+} tn__cg_special;
+/* `usual`, but what `make` makes of x and y in lanes that are special. A lane gets the same whatever others are. */
+tn__cg_v tn__cg_seldom(tn__cg *cg, const tn__cg_special *s, tn__cg_v usual,
+                       tn__cg_v (*make)(tn__cg *cg, const tn__cg_special *s));
 
 /* An f64 value held as a sum of two, low being less than the last place of high. */
 typedef struct tn__cg_pair {
@@ -89,9 +94,19 @@ tn__cg_pair tn__cg_pair_product(tn__cg *cg, tn__cg_pair a, tn__cg_pair b); /* to
 
 /* ---- families: f32 or f64 ---------------------------------------------------------------------------------------- */
 tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x);
-tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x); /* exp(x) / 2, finite where exp(x) is not yet */
+tn__cg_v tn__cg_clamped(tn__cg *cg, tn__cg_v x, double low, double high); /* NaN passes */
+/* exp(x + tail) 2^extra, extra being 0 or -1; tail may be NULL. */
+tn__cg_v tn__cg_exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra);
+tn__cg_v tn__cg_exp_usual(tn__cg *cg, tn__cg_v x, tn__cg_v tail); /* of a result well within the normal range */
+tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x);                 /* exp(x) / 2, finite where exp(x) is not yet */
 tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x); /* -80 <= x <= 0, or NaN */
+typedef struct tn__cg_log_parts {
+  tn__cg_v f; /* x = 2^exponent (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), exactly */
+  tn__cg_v exponent;
+} tn__cg_log_parts;
+tn__cg_log_parts tn__cg_split_usual(tn__cg *cg, tn__cg_v x); /* of what tn__cg_is_unusual() denies */
+tn__cg_log_parts tn__cg_split_any(tn__cg *cg, tn__cg_v x);   /* of whatever is above zero and finite */
 tn__cg_v tn__cg_log(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_log1p(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y);

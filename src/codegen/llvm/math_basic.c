@@ -91,15 +91,24 @@ tn__cg_v tn__cg_polynomial(tn__cg *cg, tn__cg_v x, const double *c, int count) {
 
 /* ---- lanes that are rarely there --------------------------------------------------------------------------------- */
 
-tn__cg_v tn__cg_seldom(tn__cg *cg, tn__cg_v is_special, tn__cg_v usual, tn__cg_v (*special)(tn__cg *cg, tn__cg_v x),
-                       tn__cg_v x) {
+/* Zeros, numbers below the normal range, infinities, negative numbers and NaN are all beyond the normal ones. */
+tn__cg_v tn__cg_is_unusual(tn__cg *cg, tn__cg_v x) {
+  bool wide = is_f64(cg, x);
+  tn__cg_v bits = to_bits(cg, x);
+  int64_t least = wide ? INT64_C(1) << 52 : INT64_C(1) << 23, count = wide ? INT64_C(2046) << 52 : INT64_C(254) << 23;
+  return icmp(cg, LLVMIntUGE, isub(cg, bits, iconst(bits, least)), iconst(bits, count));
+}
+
+tn__cg_v tn__cg_seldom(tn__cg *cg, const tn__cg_special *s, tn__cg_v usual,
+                       tn__cg_v (*make)(tn__cg *cg, const tn__cg_special *s)) {
   LLVMBasicBlockRef from = LLVMGetInsertBlock(cg->builder);
   LLVMValueRef function = LLVMGetBasicBlockParent(from);
   LLVMBasicBlockRef slow = LLVMAppendBasicBlockInContext(cg->context, function, "special");
   LLVMBasicBlockRef join = LLVMAppendBasicBlockInContext(cg->context, function, "join");
-  tn__cg_branch_seldom(cg, tn__cg_any(cg, is_special), slow, join);
+  tn__cg_branch_seldom(cg, tn__cg_any(cg, s->is_special), slow, join);
   tn__cg_at(cg, slow);
-  tn__cg_v other = select_of(cg, is_special, special(cg, x), usual);
+  tn__cg_v made = make(cg, s), other = select_of(cg, s->is_special, made, usual);
+  slow = LLVMGetInsertBlock(cg->builder);
   LLVMBuildBr(cg->builder, join);
   tn__cg_at(cg, join);
   tn__cg_v out = LLVMBuildPhi(cg->builder, type_of(usual), "");
@@ -110,8 +119,8 @@ tn__cg_v tn__cg_seldom(tn__cg *cg, tn__cg_v is_special, tn__cg_v usual, tn__cg_v
 
 /* ---- reciprocal roots -------------------------------------------------------------------------------------------- */
 
-static tn__cg_v divided_rsqrt(tn__cg *cg, tn__cg_v x) {
-  return quot(cg, real(x, 1), tn__cg_intrinsic1(cg, "llvm.sqrt", x));
+static tn__cg_v divided_rsqrt(tn__cg *cg, const tn__cg_special *s) {
+  return quot(cg, real(s->x, 1), tn__cg_intrinsic1(cg, "llvm.sqrt", s->x));
 }
 
 /* How far x y^2 is from 1. */
@@ -124,7 +133,8 @@ static tn__cg_v rsqrt_error(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
  * third of the third power of e: 2e-4, 6e-12. */
 tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x) {
   bool wide = is_f64(cg, x);
-  if (!cg->has_fma) return divided_rsqrt(cg, x);
+  tn__cg_special s = {.x = x};
+  if (!cg->has_fma) return divided_rsqrt(cg, &s);
   tn__cg_v bits = to_bits(cg, x), guess = iconst(bits, wide ? INT64_C(0x5fe6eb50c7b537a9) : INT64_C(0x5f37642f));
   tn__cg_v y = from_bits(cg, isub(cg, guess, lshr_by(cg, bits, 1)));
   for (int step = 0; step < 2; step++) {
@@ -135,10 +145,8 @@ tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x) {
     tn__cg_v e = rsqrt_error(cg, x, y);
     y = tn__cg_fma(cg, mul(cg, y, real(y, 0.5)), e, y);
   }
-  /* Zeros, numbers below the normal range, infinities, negative numbers and NaN are all beyond the normal ones. */
-  int64_t least = wide ? INT64_C(1) << 52 : INT64_C(1) << 23, count = wide ? INT64_C(2046) << 52 : INT64_C(254) << 23;
-  tn__cg_v is_special = icmp(cg, LLVMIntUGE, isub(cg, bits, iconst(bits, least)), iconst(bits, count));
-  return tn__cg_seldom(cg, is_special, y, divided_rsqrt, x);
+  s.is_special = tn__cg_is_unusual(cg, x);
+  return tn__cg_seldom(cg, &s, y, divided_rsqrt);
 }
 
 /* ---- rounding to integers ---------------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* exp, expm1, log, log1p, pow. */
+/* exp, expm1, log, log1p. */
 #include <math.h>
 
 #include "codegen/llvm/arch.h"
@@ -10,7 +10,7 @@
 /* ---- exp --------------------------------------------------------------------------------------------------------- */
 
 /* x limited to [low, high]; NaN passes (the comparisons put it second, where x86's min and max return it). */
-static tn__cg_v clamped(tn__cg *cg, tn__cg_v x, double low, double high) {
+tn__cg_v tn__cg_clamped(tn__cg *cg, tn__cg_v x, double low, double high) {
   tn__cg_v h = real(x, high), l = real(x, low);
   x = select_of(cg, fcmp(cg, LLVMRealOLT, h, x), h, x);
   return select_of(cg, fcmp(cg, LLVMRealOGT, l, x), l, x);
@@ -69,10 +69,10 @@ static tn__cg_v bits_of_steps(tn__cg *cg, tn__cg_v steps) {
 /* exp(x + tail) 2^extra, extra being 0 or -1. Results below the normal range are counted in steps, as numbers of usual
  * size: many cores take a hundred times as long for an operation that ends there, or in zero because of it. The others
  * are scaled in two steps, the first exact; an instruction for it does the same to the last bit. */
-static tn__cg_v exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
+tn__cg_v tn__cg_exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
   bool wide = is_f64(cg, x);
   int fraction = wide ? 52 : 23, bias = wide ? 1023 : 127, steps = bias - 1 + fraction;
-  exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -746 : -104.5, wide ? 711 : 90), tail);
+  exp_parts parts = reduce_exp(cg, tn__cg_clamped(cg, x, wide ? -746 : -104.5, wide ? 711 : 90), tail);
   tn__cg_v value = exp_of(cg, &parts), bits = to_bits(cg, value), count = parts.count, scaled = NULL;
   tn__cg_v n = extra == 0 ? parts.n : iadd(cg, parts.n, iconst(parts.n, extra));
   tn__cg_v is_small = icmp(cg, LLVMIntSLT, n, iconst(n, 1 - bias));
@@ -87,7 +87,20 @@ static tn__cg_v exp_scaled(tn__cg *cg, tn__cg_v x, tn__cg_v tail, int extra) {
   return from_bits(cg, select_of(cg, is_small, bits_of_steps(cg, from_bits(cg, number)), to_bits(cg, scaled)));
 }
 
-static tn__cg_v any_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, 0); }
+tn__cg_v tn__cg_exp_usual(tn__cg *cg, tn__cg_v x, tn__cg_v tail) {
+  exp_parts parts = reduce_exp(cg, x, tail);
+  return from_bits(cg, iadd(cg, to_bits(cg, exp_of(cg, &parts)), parts.exponent));
+}
+
+static tn__cg_v small_exp(tn__cg *cg, const tn__cg_special *s) { return tn__cg_exp_scaled(cg, s->x, NULL, 0); }
+
+/* Masks give arguments whose result is zero, and to whole vectors: nothing is to be computed for them. */
+static tn__cg_v small_or_zero_exp(tn__cg *cg, const tn__cg_special *s) {
+  double least = is_f64(cg, s->x) ? -746 : -104.5;
+  tn__cg_v is_some = fcmp(cg, LLVMRealOGE, s->x, real(s->x, least));
+  tn__cg_special small = {.is_special = iand(cg, s->is_special, is_some), .x = s->x};
+  return tn__cg_seldom(cg, &small, real(s->x, 0), small_exp);
+}
 
 /* Where all lanes have results of the normal range, 2^n may still be beyond it: half of it and twice the rest. */
 tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x) {
@@ -96,21 +109,23 @@ tn__cg_v tn__cg_exp(tn__cg *cg, tn__cg_v x) {
   double most = wide ? 710 : 88.8;    /* infinite, and n is not yet one more */
   int64_t half = (int64_t)(wide ? 1022 : 126) << (wide ? 52 : 23);
   tn__cg_v is_small = fcmp(cg, LLVMRealOLT, x, real(x, least));
-  exp_parts parts = reduce_exp(cg, clamped(cg, x, least, most), NULL);
+  exp_parts parts = reduce_exp(cg, tn__cg_clamped(cg, x, least, most), NULL);
   tn__cg_v value = exp_of(cg, &parts), usual = NULL;
   if (cg->arch->scale != NULL) usual = cg->arch->scale(cg, value, parts.count);
   if (usual == NULL) {
     tn__cg_v power = from_bits(cg, iadd(cg, parts.exponent, iconst(parts.exponent, half)));
     usual = mul(cg, add(cg, value, value), power);
   }
-  return tn__cg_seldom(cg, is_small, usual, any_exp, x);
+  tn__cg_special s = {.is_special = is_small, .x = x};
+  return tn__cg_seldom(cg, &s, usual, small_or_zero_exp);
 }
-tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x) { return exp_scaled(cg, x, NULL, -1); }
+
+tn__cg_v tn__cg_half_exp(tn__cg *cg, tn__cg_v x) { return tn__cg_exp_scaled(cg, x, NULL, -1); }
 
 /* 2 (s p + (s - 1/2)) with s = 2^(n-1): no overflow before the last step, and no rounding of p when n is 0. */
 tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x) {
   bool wide = is_f64(cg, x);
-  exp_parts parts = reduce_exp(cg, clamped(cg, x, wide ? -40 : -19, wide ? 710 : 89), NULL);
+  exp_parts parts = reduce_exp(cg, tn__cg_clamped(cg, x, wide ? -40 : -19, wide ? 710 : 89), NULL);
   tn__cg_v s = power_of_two(cg, isub(cg, parts.n, iconst(parts.n, 1)));
   tn__cg_v half = tn__cg_muladd(cg, s, expm1_of(cg, &parts), sub(cg, s, real(x, 0.5)));
   tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, wide ? 0x1p-54 : 0x1p-25));
@@ -127,25 +142,27 @@ tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x) {
 
 /* ---- log --------------------------------------------------------------------------------------------------------- */
 
-typedef struct log_parts {
-  tn__cg_v f; /* x = 2^exponent (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), exactly */
-  tn__cg_v exponent;
-} log_parts;
-
-/* Of positive finite x; other x give something that special_log replaces. */
-static log_parts split_log(tn__cg *cg, tn__cg_v x) {
+/* Of positive normal x. */
+tn__cg_log_parts tn__cg_split_usual(tn__cg *cg, tn__cg_v x) {
   bool wide = is_f64(cg, x);
   int fraction = wide ? 52 : 23;
-  tn__cg_v is_small = fcmp(cg, LLVMRealOLT, x, real(x, wide ? 0x1p-1022 : 0x1p-126));
-  tn__cg_v scaled = select_of(cg, is_small, mul(cg, x, real(x, wide ? 0x1p54 : 0x1p25)), x);
   tn__cg_v root = to_bits(cg, real(x, wide ? 0x1.6a09e667f3bcdp-1 : (double)0x1.6a09e6p-1f));
-  tn__cg_v above = isub(cg, to_bits(cg, scaled), root); /* how far above sqrt(1/2), in units of the last place */
+  tn__cg_v above = isub(cg, to_bits(cg, x), root); /* how far above sqrt(1/2), in units of the last place */
   tn__cg_v e = ashr_by(cg, above, fraction);
-  tn__cg_v m = from_bits(cg, isub(cg, to_bits(cg, scaled), shl_by(cg, e, fraction)));
-  e = select_of(cg, is_small, isub(cg, e, iconst(e, wide ? 54 : 25)), e);
+  tn__cg_v m = from_bits(cg, isub(cg, to_bits(cg, x), shl_by(cg, e, fraction)));
   tn__cg_v magic = real(x, wide ? 0x1.8p52 : 0x1.8p23);
   tn__cg_v exponent = sub(cg, from_bits(cg, iadd(cg, e, to_bits(cg, magic))), magic);
-  return (log_parts){.f = sub(cg, m, real(x, 1)), .exponent = exponent};
+  return (tn__cg_log_parts){.f = sub(cg, m, real(x, 1)), .exponent = exponent};
+}
+
+/* Of positive finite x; other x give something that special_log replaces. */
+tn__cg_log_parts tn__cg_split_any(tn__cg *cg, tn__cg_v x) {
+  bool wide = is_f64(cg, x);
+  tn__cg_v is_small = fcmp(cg, LLVMRealOLT, x, real(x, wide ? 0x1p-1022 : 0x1p-126));
+  tn__cg_v scaled = select_of(cg, is_small, mul(cg, x, real(x, wide ? 0x1p54 : 0x1p25)), x);
+  tn__cg_log_parts p = tn__cg_split_usual(cg, scaled);
+  p.exponent = select_of(cg, is_small, sub(cg, p.exponent, real(x, wide ? 54 : 25)), p.exponent);
+  return p;
 }
 
 static tn__cg_v special_log(tn__cg *cg, tn__cg_v x, tn__cg_v value) {
@@ -154,8 +171,7 @@ static tn__cg_v special_log(tn__cg *cg, tn__cg_v x, tn__cg_v value) {
   return select_of(cg, fcmp(cg, LLVMRealOGE, x, real(x, 0)), value, real(x, NAN));
 }
 
-static tn__cg_v log_f32_of(tn__cg *cg, tn__cg_v x) {
-  log_parts p = split_log(cg, x);
+static tn__cg_v log_f32_of(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
   tn__cg_v square = mul(cg, p.f, p.f), e = p.exponent;
   tn__cg_v rest = mul(cg, mul(cg, square, p.f), tn__cg_polynomial(cg, p.f, log_f32, COUNT(log_f32)));
   rest = tn__cg_muladd(cg, e, real(x, ln2_f32[1]), rest);
@@ -164,8 +180,7 @@ static tn__cg_v log_f32_of(tn__cg *cg, tn__cg_v x) {
 }
 
 /* With s = f / (2 + f): log(1 + f) = f - f^2/2 + s (f^2/2 + s^2 L(s^2)), as fdlibm arranges it, because f is exact. */
-static tn__cg_v log_f64_of(tn__cg *cg, tn__cg_v x) {
-  log_parts p = split_log(cg, x);
+static tn__cg_v log_f64_of(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
   tn__cg_v f = p.f, e = p.exponent;
   tn__cg_v s = quot(cg, f, add(cg, f, real(x, 2))), z = mul(cg, s, s);
   tn__cg_v half_square = mul(cg, mul(cg, f, f), real(x, 0.5));
@@ -175,8 +190,19 @@ static tn__cg_v log_f64_of(tn__cg *cg, tn__cg_v x) {
   return tn__cg_muladd(cg, e, real(x, ln2_f64[0]), sub(cg, f, sub(cg, half_square, rest)));
 }
 
+static tn__cg_v log_of(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
+  return is_f64(cg, x) ? log_f64_of(cg, x, p) : log_f32_of(cg, x, p);
+}
+
+static tn__cg_v any_log(tn__cg *cg, const tn__cg_special *s) {
+  return special_log(cg, s->x, log_of(cg, s->x, tn__cg_split_any(cg, s->x)));
+}
+
 tn__cg_v tn__cg_log(tn__cg *cg, tn__cg_v x) {
-  return special_log(cg, x, is_f64(cg, x) ? log_f64_of(cg, x) : log_f32_of(cg, x));
+  tn__cg_special s = {.x = x};
+  tn__cg_v usual = log_of(cg, x, tn__cg_split_usual(cg, x));
+  s.is_special = tn__cg_is_unusual(cg, x);
+  return tn__cg_seldom(cg, &s, usual, any_log);
 }
 
 /* log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the second term puts back what the rounding took (Kahan). */
@@ -189,94 +215,4 @@ tn__cg_v tn__cg_log1p(tn__cg *cg, tn__cg_v x) {
   value = select_of(cg, plain, value, special_log(cg, u, u));
   tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, is_f64(cg, x) ? 0x1p-54 : 0x1p-25));
   return select_of(cg, tiny, x, value);
-}
-
-/* ---- pow --------------------------------------------------------------------------------------------------------- */
-
-/* log of a positive f64 to about 2^-68, as high + low. With s = f / (2 + f) in two pieces: log(1 + f) = 2 s + s^3 (2/3
- * + s^2 T(s^2)). */
-static tn__cg_pair log_pair(tn__cg *cg, tn__cg_v x) {
-  log_parts p = split_log(cg, x);
-  tn__cg_v f = p.f, two = real(x, 2);
-  tn__cg_pair bottom = tn__cg_fast_two_sum(cg, two, f);
-  tn__cg_pair s = {.high = quot(cg, f, bottom.high)};
-  tn__cg_pair back = tn__cg_exact_product(cg, s.high, bottom.high);
-  tn__cg_v remainder = sub(cg, sub(cg, f, back.high), back.low);
-  remainder = sub(cg, remainder, mul(cg, s.high, bottom.low));
-  s.low = quot(cg, remainder, bottom.high);
-  tn__cg_pair z = tn__cg_pair_product(cg, s, s);
-  tn__cg_v tail = mul(cg, z.high, tn__cg_polynomial(cg, z.high, log_tail_f64, COUNT(log_tail_f64)));
-  tn__cg_pair series = tn__cg_fast_two_sum(cg, real(x, two_thirds_dd[0]), tail);
-  series.low = add(cg, series.low, real(x, two_thirds_dd[1]));
-  tn__cg_pair cubic = tn__cg_pair_product(cg, tn__cg_pair_product(cg, s, z), series);
-  tn__cg_pair e_high = {.high = mul(cg, p.exponent, real(x, ln2_f64[0]))}; /* exact */
-  tn__cg_v e_low = mul(cg, p.exponent, real(x, ln2_f64[1]));
-  tn__cg_pair sum = tn__cg_two_sum(cg, e_high.high, mul(cg, s.high, two));
-  tn__cg_pair sum2 = tn__cg_two_sum(cg, sum.high, cubic.high);
-  tn__cg_v low = add(cg, mul(cg, s.low, two), cubic.low);
-  low = add(cg, low, add(cg, sum.low, sum2.low));
-  tn__cg_pair sum3 = tn__cg_two_sum(cg, sum2.high, e_low);
-  return tn__cg_fast_two_sum(cg, sum3.high, add(cg, low, sum3.low));
-}
-
-/* The same of a positive f32 to about 2^-30, by fused steps. What is left out of the series is 2^-27 of its first term,
- * which is at most a hundredth of 2 s. */
-static tn__cg_pair log_pair_f32(tn__cg *cg, tn__cg_v x) {
-  static const double series[] = {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11};
-  log_parts p = split_log(cg, x);
-  tn__cg_v two = real(x, 2);
-  tn__cg_pair bottom = tn__cg_fast_two_sum(cg, two, p.f);
-  tn__cg_v inverse = quot(cg, real(x, 1), bottom.high), s = mul(cg, p.f, inverse);
-  tn__cg_v remainder = tn__cg_fma(cg, neg(cg, s), bottom.high, p.f);
-  remainder = tn__cg_fma(cg, neg(cg, s), bottom.low, remainder);
-  tn__cg_v z = mul(cg, s, s), rest = tn__cg_polynomial(cg, z, series, COUNT(series));
-  rest = mul(cg, mul(cg, z, s), rest);
-  rest = tn__cg_fma(cg, mul(cg, remainder, inverse), two, rest);
-  rest = tn__cg_fma(cg, p.exponent, real(x, ln2_f32[1]), rest);
-  tn__cg_pair sum = tn__cg_two_sum(cg, mul(cg, p.exponent, real(x, ln2_f32[0])), mul(cg, s, two)); /* exact, both */
-  return tn__cg_fast_two_sum(cg, sum.high, add(cg, sum.low, rest));
-}
-
-/* size^y of a size that is not negative, by exp(y log(size)) with the logarithm in two pieces. */
-static tn__cg_v pow_magnitude(tn__cg *cg, tn__cg_v size, tn__cg_v y) {
-  bool wide = is_f64(cg, size);
-  tn__cg_pair l = wide ? log_pair(cg, size) : log_pair_f32(cg, size);
-  /* Beyond this the result is 0 or infinite for every size that is not 1; the limit keeps the exact product in
-   * range. */
-  tn__cg_v limited = clamped(cg, y, wide ? -0x1p64 : -0x1p32, wide ? 0x1p64 : 0x1p32);
-  tn__cg_pair p = tn__cg_exact_product(cg, l.high, limited);
-  tn__cg_v tail = tn__cg_muladd(cg, l.low, limited, p.low);
-  tn__cg_v value = exp_scaled(cg, p.high, tail, 0);
-  /* Zero and infinity have no logarithm to speak of. */
-  tn__cg_v grows = fcmp(cg, LLVMRealOGT, y, real(y, 0)), zero = real(y, 0), infinite = real(y, INFINITY);
-  value = select_of(cg, fcmp(cg, LLVMRealOEQ, size, zero), select_of(cg, grows, zero, infinite), value);
-  value = select_of(cg, fcmp(cg, LLVMRealOEQ, size, infinite), select_of(cg, grows, infinite, zero), value);
-  tn__cg_v huge = fcmp(cg, LLVMRealOGT, size_of(cg, p.high), real(y, wide ? 800 : 110));
-  tn__cg_v extreme = select_of(cg, fcmp(cg, LLVMRealOGT, p.high, zero), infinite, zero);
-  value = select_of(cg, huge, extreme, value);
-  tn__cg_v is_nan = ior(cg, fcmp(cg, LLVMRealUNO, size, size), fcmp(cg, LLVMRealUNO, y, y));
-  return select_of(cg, is_nan, real(y, NAN), value);
-}
-
-/* `narrow`: f64 numbers that were f32, for which a plain logarithm is exact enough. */
-static tn__cg_v pow_of(tn__cg *cg, tn__cg_v x, tn__cg_v y, bool narrow) {
-  tn__cg_v size = size_of(cg, x), zero = real(x, 0), one = real(x, 1);
-  tn__cg_v value = narrow ? tn__cg_exp(cg, mul(cg, y, tn__cg_log(cg, size))) : pow_magnitude(cg, size, y);
-  tn__cg_v half = mul(cg, y, real(y, 0.5));
-  tn__cg_v is_int = fcmp(cg, LLVMRealOEQ, tn__cg_trunc(cg, y), y);
-  tn__cg_v is_odd = iand(cg, is_int, fcmp(cg, LLVMRealONE, tn__cg_trunc(cg, half), half));
-  tn__cg_v is_negative = icmp(cg, LLVMIntSLT, to_bits(cg, x), iconst(to_bits(cg, x), 0));
-  value = select_of(cg, iand(cg, is_odd, is_negative), neg(cg, value), value);
-  tn__cg_v is_finite_negative = iand(cg, fcmp(cg, LLVMRealOLT, x, zero), fcmp(cg, LLVMRealOGT, x, real(x, -INFINITY)));
-  value = select_of(cg, iand(cg, is_finite_negative, LLVMBuildNot(cg->builder, is_int, "")), real(x, NAN), value);
-  tn__cg_v unit_base =
-      iand(cg, fcmp(cg, LLVMRealOEQ, size, one), fcmp(cg, LLVMRealOEQ, size_of(cg, y), real(y, INFINITY)));
-  tn__cg_v gives_one = ior(cg, fcmp(cg, LLVMRealOEQ, y, zero), fcmp(cg, LLVMRealOEQ, x, one));
-  return select_of(cg, ior(cg, gives_one, unit_base), one, value);
-}
-
-/* In f32 without fused steps, the detour through f64 is shorter than pieces of products. */
-tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
-  if (is_f64(cg, x) || cg->has_fma) return pow_of(cg, x, y, false);
-  return to_f32(cg, pow_of(cg, to_f64(cg, x), to_f64(cg, y), true));
 }

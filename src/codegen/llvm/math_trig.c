@@ -225,12 +225,13 @@ static tn__cg_v far_f32(tn__cg *cg, tn__cg_v x, int ahead) {
   return LLVMBuildCall2(cg->builder, function_type, function, &x, 1, "");
 }
 
-static tn__cg_v far_sin(tn__cg *cg, tn__cg_v x) { return far_f32(cg, x, 0); }
-static tn__cg_v far_cos(tn__cg *cg, tn__cg_v x) { return far_f32(cg, x, 1); }
+static tn__cg_v far_sin(tn__cg *cg, const tn__cg_special *s) { return far_f32(cg, s->x, 0); }
+static tn__cg_v far_cos(tn__cg *cg, const tn__cg_special *s) { return far_f32(cg, s->x, 1); }
 
 static tn__cg_v sin_f32_of(tn__cg *cg, tn__cg_v x, int ahead) {
   tn__cg_v is_far = LLVMBuildNot(cg->builder, fcmp(cg, LLVMRealOLE, size_of(cg, x), real(x, COUNT_LIMIT)), "");
-  return tn__cg_seldom(cg, is_far, turned(cg, both_near(cg, x), ahead), ahead ? far_cos : far_sin, x);
+  tn__cg_special s = {.is_special = is_far, .x = x};
+  return tn__cg_seldom(cg, &s, turned(cg, both_near(cg, x), ahead), ahead ? far_cos : far_sin);
 }
 
 tn__cg_v tn__cg_sin(tn__cg *cg, tn__cg_v x) {

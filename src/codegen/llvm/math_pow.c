@@ -1,0 +1,217 @@
+/* pow. */
+#include <math.h>
+#include <stdio.h>
+
+#include "codegen/llvm/arch.h"
+#include "codegen/llvm/math.h"
+#include "codegen/llvm/math_tables.h"
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
+/* ---- any numbers ------------------------------------------------------------------------------------------------- */
+
+/* log of a positive f64 to about 2^-68, as high + low. With s = f / (2 + f) in two pieces: log(1 + f) = 2 s + s^3 (2/3
+ * + s^2 T(s^2)). */
+static tn__cg_pair log_pair(tn__cg *cg, tn__cg_v x) {
+  tn__cg_log_parts p = tn__cg_split_any(cg, x);
+  tn__cg_v f = p.f, two = real(x, 2);
+  tn__cg_pair bottom = tn__cg_fast_two_sum(cg, two, f);
+  tn__cg_pair s = {.high = quot(cg, f, bottom.high)};
+  tn__cg_pair back = tn__cg_exact_product(cg, s.high, bottom.high);
+  tn__cg_v remainder = sub(cg, sub(cg, f, back.high), back.low);
+  remainder = sub(cg, remainder, mul(cg, s.high, bottom.low));
+  s.low = quot(cg, remainder, bottom.high);
+  tn__cg_pair z = tn__cg_pair_product(cg, s, s);
+  tn__cg_v tail = mul(cg, z.high, tn__cg_polynomial(cg, z.high, log_tail_f64, COUNT(log_tail_f64)));
+  tn__cg_pair series = tn__cg_fast_two_sum(cg, real(x, two_thirds_dd[0]), tail);
+  series.low = add(cg, series.low, real(x, two_thirds_dd[1]));
+  tn__cg_pair cubic = tn__cg_pair_product(cg, tn__cg_pair_product(cg, s, z), series);
+  tn__cg_pair e_high = {.high = mul(cg, p.exponent, real(x, ln2_f64[0]))}; /* exact */
+  tn__cg_v e_low = mul(cg, p.exponent, real(x, ln2_f64[1]));
+  tn__cg_pair sum = tn__cg_two_sum(cg, e_high.high, mul(cg, s.high, two));
+  tn__cg_pair sum2 = tn__cg_two_sum(cg, sum.high, cubic.high);
+  tn__cg_v low = add(cg, mul(cg, s.low, two), cubic.low);
+  low = add(cg, low, add(cg, sum.low, sum2.low));
+  tn__cg_pair sum3 = tn__cg_two_sum(cg, sum2.high, e_low);
+  return tn__cg_fast_two_sum(cg, sum3.high, add(cg, low, sum3.low));
+}
+
+/* The same of a positive f32 to about 2^-30, by fused steps. What is left out of the series is 2^-27 of its first term,
+ * which is at most a hundredth of 2 s. */
+static tn__cg_pair log_pair_f32(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
+  static const double series[] = {2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9, 2.0 / 11};
+  tn__cg_v two = real(x, 2);
+  tn__cg_pair bottom = tn__cg_fast_two_sum(cg, two, p.f);
+  tn__cg_v inverse = quot(cg, real(x, 1), bottom.high), s = mul(cg, p.f, inverse);
+  tn__cg_v remainder = tn__cg_fma(cg, neg(cg, s), bottom.high, p.f);
+  remainder = tn__cg_fma(cg, neg(cg, s), bottom.low, remainder);
+  tn__cg_pair z = tn__cg_exact_product(cg, s, s), cube = tn__cg_exact_product(cg, z.high, s);
+  tn__cg_v lost = tn__cg_fma(cg, z.low, s, cube.low); /* of the third power, and of 2/3 */
+  lost = tn__cg_fma(cg, cube.high, real(x, 2.0 / 3 - (double)(float)(2.0 / 3)), mul(cg, lost, real(x, series[0])));
+  tn__cg_pair sum = tn__cg_two_sum(cg, mul(cg, p.exponent, real(x, ln2_f32[0])), mul(cg, s, two)); /* exact, both */
+  /* Least first, so that few steps round what is not small. */
+  tn__cg_v rest = add(cg, tn__cg_fma(cg, p.exponent, real(x, ln2_f32[1]), sum.low), lost);
+  rest = tn__cg_fma(cg, mul(cg, remainder, inverse), two, rest);
+  rest = tn__cg_fma(cg, cube.high, tn__cg_polynomial(cg, z.high, series, COUNT(series)), rest);
+  return tn__cg_fast_two_sum(cg, sum.high, rest);
+}
+
+/* size^y of a size that is not negative, by exp(y log(size)) with the logarithm in two pieces. */
+static tn__cg_v pow_magnitude(tn__cg *cg, tn__cg_v size, tn__cg_v y) {
+  bool wide = is_f64(cg, size);
+  tn__cg_pair l = wide ? log_pair(cg, size) : log_pair_f32(cg, size, tn__cg_split_any(cg, size));
+  /* Beyond this the result is 0 or infinite for every size that is not 1; the limit keeps the exact product in
+   * range. */
+  tn__cg_v limited = tn__cg_clamped(cg, y, wide ? -0x1p64 : -0x1p32, wide ? 0x1p64 : 0x1p32);
+  tn__cg_pair p = tn__cg_exact_product(cg, l.high, limited);
+  tn__cg_v tail = tn__cg_muladd(cg, l.low, limited, p.low);
+  tn__cg_v value = tn__cg_exp_scaled(cg, p.high, tail, 0);
+  /* Zero and infinity have no logarithm to speak of. */
+  tn__cg_v grows = fcmp(cg, LLVMRealOGT, y, real(y, 0)), zero = real(y, 0), infinite = real(y, INFINITY);
+  value = select_of(cg, fcmp(cg, LLVMRealOEQ, size, zero), select_of(cg, grows, zero, infinite), value);
+  value = select_of(cg, fcmp(cg, LLVMRealOEQ, size, infinite), select_of(cg, grows, infinite, zero), value);
+  tn__cg_v huge = fcmp(cg, LLVMRealOGT, size_of(cg, p.high), real(y, wide ? 800 : 110));
+  tn__cg_v extreme = select_of(cg, fcmp(cg, LLVMRealOGT, p.high, zero), infinite, zero);
+  value = select_of(cg, huge, extreme, value);
+  tn__cg_v is_nan = ior(cg, fcmp(cg, LLVMRealUNO, size, size), fcmp(cg, LLVMRealUNO, y, y));
+  return select_of(cg, is_nan, real(y, NAN), value);
+}
+
+/* `narrow`: f64 numbers that were f32, for which a plain logarithm is exact enough. */
+static tn__cg_v pow_of(tn__cg *cg, tn__cg_v x, tn__cg_v y, bool narrow) {
+  tn__cg_v size = size_of(cg, x), zero = real(x, 0), one = real(x, 1);
+  tn__cg_v value = narrow ? tn__cg_exp(cg, mul(cg, y, tn__cg_log(cg, size))) : pow_magnitude(cg, size, y);
+  tn__cg_v half = mul(cg, y, real(y, 0.5));
+  tn__cg_v is_int = fcmp(cg, LLVMRealOEQ, tn__cg_trunc(cg, y), y);
+  tn__cg_v is_odd = iand(cg, is_int, fcmp(cg, LLVMRealONE, tn__cg_trunc(cg, half), half));
+  tn__cg_v is_negative = icmp(cg, LLVMIntSLT, to_bits(cg, x), iconst(to_bits(cg, x), 0));
+  value = select_of(cg, iand(cg, is_odd, is_negative), neg(cg, value), value);
+  tn__cg_v is_finite_negative = iand(cg, fcmp(cg, LLVMRealOLT, x, zero), fcmp(cg, LLVMRealOGT, x, real(x, -INFINITY)));
+  value = select_of(cg, iand(cg, is_finite_negative, LLVMBuildNot(cg->builder, is_int, "")), real(x, NAN), value);
+  tn__cg_v unit_base =
+      iand(cg, fcmp(cg, LLVMRealOEQ, size, one), fcmp(cg, LLVMRealOEQ, size_of(cg, y), real(y, INFINITY)));
+  tn__cg_v gives_one = ior(cg, fcmp(cg, LLVMRealOEQ, y, zero), fcmp(cg, LLVMRealOEQ, x, one));
+  return select_of(cg, ior(cg, gives_one, unit_base), one, value);
+}
+
+/* The same out of line: with numbers that are seldom there. */
+static tn__cg_v any_pow(tn__cg *cg, const tn__cg_special *s) {
+  LLVMTypeRef type = type_of(s->x), params[] = {type, type}, function_type = LLVMFunctionType(type, params, 2, 0);
+  LLVMValueRef function, args[] = {s->x, s->y};
+  LLVMBasicBlockRef saved;
+  char name[64];
+  snprintf(name, sizeof(name), "tn.pow.any.%s.%d", is_f64(cg, s->x) ? "f64" : "f32", tn__cg_lanes(type));
+  if (tn__cg_helper_begin(cg, name, function_type, false, &function, &saved)) {
+    tn__cg_helper_is_pure(cg, function);
+    LLVMBuildRet(cg->builder, pow_of(cg, LLVMGetParam(function, 0), LLVMGetParam(function, 1), false));
+    tn__cg_helper_end(cg, saved);
+  }
+  return LLVMBuildCall2(cg->builder, function_type, function, args, 2, "");
+}
+
+/* The number that all lanes are, if there is one. */
+static bool is_number(tn__cg_v v, double *number) {
+  LLVMBool inexact;
+  if (!LLVMIsConstant(v)) return false;
+  if (LLVMGetTypeKind(type_of(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);
+  if (v == NULL || LLVMIsAConstantFP(v) == NULL) return false;
+  *number = LLVMConstRealGetDouble(v, &inexact);
+  return true;
+}
+
+/* Zeros, as black pixels are, and numbers below it, which a condition leaves out, with an exponent that is known and no
+ * whole number. */
+static tn__cg_v zero_or_any_pow(tn__cg *cg, const tn__cg_special *s) {
+  double y = 0;
+  tn__cg_v zero = real(s->x, 0);
+  if (!is_number(s->y, &y) || !isfinite(y) || y == trunc(y)) return any_pow(cg, s);
+  tn__cg_v value = select_of(cg, fcmp(cg, LLVMRealOEQ, s->x, zero), real(zero, y > 0 ? 0 : INFINITY), real(zero, NAN));
+  tn__cg_v is_simple = fcmp(cg, LLVMRealOLE, s->x, zero);
+  is_simple = iand(cg, is_simple, fcmp(cg, LLVMRealOGT, s->x, real(zero, -INFINITY)));
+  tn__cg_special any = *s;
+  any.is_special = iand(cg, s->is_special, LLVMBuildNot(cg->builder, is_simple, ""));
+  return tn__cg_seldom(cg, &any, value, any_pow);
+}
+
+/* ---- usual numbers ----------------------------------------------------------------------------------------------- */
+
+/* The f32 x^y, log(x) being `l`, where y log(x) is of a size that leaves the result in the normal range. `is_special`
+ * may be NULL. */
+static tn__cg_v usual_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y, tn__cg_pair l, tn__cg_v is_special) {
+  tn__cg_pair p = tn__cg_exact_product(cg, l.high, y);
+  tn__cg_v usual = tn__cg_exp_usual(cg, p.high, tn__cg_muladd(cg, l.low, y, p.low));
+  tn__cg_special s = {.x = x, .y = y};
+  s.is_special = fcmp(cg, LLVMRealUGE, size_of(cg, p.high), real(y, 86.5)); /* or NaN */
+  if (is_special != NULL) s.is_special = ior(cg, is_special, s.is_special);
+  return tn__cg_seldom(cg, &s, usual, zero_or_any_pow);
+}
+
+/* ---- exponents and bases that are known -------------------------------------------------------------------------- */
+
+/* A product of a number that is no pair, or is the same pair, and of one; sums are not carried over. */
+static tn__cg_pair times(tn__cg *cg, tn__cg_pair a, tn__cg_pair b) {
+  tn__cg_pair p = tn__cg_exact_product(cg, a.high, b.high);
+  bool square = a.high == b.high && a.low != NULL; /* one rounding less, which counts below the normal range */
+  if (a.low != NULL) p.low = tn__cg_fma(cg, square ? add(cg, a.low, a.low) : a.low, b.high, p.low);
+  if (b.low != NULL && !square) p.low = tn__cg_fma(cg, b.low, a.high, p.low);
+  return p;
+}
+
+/* x^n by products, which carry along what rounding takes from them. Where that is no number, beyond the range of the
+ * type, or has lost its sign, the products are what is left without. */
+static tn__cg_v fused_power(tn__cg *cg, tn__cg_v x, int n) {
+  tn__cg_pair factor = {.high = x}, all = {NULL};
+  if (n < 0) {
+    factor.high = quot(cg, real(x, 1), x);
+    factor.low = mul(cg, tn__cg_fma(cg, neg(cg, x), factor.high, real(x, 1)), factor.high);
+  }
+  for (unsigned left = (unsigned)(n < 0 ? -n : n); left > 0; left /= 2) {
+    if (left % 2 == 1) all = all.high == NULL ? factor : times(cg, all, factor);
+    if (left > 1) factor = times(cg, factor, factor);
+  }
+  tn__cg_v sum = add(cg, all.high, all.low);
+  return select_of(cg, fcmp(cg, LLVMRealUEQ, sum, real(x, 0)), all.high, sum);
+}
+
+/* With y = 1 / sqrt(x), as good as it is, x^(-3/2) = y^3 (1 + 3/2 (1 - x y^2)), with what rounding takes. */
+static tn__cg_v fused_three_halves(tn__cg *cg, tn__cg_v x) {
+  tn__cg_v one = real(x, 1), zero = real(x, 0), from = add(cg, x, zero); /* no -0 */
+  tn__cg_pair y = {.high = tn__cg_rsqrt(cg, from)}, t = times(cg, (tn__cg_pair){.high = from}, y);
+  tn__cg_v error = tn__cg_fma(cg, neg(cg, t.high), y.high, one);
+  error = tn__cg_fma(cg, neg(cg, t.low), y.high, error);
+  tn__cg_pair cube = times(cg, times(cg, y, y), y);
+  tn__cg_v low = tn__cg_fma(cg, mul(cg, error, real(x, 1.5)), cube.high, cube.low), sum = add(cg, cube.high, low);
+  sum = select_of(cg, fcmp(cg, LLVMRealUNO, sum, sum), cube.high, sum);
+  return select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, -INFINITY)), zero, sum);
+}
+
+/* f64 has room for what rounding takes, and for the exponents. */
+static tn__cg_v wide_power(tn__cg *cg, tn__cg_v x, int n) {
+  tn__cg_v factor = to_f64(cg, x), all = NULL;
+  for (unsigned left = (unsigned)(n < 0 ? -n : n); left > 0; left /= 2) {
+    if (left % 2 == 1) all = all == NULL ? factor : mul(cg, all, factor);
+    if (left > 1) factor = mul(cg, factor, factor);
+  }
+  return to_f32(cg, n < 0 ? quot(cg, real(all, 1), all) : all);
+}
+
+/* In f32 without fused steps, the detour through f64 is shorter than pieces of products. */
+tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
+  enum { LARGEST_WHOLE = 16 };
+  double number;
+  bool wide = is_f64(cg, x);
+  if (is_number(y, &number) && number == trunc(number) && fabs(number) > 1 && fabs(number) <= LARGEST_WHOLE) {
+    if (cg->has_fma) return fused_power(cg, x, (int)number);
+    if (!wide) return wide_power(cg, x, (int)number);
+  }
+  if (cg->has_fma && is_number(y, &number) && number == -1.5) return fused_three_halves(cg, x);
+  if (wide) return pow_of(cg, x, y, false);
+  if (!cg->has_fma) return to_f32(cg, pow_of(cg, to_f64(cg, x), to_f64(cg, y), true));
+  if (is_number(x, &number) && number > 0 && isfinite(number)) {
+    double log_of_it = log(number), high = (double)(float)log_of_it;
+    return usual_pow(cg, x, y, (tn__cg_pair){real(x, high), real(x, log_of_it - high)}, NULL);
+  }
+  tn__cg_pair l = log_pair_f32(cg, x, tn__cg_split_usual(cg, x));
+  tn__cg_v is_unusual = tn__cg_is_unusual(cg, x);
+  return usual_pow(cg, x, y, l, is_unusual);
+}

@@ -1,0 +1,37 @@
+/* Powers whose exponent is a number that products and roots have an answer to. */
+#include <math.h>
+
+#include "ir/context.h"
+
+/* Neither below zero nor -0, as its form shows that deep. */
+static bool is_positive(const tn__expr *e, int depth) {
+  if (e->kind == TN__EXPR_CALL) return e->intrinsic == TN__CALL_ABS || e->intrinsic == TN__CALL_EXP;
+  if (e->kind == TN__EXPR_MUL && e->args[0] == e->args[1]) return true;
+  if (depth > 0 && (e->kind == TN__EXPR_MUL || e->kind == TN__EXPR_ADD))
+    return is_positive(e->args[0], depth - 1) && is_positive(e->args[1], depth - 1);
+  return e->kind == TN__EXPR_FLOAT && e->value.f > 0;
+}
+
+/* A root, times x if so. It gives -0 for -0 and NaN for -inf, where a power gives 0 and `infinite`. */
+static const tn__expr *root(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr *x, bool times_x, double infinite) {
+  bool positive = is_positive(x, 3);
+  const tn__expr *from = positive ? x : tn__ir_add(ir, x, tn__ir_float(ir, x->dtype, 0));
+  const tn__expr *value = tn__ir_call1(ir, intrinsic, from);
+  if (times_x) value = tn__ir_mul(ir, from, value);
+  if (positive) return value;
+  const tn__expr *is_least = tn__ir_eq(ir, x, tn__ir_float(ir, x->dtype, -INFINITY));
+  return tn__ir_select(ir, is_least, tn__ir_float(ir, x->dtype, infinite), value);
+}
+
+const tn__expr *tn__ir_small_power(tn__ir *ir, const tn__expr *x, const tn__expr *y) {
+  if (y->kind != TN__EXPR_FLOAT || (x->dtype != TN_F32 && x->dtype != TN_F64)) return NULL;
+  double power = y->value.f;
+  if (power == 1) return x;
+  if (power == -1) return tn__ir_div(ir, tn__ir_float(ir, x->dtype, 1), x);
+  if (power == 2) return tn__ir_mul(ir, x, x);
+  if (power == 3) return tn__ir_mul(ir, tn__ir_mul(ir, x, x), x);
+  if (power == 1.5) return root(ir, TN__CALL_SQRT, x, true, INFINITY);
+  if (power == 0.5) return root(ir, TN__CALL_SQRT, x, false, INFINITY);
+  if (power == -0.5) return root(ir, TN__CALL_RSQRT, x, false, 0);
+  return NULL;
+}
