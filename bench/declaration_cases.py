@@ -19,6 +19,11 @@ def above(low):
     return lambda rng, shape, dtype: (rng.random(shape) + low).astype(dtype)
 
 
+def tiny(rng, shape, dtype):
+    """So small that solutions of triangular equations don't grow."""
+    return ((rng.random(shape) - 0.5) / 30).astype(dtype)
+
+
 def small(rng, shape, dtype):
     """Floats that weights begin with: sums of as many as the last dimension has keep the size of what they meet."""
     return ((rng.random(shape) * 2 - 1) / np.sqrt(shape[-1])).astype(dtype)
@@ -76,7 +81,7 @@ INPUTS = {
     ("long_short_backwards", "U"): small, ("hidden_states", "A"): lambda rng, shape, dtype: (rng.random(shape) / 30).astype(dtype),
     ("hidden_states", "B"): above(0.5), ("shortest_steps", "W"): above(0.1), ("edit_distance", "a"): upto(4),
     ("edit_distance", "b"): upto(4), ("local_alignment", "a"): upto(4), ("local_alignment", "b"): upto(4),
-    ("substituted", "L"): lambda rng, shape, dtype: ((rng.random(shape) - 0.5) / 30).astype(dtype),
+    ("substituted", "L"): tiny, ("substituted_back", "U"): tiny,
     ("running_sum_i32", "X"): upto(1000),
     ("gather_rows", "I"): upto(5003), ("spring_forces", "E"): upto(2003), ("spring_forces", "L"): above(0),
     ("adam", "v"): above(0.1),

@@ -252,3 +252,10 @@ void running_middle(const float *restrict X, float *restrict S) {
       FOR (k, 37) S[i * 3737 + j * 37 + k] = S[i * 3737 + (j - 1) * 37 + k] + X[i * 3737 + j * 37 + k];
   }
 }
+void substituted_back(const float *restrict U, const float *restrict b, float *restrict x) {
+  for (long i = 508; i >= 0; i--) {
+    float s = 0;
+    for (long k = i + 1; k < 509; k++) s += U[i * 509 + k] * x[k];
+    x[i] = b[i] - s;
+  }
+}

@@ -342,6 +342,14 @@ static void define_scan(tn__declaring *d, const tn__syn_stmt *s, target *targets
   if (s->axes[axis].open)
     tn__te_fail(d, &s->axes[axis].name, "the scan has its first values where %s begins: state the extent, %s: EXTENT",
                 tn__te_text_of(d, &s->axes[axis].name), tn__te_text_of(d, &s->axes[axis].name));
+  int64_t extent;
+  if (tn__ir_as_int(axes->var[axis]->extent, &extent) && extent > 0 && extent < scan->scan_depth)
+    tn__te_fail(
+        d, &scan->axes[0].name,
+        "the scan has %lld first positions, and its axis %s has %lld: no step would follow them; write a longer "
+        "axis, or scan(%s%s, DEPTH) with fewer",
+        (long long)scan->scan_depth, axes->var[axis]->name, (long long)extent, scan->negative ? "-" : "",
+        axes->var[axis]->name);
   const tn__expr *first[4] = {0}, *update[4] = {0};
   d->scan_axis = axes->var[axis];
   d->scan_axes = axes;

@@ -89,7 +89,7 @@ const char *tn__te_outside_text(const tn__declaring *d, const tn__outside *o) {
 
 /* `dim`: the dimension that it is of, which the text has as number `number`. */
 static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer *buffer, int dim, int number,
-                        const tn__expr *index) {
+                        const tn__expr *index, const tn__var *const *axes) {
   tn__ir *ir = d->ir;
   const tn__expr *zero = tn__ir_index(ir, 0), *size = buffer->shape[dim], *low, *high;
   if (tn__expr_has_load(index)) return;
@@ -101,7 +101,7 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
   if (!may_be_dead && (always(ir, tn__ir_lt(ir, index, zero)) || always(ir, tn__ir_le(ir, size, index))))
     tn__te_fail(d, at, "index %d of %s is %s, which is outside of the tensor everywhere: it has %s elements there",
                 number, buffer->name, shown(d, index), shown(d, size));
-  if (d->guards > 0 || !tn__ir_bounds_over(ir, index, d->axes.data, d->axes.count, &low, &high)) return;
+  if (d->guards > 0 || !tn__ir_bounds_over(ir, index, axes, d->axes.count, &low, &high)) return;
   if (always(ir, tn__ir_lt(ir, low, zero)))
     note_outside(d, at, index, true, tn__ir_sub(ir, zero, low),
                  tn__arena_printf(d->arena, "index %d of %s goes down to %s, which is outside of the tensor", number,
@@ -112,28 +112,52 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
                                   number, buffer->name, shown(d, high), shown(d, size)));
 }
 
-const tn__expr *tn__te_at_position(const tn__declaring *d, const tn__expr *e) {
+/* The expression at the position of the scan, and the axes over which it is taken there. */
+static const tn__expr *at_position(const tn__declaring *d, const tn__expr *e, const tn__var **axes) {
   tn__te_positions positions = {.count = 1};
+  for (int i = 0; i < d->axes.count; i++) axes[i] = d->axes.data[i];
   if (d->scan_axis == NULL) return e;
   positions.from[0] = d->scan_axis;
   positions.to[0] = d->scan_position;
-  for (int i = 0; i < d->axes.count && positions.count <= TN__MAX_RANK; i++)
-    tn__te_positions_add(d->ir, d->axes.data[i], &positions);
+  for (int i = 0; i < d->axes.count && positions.count <= TN__MAX_RANK; i++) {
+    const tn__var *there = tn__te_positions_add(d->ir, d->axes.data[i], &positions);
+    if (there != NULL) axes[i] = there;
+  }
   return tn__te_at(d->ir, e, &positions);
+}
+
+const tn__expr *tn__te_at_position(const tn__declaring *d, const tn__expr *e) {
+  return at_position(d, e, TN__NEW_ARRAY(d->arena, d->axes.count, const tn__var *));
+}
+
+/* An axis of max(0, n) steps, as from a start that may be beyond the end, has n of them where anything is read. */
+static const tn__expr *where_steps_are(tn__declaring *d, const tn__expr *e) {
+  for (int i = 0; i < d->axes.count; i++) {
+    const tn__var *axis = d->axes.data[i];
+    const tn__expr *extent = axis->extent;
+    if (extent == NULL || extent->kind != TN__EXPR_MAX || !tn__expr_uses_var(e, axis)) continue;
+    int side = tn__ir_is_int_value(extent->args[0], 0) ? 1 : tn__ir_is_int_value(extent->args[1], 0) ? 0 : -1;
+    if (side < 0) continue;
+    const tn__var *like = tn__var_create(d->ir, axis->name, TN_I64, axis->min, extent->args[side]);
+    e = tn__ir_substitute(d->ir, e, &axis, &like->self, 1);
+  }
+  return e;
 }
 
 /* A scan reads its own tensors at positions that were computed before. */
 static void check_earlier(tn__declaring *d, const tn__syn *s, const tn__expr *index) {
   tn__ir *ir = d->ir;
+  const tn__expr *read = where_steps_are(d, index);
   const tn__expr *now = d->scan_axis->self, *end = d->scan_axis->extent;
   const char *axis = d->scan_axis->name, *name = tn__te_text_of(d, &s->at);
   bool back = d->scan_backwards;
-  if (tn__expr_has_load(index) || !always(ir, back ? tn__ir_lt(ir, now, index) : tn__ir_lt(ir, index, now)))
+  if (tn__expr_has_load(index) || !always(ir, back ? tn__ir_lt(ir, now, read) : tn__ir_lt(ir, read, now)))
     tn__te_fail(d, &s->at, "a scan %salong %s reads %s at %s, which is not shown to be %s: write %s %s",
                 back ? "backwards " : "", axis, name, shown(d, index), back ? "later" : "earlier", axis,
                 back ? "+ 1 or more" : "- 1 or less");
-  const tn__expr *there = tn__te_at_position(d, index), *low, *high;
-  if (d->guards > 0 || !tn__ir_bounds_over(ir, there, d->axes.data, d->axes.count, &low, &high)) return;
+  const tn__var **axes = TN__NEW_ARRAY(d->arena, d->axes.count, const tn__var *);
+  const tn__expr *there = at_position(d, index, axes), *low, *high;
+  if (d->guards > 0 || !tn__ir_bounds_over(ir, there, axes, d->axes.count, &low, &high)) return;
   if (always(ir, back ? tn__ir_le(ir, end, high) : tn__ir_lt(ir, low, tn__ir_index(ir, 0))))
     tn__te_fail(d, &s->at,
                 "the scan reads %s at position %s; start it with more positions: scan(%s%s, DEPTH) first then ...",
@@ -147,8 +171,9 @@ void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *b
   int first = buffer->rank - s->arg_count; /* the position of a step is not written */
   for (int i = first; i < buffer->rank; i++) {
     if (own && i == d->scan_dim) continue;
-    check_index(d, s->kind == TN__SYN_ACCESS ? &s->args[i - first]->at : &s->at, buffer, i, i - first,
-                tn__te_at_position(d, indices[i]));
+    const tn__var **axes = TN__NEW_ARRAY(d->arena, d->axes.count, const tn__var *);
+    const tn__expr *there = at_position(d, indices[i], axes);
+    check_index(d, s->kind == TN__SYN_ACCESS ? &s->args[i - first]->at : &s->at, buffer, i, i - first, there, axes);
   }
 }
 

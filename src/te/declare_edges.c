@@ -115,6 +115,7 @@ static const tn__expr *padded_before(tn__declaring *d, const tn__buffer *buffer,
     int64_t before, after;
     if (!tn__ir_bounds_over(ir, indices[i], d->axes.data, d->axes.count, &low[i], &high)) return NULL;
     extents[i] = tn__ir_add_i(ir, tn__ir_sub(ir, high, low[i]), 1);
+    if (tn__interval_of(ir, extents[i]).min < 1) return NULL; /* no term may be read, and no tensor be made of it */
     at[i] = tn__ir_sub(ir, indices[i], low[i]);
     if (!tn__ir_as_int(low[i], &before) || !tn__ir_as_int(tn__ir_sub(ir, extents[i], buffer->shape[i]), &after))
       return NULL;

@@ -328,6 +328,24 @@ static void steps_of_scans(void **state) {
             "    let R.sum: i64[] = sum(s: t) R[s]\n"
             "    in X[t] + R.sum[]\n"
             "}\n");
+  /* From a start that may be beyond the end; what is later, up to the end. */
+  prints_as("kernel since(X: i64[T]) -> R: i64[T] { R[t] = scan(t, 2) X[t] then sum(s: 1 .. t) R[s] }",
+            "kernel since[T](X: i64[T]) -> R: i64[T] {\n"
+            "  R: i64[t: T] = scan(t, 2) X[t] then\n"
+            "    let R.sum: i64[] = sum(s: max(0, t - 1)) R[s + 1]\n"
+            "    in R.sum[]\n"
+            "}\n");
+  prints_as("kernel back(U: i64[T, T]) -> R: i64[T] { R[t] = scan(-t, 0) 1 - sum(s: t + 1 .. T) U[t, s] * R[s] }",
+            "kernel back[T](U: i64[T, T]) -> R: i64[T] {\n"
+            "  R: i64[t: T] = scan(-t, 0)\n"
+            "    let R.sum: i64[] = sum(s: T - t - 1) U[t, t + s + 1]*R[t + s + 1]\n"
+            "    in -R.sum[] + 1\n"
+            "}\n");
+  /* A padded tensor that may have no elements is none. */
+  prints_as("kernel sums(X: f32[N]) -> Y: f32[N] { Y[i] = sum(k: i) pad(X[k - 1], 0) }",
+            "kernel sums[N](X: f32[N]) -> Y: f32[N] {\n"
+            "  Y: f32[i: N] = sum(k: i) select(0 < k && k < N + 1, X[k - 1], 0.0f32)\n"
+            "}\n");
 }
 
 static void accumulations(void **state) {
@@ -755,6 +773,9 @@ static const struct {
      "1:61: a scan along t reads B at t/2, which is not shown to be earlier: write t - 1 or less"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(t) A[t] then B[t - 2] + 1 }",
      "1:61: the scan reads B at position -1; start it with more positions: scan(t, DEPTH) first then ..."},
+    {"kernel f(A: f32[1]) -> B: f32[1] { B[t] = scan(t, 2) A[0] then B[t - 2] + A[t] }",
+     "1:48: the scan has 2 first positions, and its axis t has 1: no step would follow them; write a longer axis, or "
+     "scan(t, DEPTH) with fewer"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(-t) A[t] then B[t - 1] + 1 }",
      "1:62: a scan backwards along t reads B at t - 1, which is not shown to be later: write t + 1 or more"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[t] = scan(-t) A[t] then B[t + 2] + 1 }",
