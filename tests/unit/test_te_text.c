@@ -344,7 +344,7 @@ static void steps_of_scans(void **state) {
   /* A padded tensor that may have no elements is none. */
   prints_as("kernel sums(X: f32[N]) -> Y: f32[N] { Y[i] = sum(k: i) pad(X[k - 1], 0) }",
             "kernel sums[N](X: f32[N]) -> Y: f32[N] {\n"
-            "  Y: f32[i: N] = sum(k: i) select(0 < k && k < N + 1, X[k - 1], 0.0f32)\n"
+            "  Y: f32[i: N] = sum(k: i) select(0 < k, X[k - 1], 0.0f32)\n"
             "}\n");
 }
 
