@@ -168,6 +168,28 @@ static const tn__expr *with_extents(const reading *r, const tn__expr *flat) {
   return tn__ir_substitute(r->s->ir, flat, found.vars, found.values, found.count);
 }
 
+/* Where the index of one dimension alone is no number of steps along the axis, as that of a row which data choose, the
+ * access jumps to another place in that dimension and moves evenly along all other axes. False where that place is in
+ * the same lines: the elements are scattered then. */
+static bool jump_of(const reading *r, const tn__buffer *buffer, const tn__expr *const *inner, const tn__var *var,
+                    tn__nest_stride *out) {
+  int64_t row = 1, size, stride, jump = 0;
+  *out = (tn__nest_stride){0};
+  for (int d = buffer->rank - 1; d >= 0; d--) {
+    const tn__expr *index = with_extents(r, inner[d]);
+    if (tn__expr_uses_var(index, var) && tn__ir_stride_in(r->s->ir, index, var, &stride))
+      out->stride += tn__ir_bound_mul(stride, row);
+    else if (tn__expr_uses_var(index, var) && jump > 0)
+      return false;
+    else if (tn__expr_uses_var(index, var))
+      jump = row;
+    if (!tn__ir_as_int(buffer->shape[d], &size)) size = TN__OPEN_EXTENT;
+    row = tn__ir_bound_mul(row, size);
+  }
+  out->stride += jump;
+  return jump * (int64_t)tn_dtype_size(buffer->dtype) >= r->s->target->cpu.machine.costs.line_bytes;
+}
+
 static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *const *indices, bool store) {
   tn__nest *nest = r->nest;
   tn__ir *ir = r->s->ir;
@@ -181,7 +203,8 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   a->near = buffer->scope == TN__SCOPE_STACK || buffer->scope == TN__SCOPE_REGISTER;
   for (int x = 0; x < nest->axis_count; x++) {
     tn__nest_stride *s = &a->along[x];
-    if (!stride_of(r, flat, r->block->axes[x].var, s)) {
+    const tn__var *var = r->block->axes[x].var;
+    if (!stride_of(r, flat, var, s) && !jump_of(r, buffer, inner, var, s)) {
       a->scattered = true;
       *s = (tn__nest_stride){.stride = 1};
     }
