@@ -226,7 +226,7 @@ static void points_are_what_they_become(void **state) {
 
 static void points_of_several_stages_are_what_they_become(void **state) {
   counts all = {0};
-  for (uint64_t seed = 0; seed < 600; seed++) {
+  for (uint64_t seed = 0; seed < 900; seed++) {
     drawing d = {seed, &all, true};
     tn_status *status = in_context(check_point, &d);
     if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));

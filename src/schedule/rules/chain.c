@@ -67,14 +67,19 @@ static int axes_for_lanes(const tn__outline_facts *f, int *out) {
   return count;
 }
 
+/* Is the access contiguous along results, and another for each term? */
+static bool runs_across(const tn__outline_facts *f, const tn__nest_access *a) {
+  bool across = false, moves = a->scattered;
+  for (int x = 0; x < f->spatial; x++) across |= a->along[x].stride == a->element && f->reduce.nest.extent[x] > 1;
+  for (int x = f->spatial; x < f->reduce.nest.axis_count; x++) moves |= a->along[x].stride != 0;
+  return across && moves && !a->store;
+}
+
 /* Do all reductions run along what is contiguous? These are rows, which the rule "row reduction" is for. */
 static bool is_of_rows(const variant *v) {
-  for (int i = 0; i < v->count; i++) {
-    const tn__nest *nest = &v->facts[i]->reduce.nest;
-    for (int a = 0; a < nest->access_count && !v->facts[i]->map; a++)
-      for (int x = 0; x < v->facts[i]->spatial && !nest->access[a].store; x++)
-        if (nest->access[a].along[x].stride == nest->access[a].element && nest->extent[x] > 1) return false;
-  }
+  for (int i = 0; i < v->count; i++)
+    for (int a = 0; a < v->facts[i]->reduce.nest.access_count && !v->facts[i]->map; a++)
+      if (runs_across(v->facts[i], &v->facts[i]->reduce.nest.access[a])) return false;
   return true;
 }
 
