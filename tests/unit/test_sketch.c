@@ -666,11 +666,55 @@ static void footprints_are_exact(void **state) {
   assert_true(tn__nest_crossing(&target, a, 2, 1, 64) == 0);
   a->along[0].stride = 4 * 33;
   assert_true(tn__nest_crossing(&target, a, 2, 1, 64) > 0.9 && tn__nest_crossing(&target, a, 2, 1, 16) < 0.2);
+  /* Pieces of 64 bytes, of rows of 508: almost all of them touch two lines. */
+  tn__nest rows = {.axis_count = 2, .access_count = 1, .extent = {10, 127}};
+  a = &rows.access[0];
+  a->element = 4;
+  a->along[0].stride = 508, a->along[1].stride = 4;
+  tn__nest_finish(&rows);
+  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){10, 16}) == 10 * 64);
+  a->straddles = true;
+  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){10, 16}) == 10 * 64 * (1 + 60.0 / 64));
+  assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 16}), 64);
+  assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 127}), 5080);
 }
+
+/* Y[t, o] = W[e[t], o] and X[C[t, o]]: rows that data choose lie side by side, elements are scattered. */
+static void find_chosen_rows(tn__ir *ir, const void *arg) {
+  tn__target target = test_target("x86-64-v4");
+  tn__te *te = tn__te_create(ir, "chosen");
+  const tn__expr *sizes[] = {tn__ir_index(ir, 8), tn__ir_index(ir, 127)}, *rows[] = {tn__ir_index(ir, 60), sizes[1]};
+  const tn__buffer *w = tn__te_input(te, "W", TN_F32, 2, sizes), *e = tn__te_input(te, "e", TN_I64, 1, rows);
+  const tn__buffer *x = tn__te_input(te, "X", TN_F32, 1, sizes), *c = tn__te_input(te, "C", TN_I64, 2, rows);
+  tn__te_axes y = tn__te_axes_create(te, "i", 2, rows);
+  const tn__expr *chosen = tn__ir_load(ir, e, y.index), *place = tn__ir_load(ir, c, y.index);
+  const tn__expr *row = tn__ir_load(ir, w, (const tn__expr *[]){chosen, y.index[1]});
+  tn__te_output(te, tn__te_compute(te, "Y", &y, tn__ir_add(ir, row, tn__ir_load(ir, x, &place))));
+  tn__nest nest;
+  tn__nest_of_block(tn__schedule_of(te, &target), "Y", &nest);
+  int found = 0;
+  for (int a = 0; a < nest.access_count; a++) {
+    const tn__nest_access *access = &nest.access[a];
+    if (access->buffer == w) {
+      assert_false(access->scattered);
+      assert_int_equal(access->along[0].stride, 508);
+      assert_int_equal(access->along[1].stride, 4);
+      found++;
+    }
+    if (access->buffer == x) {
+      assert_true(access->scattered);
+      found++;
+    }
+  }
+  assert_int_equal(found, 2);
+}
+
+static void chosen_rows_lie_side_by_side(void **state) { check_ok(in_context(find_chosen_rows, NULL)); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules_classify),
+      cmocka_unit_test(chosen_rows_lie_side_by_side),
       cmocka_unit_test(products_of_products_are_scheduled),
       cmocka_unit_test(parts_are_scheduled_as_alone),
       cmocka_unit_test(nests_are_cut_apart),
