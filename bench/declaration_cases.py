@@ -318,6 +318,7 @@ NUMPY = {
     "add_saturated": lambda A, B: np.clip(A.astype(np.int32) + B, -32768, 32767).astype(np.int16),
     "population": np.bitwise_count,
     "dense_weights": lambda X, dY: X.T @ dY, "dense_input": lambda dY, W: dY @ W.T, "bias": lambda dY: dY.sum(0),
+    "bias_of_images": lambda dY: dY.sum((0, 2, 3)),
     "relu_gradient": lambda X, dY: np.where(X > 0, dY, np.float32(0)),
     "softmax_gradient": lambda Y, dY: Y * (dY - (Y * dY).sum(1, keepdims=True)), "norm_gradient": norm_gradient,
     "pool_gradient": pool_gradient, "cross_entropy": cross_entropy, "embedding_gradient": embedding_gradient,

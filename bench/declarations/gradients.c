@@ -17,6 +17,24 @@ void dense_input(const float *restrict dY, const float *restrict W, float *restr
       dX[b * 263 + k] = s;
     }
 }
+void bias_of_images(const float (*restrict dY)[37][930], float *restrict db) {
+  FOR (c, 37) {
+    float s = 0;
+    FOR (n, 8)
+      FOR (p, 930) s += dY[n][c][p];
+    db[c] = s;
+  }
+}
+void causal_softmax_gradient(const float (*restrict P)[128][128], const float (*restrict dP)[128][128],
+                             float (*restrict dS)[128][128]) {
+  FOR (h, 8)
+    FOR (i, 128) {
+      float t = 0;
+      FOR (j, i + 1) t += P[h][i][j] * dP[h][i][j];
+      FOR (j, i + 1) dS[h][i][j] = P[h][i][j] * (dP[h][i][j] - t);
+      for (long j = i + 1; j < 128; j++) dS[h][i][j] = 0;
+    }
+}
 void bias(const float *restrict dY, float *restrict db) {
   FOR (o, 251) {
     float s = 0;

@@ -122,8 +122,39 @@ static bool is_position_choice(const tn__expr *e) {
          !tn__expr_has_load(e);
 }
 
+/* ---- walks that go on -------------------------------------------------------------------------------------------- */
+
+static bool is_period(const tn__expr *e) {
+  return (e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && e->dtype == TN_I64;
+}
+
+/* Adds the quotients and remainders of positions in the expression to the set; says whether there are any. */
+static bool add_periods(tn__expr_set *seen, tn__expr_set *periods, const tn__expr *e) {
+  if (!tn__expr_set_add(seen, e)) return false;
+  bool any = is_period(e);
+  if (any) tn__expr_set_add(periods, e);
+  for (int i = 0; i < e->arg_count; i++) any |= add_periods(seen, periods, e->args[i]);
+  return any;
+}
+
+/* Rows that follow each other are one long walk, X[k / 31, k % 31] from one element to the next: as an address there is
+ * no quotient and no remainder, which should stay what they are. */
+static const tn__expr *find_walk(tn__ir *ir, const tn__expr *e, void *user) {
+  tn__expr_set *kept = user;
+  tn__expr_set seen = {.ir = ir}, periods = {.ir = ir}, left = {.ir = ir};
+  bool any = false;
+  if (e->kind != TN__EXPR_LOAD || e->arg_count < 2) return NULL;
+  for (int d = 0; d < e->arg_count; d++) any |= add_periods(&seen, &periods, e->args[d]);
+  if (!any) return NULL;
+  tn__expr_set_clear(&seen);
+  if (add_periods(&seen, &left, tn__buffer_flatten(ir, e->value.buffer, e->args))) return NULL;
+  for (size_t i = 0; i < periods.capacity; i++)
+    if (periods.slots[i] != NULL) tn__expr_set_add(kept, periods.slots[i]);
+  return NULL;
+}
+
 static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
-  (void)user;
+  const tn__expr_set *kept = user; /* quotients and remainders */
   switch (e->kind) {
     case TN__EXPR_SELECT:
       if (is_position_choice(e))
@@ -139,7 +170,8 @@ static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
       if (e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
       return choose_below(ir, e->args[0], e->args[1], e->args[1], e->args[0]);
     case TN__EXPR_MOD:
-    case TN__EXPR_DIV: return e->dtype == TN_I64 && !tn__expr_has_load(e) ? mark_period(ir, e) : NULL;
+    case TN__EXPR_DIV:
+      return is_period(e) && !tn__expr_has_load(e) && !tn__expr_set_has(kept, e) ? mark_period(ir, e) : NULL;
     case TN__EXPR_CALL:
       if (e->intrinsic != TN__CALL_ABS || e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
       return choose_below(ir, tn__ir_index(ir, -1), e->args[0], e->args[0],
@@ -165,7 +197,9 @@ static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
   if (!in_registers && !*is_small) return NULL;
   const tn__expr *value = s->as.store.value;
   if (*is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, NULL);
-  value = tn__expr_rewrite(ir, value, *is_small ? mark : mark_padding, NULL);
+  tn__expr_set kept = {.ir = ir};
+  if (*is_small) (void)tn__expr_rewrite(ir, value, find_walk, &kept);
+  value = tn__expr_rewrite(ir, value, *is_small ? mark : mark_padding, &kept);
   if (value == s->as.store.value) return NULL;
   const tn__stmt *marked = tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
   return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;

@@ -264,7 +264,7 @@ static bool is_over(partitioning *p, const tn__stmt *body, const condition *k) {
 
 /* Are many iterations between `from` and `to`, where a condition fails in all loops inside? */
 static bool fails_long(partitioning *p, const condition *k, const tn__expr *from, const tn__expr *to) {
-  enum { LEAST = 4 };
+  enum { LEAST = 2 };
   return k->gone != NULL && !k->exact && tn__interval_of(p->ir, tn__ir_sub(p->ir, to, from)).max >= LEAST;
 }
 

@@ -638,6 +638,30 @@ void tn__reduce_by_halves(tn__schedule *s, const char *name, int64_t lanes) {
   tn__sched_unroll(s, tn__reduce_last_loop(s, name));
 }
 
+/* Does a row have an end of its own, as below a diagonal? A loop stops there; what is written out goes on. */
+typedef struct end_search {
+  const tn__block *block;
+  bool found;
+} end_search;
+
+static void see_end(const tn__expr *e, void *user) {
+  end_search *search = user;
+  bool by_term = false, by_result = false;
+  if (e->kind != TN__EXPR_SELECT || tn__expr_has_load(e->args[0])) return;
+  for (int a = 0; a < search->block->axis_count; a++) {
+    const tn__block_axis *axis = &search->block->axes[a];
+    if (tn__expr_uses_var(e->args[0], axis->var)) *(axis->kind == TN__AXIS_REDUCE ? &by_term : &by_result) = true;
+  }
+  search->found |= by_term && by_result;
+}
+
+static bool has_ends(const tn__schedule *s, const tn__snode *block) {
+  end_search search = {&block->block, false};
+  if (block->block.body->kind == TN__STMT_STORE)
+    tn__te_visit(s->ir, block->block.body->as.store.value, see_end, &search);
+  return search.found;
+}
+
 const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
                                   int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
@@ -661,12 +685,13 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
   if (lanes < 4 || (extent >= 0 && extent < lanes)) return NULL;
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   while (vectors > 1 && extent >= 0 && extent < vectors * lanes) vectors /= 2;
+  bool goes_on = !has_ends(s, block);
   const char *turns = factor(s, name, vectors, lanes);
   /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
   if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
   tn__reduce_by_halves(s, name, lanes);
   bool few = extent > vectors * lanes && extent <= TN__RULE_CHAINS * lanes && extent % (vectors * lanes) == 0;
-  return few ? turns : NULL;
+  return few && goes_on ? turns : NULL;
 }
 
 void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer) {
