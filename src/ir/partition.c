@@ -27,12 +27,16 @@ typedef struct partitioning {
 typedef struct census {
   tn__ir *ir;
   TN__VEC(const tn__var *) loops;
+  TN__VEC(const tn__stmt *) statements; /* the same loops */
   TN__VEC(const tn__var *) lets;
 } census;
 
 static bool count_bindings(const tn__stmt *s, void *user) {
   census *c = user;
-  if (s->kind == TN__STMT_FOR) tn__vec_push(c->ir->arena, &c->loops, s->as.loop.var);
+  if (s->kind == TN__STMT_FOR) {
+    tn__vec_push(c->ir->arena, &c->loops, s->as.loop.var);
+    tn__vec_push(c->ir->arena, &c->statements, s);
+  }
   if (s->kind == TN__STMT_LET) tn__vec_push(c->ir->arena, &c->lets, s->as.let.var);
   return true;
 }
@@ -46,7 +50,8 @@ typedef struct condition {
   const tn__expr *atom, *limit; /* only `atom` depends on the loop's variable */
   const tn__expr *gone;         /* from here on, or below here, it fails in all iterations; NULL: unknown */
   bool from_below;
-  bool exact; /* no loop inside matters: where the comparison fails, the condition fails */
+  bool exact;   /* no loop inside matters: where the comparison fails, the condition fails */
+  bool of_rows; /* a loop over rows inside can be split by it, and nothing in that loop matters */
 } condition;
 
 typedef TN__VEC(condition) condition_vec;
@@ -103,6 +108,36 @@ static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, conditi
   return true;
 }
 
+typedef struct stores {
+  const tn__var *var;
+  bool all; /* have the variable in an index */
+} stores;
+
+static bool see_store(const tn__stmt *s, void *user) {
+  stores *seen = user;
+  bool found = false;
+  if (s->kind != TN__STMT_STORE) return true;
+  for (int d = 0; d < s->as.store.buffer->rank; d++) found |= tn__expr_uses_var(s->as.store.indices[d], seen->var);
+  seen->all &= found;
+  return true;
+}
+
+/* Is the innermost of the loops that matter to the condition a serial one over what its statements store? */
+static bool is_of_rows(partitioning *p, const census *c, const tn__expr *likely) {
+  const tn__stmt *inner = NULL;
+  tn__linear slack;
+  for (int i = 0; i < c->statements.count; i++)
+    if (tn__expr_uses_var(likely, c->statements.data[i]->as.loop.var)) inner = c->statements.data[i];
+  if (inner == NULL || inner->as.loop.kind != TN__LOOP_SERIAL || inner->as.loop.pragmas.value[TN__PRAGMA_WHOLE] != 0)
+    return false;
+  tn__linear_init(&slack);
+  tn__linear_add(p->ir, &slack, likely->args[0]->args[0], 1);
+  tn__linear_add(p->ir, &slack, likely->args[0]->args[1], -1);
+  stores seen = {.var = inner->as.loop.var, .all = true};
+  tn__stmt_walk(inner->as.loop.body, see_store, &seen);
+  return seen.all && tn__linear_coefficient(&slack, seen.var->self) != 0;
+}
+
 static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const tn__var *var) {
   census c = {.ir = p->ir};
   condition_vec found = {0};
@@ -117,6 +152,7 @@ static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const 
     condition last = {0};
     if (most != NULL && solve(p->ir, most, var, &last) && last.atom == k.atom && last.from_below == k.from_below)
       k.gone = last.limit;
+    k.of_rows = !k.exact && is_of_rows(p, &c, k.likely);
     tn__vec_push(p->ir->arena, &found, k);
   }
   return found;
@@ -284,6 +320,19 @@ static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__
   return tn__ir_seq2(p->ir, some, piece(p, loop, failed, gone, tn__ir_sub(p->ir, to, gone), true));
 }
 
+/* Is it a tile of several stages, nests that follow each other? Each of them is cut in its own loop over rows, which is
+ * as cheap, and a copy of one statement where one of the tile is one of all of them. */
+static bool holds_stages(const tn__stmt *body) {
+  int nests = 0;
+  while (body->kind == TN__STMT_ALLOC) body = body->as.alloc.body;
+  for (int i = 0; body->kind == TN__STMT_SEQ && i < body->as.seq.count; i++) {
+    const tn__stmt *s = body->as.seq.items[i];
+    while (s->kind == TN__STMT_ALLOC) s = s->as.alloc.body;
+    nests += s->kind == TN__STMT_FOR || s->kind == TN__STMT_SEQ;
+  }
+  return nests > 1;
+}
+
 /* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
  * place.
  */
@@ -296,7 +345,7 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
     const tn__expr *end = tn__ir_add(p->ir, var->min, var->extent);
     bool never_holds =
         k->from_below ? tn__ir_proves_le(p->ir, end, k->limit) : tn__ir_proves_le(p->ir, k->limit, var->min);
-    if (k->atom != var->self || never_holds) continue;
+    if (k->atom != var->self || never_holds || (k->of_rows && holds_stages(body))) continue;
     if (!k->exact && !may_copy(p, body)) continue;
     const tn__expr *limit = tn__ir_max(p->ir, tn__ir_min(p->ir, k->limit, end), var->min);
     const tn__expr *below = tn__ir_sub(p->ir, limit, var->min), *rest = tn__ir_sub(p->ir, end, limit);
@@ -322,7 +371,7 @@ static const tn__stmt *choose(partitioning *p, const tn__stmt *loop, const tn__s
   condition_vec conditions = conditions_in(p, body, loop->as.loop.var);
   for (int i = 0; i < conditions.count && depth < 3; i++) {
     const condition *k = &conditions.data[i];
-    if (k->exact) continue; /* as cheap where it stands */
+    if (k->exact || (k->of_rows && holds_stages(body))) continue; /* as cheap where it stands */
     const tn__expr *holds = k->from_below ? tn__ir_le(p->ir, k->limit, k->atom) : tn__ir_lt(p->ir, k->atom, k->limit);
     if (tn__ir_is_false(holds) || (!tn__ir_is_true(holds) && !may_copy(p, body))) continue;
     const tn__stmt *interior = choose(p, loop, decided(p, body, &conditions, k, true), depth + 1);
