@@ -42,6 +42,7 @@ typedef uint64_t tn__features;
 #define TN__X86_AMX_INT8 TN__FEATURE(23)
 #define TN__X86_AVXVNNI TN__FEATURE(24)
 #define TN__X86_AVX512VPOPCNTDQ TN__FEATURE(25)
+#define TN__X86_AVX512VBMI TN__FEATURE(26)
 /* AArch64; NEON belongs to every target, as a bit, so that no feature set is empty */
 #define TN__ARM_NEON TN__FEATURE(0)
 #define TN__ARM_FULLFP16 TN__FEATURE(1)
