@@ -29,17 +29,26 @@ static bool matches(const tn__te *te) {
 
 /* ---- the tile ---------------------------------------------------------------------------------------------------- */
 
-/* How far the right operand's rows lie apart along the sum's last axis that moves it. */
-static void see_right_rows(tn__contraction_space *p) {
+/* How far what is contiguous along columns, or along rows, lies apart along the sum's last axis that moves it. */
+static void see_steps(const tn__contraction_space *p, const tn__nest_access *access, int64_t *stride, int64_t *steps) {
+  *steps = 1;
+  for (int a = p->spatial; a < p->nest.axis_count; a++) {
+    if (access->along[a].stride == 0) continue;
+    *stride = access->along[a].stride;
+    *steps *= p->nest.extent[a];
+  }
+}
+
+static void see_operand_rows(tn__contraction_space *p) {
   p->right_steps = 1;
   for (int i = 0; i < p->nest.access_count; i++) {
     const tn__nest_access *access = &p->nest.access[i];
-    if (access->store || access->along[p->column].stride != access->element) continue;
-    for (int a = p->spatial; a < p->nest.axis_count; a++) {
-      if (access->along[a].stride == 0) continue;
-      p->right_stride = access->along[a].stride;
-      p->right_steps *= p->nest.extent[a];
-    }
+    if (access->store) continue;
+    if (access->along[p->column].stride == access->element)
+      see_steps(p, access, &p->right_stride, &p->right_steps);
+    else if (p->row >= 0 && !p->general && access->along[p->row].stride == access->element &&
+             access->along[p->column].stride == 0)
+      see_steps(p, access, &p->left_stride, &p->left_steps);
   }
 }
 
@@ -113,7 +122,8 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
       /* Borders are worth their copies of the code only where the rule above found so. */
       if (left->is_map && !left->pads && !casts) choices[n++] = TN__PLACE_INLINE;
     }
-    bool useful = casts || (side == 0 ? left->is_map || even : p->panel == 0);
+    bool far = p->left_stride >= k->target->cpu.machine.costs.line_bytes; /* from step to step */
+    bool useful = casts || (side == 0 ? left->is_map || even || far : p->panel == 0);
     for (int d = 0; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
       choices[n++] = TN__PLACE_AT + d;
     k->decisions[tn__sketch_open(k, side == 0 ? "left" : "right", choices, n)].late = true;
@@ -343,7 +353,12 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
   for (int r = 0; (block == NULL || casts) && r < sum->block.read_count; r++)
     if (sum->block.reads[r].buffer == buffer) {
       const char *copy = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.read%d", c->block, r));
-      (casts ? tn__sched_cache_read_cast : tn__sched_cache_read)(s, c->block, r, TN__SCOPE_WORKSPACE);
+      bool moves = false;
+      for (int d = 0; d < o->rank; d++) moves |= o->order[d] != d;
+      if (moves)
+        tn__sched_cache_read_in_order(s, c->block, r, TN__SCOPE_WORKSPACE, o->order, o->rank);
+      else
+        (casts ? tn__sched_cache_read_cast : tn__sched_cache_read)(s, c->block, r, TN__SCOPE_WORKSPACE);
       if (block != NULL) tn__sched_inline(s, block); /* the map, into the copy */
       block = copy;
       break;
@@ -421,7 +436,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
     if (p->row >= 0) p->row_stride = access->along[p->row].stride;
     if (p->more_rows >= 0) p->more_stride = access->along[p->more_rows].stride;
   }
-  see_right_rows(p);
+  see_operand_rows(p);
   for (int a = 0; a < p->spatial; a++) p->moves_right[a] = tn__contraction_moves(&c, 1, a);
   if (p->general) tn__contraction_count(&c, &p->term);
   p->in_place = tn__contraction_pads_in_place(&c, &seen, p);

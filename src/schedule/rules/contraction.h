@@ -68,6 +68,8 @@ typedef struct tn__contraction_operand {
   int rank, dim;             /* the dimension that the rows move; -1: none has one behind it */
   int element;               /* bytes */
   double work;               /* operations for one element */
+  /* By the dimensions of a copy, which are the tensor's own in the order in which it lies in memory. */
+  int order[TN__MAX_RANK];
   int64_t shape[TN__MAX_RANK], step[TN__MAX_RANK][TN__NEST_AXES];
 } tn__contraction_operand;
 
@@ -90,6 +92,7 @@ typedef struct tn__contraction_space {
   int left_element, right_element, element;
   int64_t row_stride, more_stride;   /* bytes of the left operand */
   int64_t right_stride, right_steps; /* bytes from one step of the sum to the next in the right one, and how many */
+  int64_t left_stride, left_steps;   /* the same of a left one whose rows lie side by side; 0: it is no such */
   double epilogue, epilogue_loads;   /* operations and loads of one element besides those of the sum */
   bool streams;      /* the left operand of a depthwise sum is computed within the loop over column tiles */
   bool has_epilogue; /* that may be computed elsewhere */

@@ -168,20 +168,24 @@ static double taps_loads(const tn__contraction_space *p, const int64_t *v, const
   return loads;
 }
 
-/* Cycles of one step of the sum that the right operand takes beside those of its loads, when its rows lie so far apart
- * that a panel of them uses few of L1's sets, or more pages than are remembered. */
-static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int64_t span) {
+/* Cycles of one step of the sum that an operand takes beside those of its loads, when what the steps read of it, `span`
+ * bytes each, lies so far apart that all steps use few of L1's sets, or more pages than are remembered. Elements of the
+ * left one that go into all lanes wait for the line that they share; the right one's vectors come while others are
+ * multiplied. */
+static double far_apart(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int side, int64_t span) {
   const tn__machine *machine = &k->target->cpu.machine;
   const tn__costs *costs = &machine->costs;
   const int64_t line_bytes = costs->line_bytes, page_bytes = costs->page_bytes;
-  int64_t stride = p->right_stride, lines = tiles(span, line_bytes), sets = costs->l1_sets, steps = p->right_steps;
+  int64_t lines = tiles(span, line_bytes), sets = costs->l1_sets;
+  int64_t stride = side == 0 ? p->left_stride : p->right_stride, steps = side == 0 ? p->left_steps : p->right_steps;
   if (v[TN__TILE_DEPTH] > 0) steps = tiles(steps * v[TN__TILE_DEPTH], p->nest.extent[p->deep]);
-  if (v[TN__TILE_RIGHT] >= TN__PLACE_AT || stride < 2 * span) return 0;
+  if (stride < 2 * span) return 0;
   for (int64_t at = stride / line_bytes; stride % line_bytes == 0 && sets > 1 && at % 2 == 0; at /= 2) sets /= 2;
   sets = sets * lines < costs->l1_sets ? sets * lines : costs->l1_sets;
   double cycles = 0, ways = (double)machine->l1_bytes / (double)(costs->l1_sets * line_bytes);
   if ((double)(steps * lines) > ways * (double)sets)
-    cycles += TN__RULE_UNHIDDEN_SETS * (double)(lines * line_bytes) / machine->core.l2_bytes;
+    cycles += side == 0 ? (double)lines * costs->l2_wait
+                        : TN__RULE_UNHIDDEN_SETS * (double)(lines * line_bytes) / machine->core.l2_bytes;
   int64_t pages = stride < page_bytes ? tiles(stride * steps, page_bytes) : steps; /* those between do not count */
   if (pages > costs->l1_pages) cycles += costs->page_miss;
   if ((double)pages >= TN__RULE_ONE_SIDE * costs->pages)
@@ -289,7 +293,10 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (unroll > 1 && unroll * accumulators > TN__RULE_LONG_PIECE && !taps) step.fma *= TN__RULE_LONG_PIECE_LOSS;
   if (unroll > 1 && masked) step.fma *= TN__RULE_MASKED_PIECE_LOSS;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
-  if (p->has_right) f->work_cycles += times * steps * far_apart(p, k, v, vectors * vector_bytes);
+  if (p->has_right && v[TN__TILE_RIGHT] < TN__PLACE_AT)
+    f->work_cycles += times * steps * far_apart(p, k, v, 1, vectors * vector_bytes);
+  if (p->left_stride > 0 && !p->depthwise && v[TN__TILE_LEFT] == TN__PLACE_BEFORE)
+    f->work_cycles += times * steps * far_apart(p, k, v, 0, tile[0] * p->left_element);
   tn__cost_loop(f, k->target, times * steps / (unroll * trips), trips);
   tn__operations end = {.vector_bytes = vector_bytes, .other = TN__RULE_TILE_END};
   bool blocked = v[TN__TILE_DEPTH] > 0, finishes = v[TN__TILE_EPILOGUE] == TN__EPILOGUE_TILE && !blocked;
@@ -368,6 +375,11 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
   if (p->casts[side]) ops.fma++, ops.shuffles++;
   tn__cost_phase(f, k->target, &ops, times * bytes / vector_bytes);
   f->extra_cycles += times * there_and_back(k, bytes);
+  if (side == 0 && !whole && p->left_stride > 0) { /* reading the part is as it was in the tile */
+    double steps = 1;
+    for (int a = p->spatial; a < p->nest.axis_count; a++) steps *= (double)tn__contraction_steps(p, v, a);
+    f->extra_cycles += times * steps * far_apart(p, k, v, 0, ranges[p->row] * p->left_element);
+  }
   return true;
 }
 

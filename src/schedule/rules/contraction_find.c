@@ -501,19 +501,36 @@ bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage 
   return true;
 }
 
+/* A tensor's dimensions as it lies in memory, the farthest apart first; false when that is not known. */
+static bool find_order(const tn__buffer *buffer, int *order) {
+  int64_t strides[TN__MAX_RANK];
+  for (int d = 0; d < buffer->rank; d++) {
+    order[d] = d;
+    if (buffer->strides != NULL && !tn__ir_as_int(buffer->strides[d], &strides[d])) return false;
+  }
+  for (int d = 1; buffer->strides != NULL && d < buffer->rank; d++)
+    for (int i = d; i > 0 && strides[order[i - 1]] < strides[order[i]]; i--) {
+      int before = order[i - 1];
+      order[i - 1] = order[i];
+      order[i] = before;
+    }
+  return true;
+}
+
 /* Shape and steps of an operand; false when they are no numbers. */
 static bool measure_operand(const tn__contraction *c, const tn__te_stage *sum, const tn__contraction_space *p,
                             const tn__expr *load, tn__contraction_operand *o) {
-  if (load->value.buffer->strides != NULL) return false; /* where its lines lie is not about its shape */
+  if (!find_order(load->value.buffer, o->order)) return false; /* open strides: nobody knows */
   for (int d = 0; d < o->rank; d++)
-    if (!tn__ir_as_int(load->value.buffer->shape[d], &o->shape[d])) return false;
+    if (!tn__ir_as_int(load->value.buffer->shape[o->order[d]], &o->shape[d])) return false;
   o->sized = true;
   for (int d = 0; d < o->rank; d++) {
     for (int a = 0; a < p->nest.axis_count; a++) {
       const tn__var *axis = a < p->spatial ? sum->axes.var[a] : sum->reduce_axes.var[a - p->spatial];
       int64_t *step = &o->step[d][a];
-      if (p->nest.open[a] || (tn__expr_uses_var(load->args[d], axis) &&
-                              (!tn__ir_stride_in(c->ir, load->args[d], axis, step) || *step < 0)))
+      const tn__expr *index = load->args[o->order[d]];
+      if (p->nest.open[a] ||
+          (tn__expr_uses_var(index, axis) && (!tn__ir_stride_in(c->ir, index, axis, step) || *step < 0)))
         return false;
     }
   }
@@ -558,9 +575,9 @@ void tn__contraction_see_operands(const tn__contraction *c, const tn__te_stage *
                              ? tn__rule_cost(c->ir, value->args[1]) + tn__rule_cost(c->ir, value->args[2])
                              : tn__rule_cost(c->ir, value));
     }
-    for (int d = 0; side == 0 && c->row >= 0 && d + 1 < o->rank; d++)
-      if (tn__expr_uses_var(load->args[d], sum->axes.var[c->row])) o->dim = d;
     o->bounded = measure_operand(c, sum, p, load, o);
+    for (int d = 0; side == 0 && c->row >= 0 && d + 1 < o->rank; d++)
+      if (tn__expr_uses_var(load->args[o->order[d]], sum->axes.var[c->row])) o->dim = d;
   }
   if (!p->operand[0].is_map) { /* a tensor that is both operands stays where it is */
     p->in_place = false;
