@@ -125,6 +125,7 @@ def normalization_cases():
     yield Case("LayerNormalization", "LayerNormalization", scaled((512, 768), (768,), (768,)))
     yield Case("Softmax", "Softmax", floats(*ROWS))
     yield Case("Softmax of channels", "Softmax", floats(8, 64, 28, 28), dict(axis=1))
+    yield Case("Softmax of 10 classes", "Softmax", floats(20000, 10))
     yield Case("LogSoftmax", "LogSoftmax", floats(*ROWS))
 
 
@@ -217,6 +218,7 @@ def product_cases():
     yield Case("MatMul of f64", "MatMul", lambda rng: [rng.random((256, 256)), rng.random((256, 256))])
     yield Case("Gemm, A transposed", "Gemm",
                lambda rng: [uniform(rng, (256, 512)), uniform(rng, (256, 128)), uniform(rng, (128,))], dict(transA=1))
+    yield product("Gemm, B transposed", (300, 500), (700, 500), operator="Gemm", transB=1)
     yield Case("MatMulInteger", "MatMulInteger",
                lambda rng: [bytes_of(rng, 256, 256), Constant(bytes_of(rng, 256, 256))])
     yield Case("QLinearMatMul 512x768x768", "QLinearMatMul", lambda rng: [
@@ -238,6 +240,9 @@ def convolution_cases():
                       pads=[1] * 4)
     yield convolution("Conv 3, 1-D", (1, 80, 3000), (384, 80, 3), pads=[1, 1])
     yield convolution("Conv 10/5 of sound", (1, 1, 16000), (512, 1, 10), strides=[5])
+    yield convolution("Conv 7, 1-D, dilated by 3", (1, 128, 2000), (128, 128, 7), pads=[9, 9], dilations=[3])
+    yield convolution("Conv 31, 1-D, depthwise", (1, 256, 400), (256, 1, 31), pads=[15, 15], group=256)
+    yield convolution("ConvTranspose 16/8, 1-D", (1, 256, 100), (256, 128, 16), "ConvTranspose", strides=[8], pads=[4, 4])
     yield convolution("Conv 3x3x3", (1, 16, 16, 28, 28), (32, 16, 3, 3, 3), pads=[1] * 6)
     yield convolution("Conv 3x3x3, as wide as deep", (1, 64, 8, 28, 28), (64, 64, 3, 3, 3), pads=[1] * 6)
     yield convolution("Conv 3x3x3/2", (1, 32, 16, 28, 28), (64, 32, 3, 3, 3), pads=[1] * 6, strides=[2] * 3)

@@ -113,6 +113,8 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
     const tn__contraction_operand *o = side == 0 ? left : right;
     bool casts = p->casts[side] && (side == 0 ? o->bounded : o->sized) && !fixed,
          before = !fixed && widens_before(k, p, side);
+    bool waits = side == 0 && !fixed && !p->depthwise && p->group == 0 && tn__contraction_left_waits(p, k);
+    if (waits) choices[n++] = TN__PLACE_AT; /* a copy for each tile of rows, whose loop is the outermost then */
     if (!before) choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
     if (side == 1 && casts) choices[n++] = TN__PLACE_APART;
     /* An even number of lines from row to row leaves sets of L1 unused. */
@@ -122,14 +124,14 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
       /* Borders are worth their copies of the code only where the rule above found so. */
       if (left->is_map && !left->pads && !casts) choices[n++] = TN__PLACE_INLINE;
     }
-    bool far = p->left_stride >= k->target->cpu.machine.costs.line_bytes; /* from step to step */
-    bool useful = casts || (side == 0 ? left->is_map || even || far : p->panel == 0);
-    for (int d = 0; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
+    bool useful = casts || (side == 0 ? left->is_map || even || waits : p->panel == 0);
+    for (int d = waits; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
       choices[n++] = TN__PLACE_AT + d;
     k->decisions[tn__sketch_open(k, side == 0 ? "left" : "right", choices, n)].late = true;
   }
   static const int64_t ahead[] = {TN__AHEAD_SPREAD, TN__AHEAD_STEPS};
   bool streams_by = right->exists && right->bounded && !right->is_map && !p->depthwise && p->group == 0;
+  for (int d = 0; d < right->rank; d++) streams_by &= right->order[d] == d; /* lines are along the last dimension */
   k->decisions[tn__sketch_open(k, "ahead", ahead, streams_by ? 2 : 1)].late = true;
   int n = 0;
   choices[n++] = TN__EPILOGUE_TILE;

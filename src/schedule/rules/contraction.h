@@ -163,6 +163,9 @@ bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *
 int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis);
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
+/* Do the steps of the sum wait for a left operand whose rows lie side by side, and whose steps meet in few sets or many
+ * pages? Then what a tile of rows takes of it may be copied, if it is little enough. */
+bool tn__contraction_left_waits(const tn__contraction_space *p, const tn__sketch *k);
 /* With TN__AHEAD_SPREAD: does fetching ahead pay, and is there something to be fetched? */
 bool tn__contraction_spreads(const tn__sketch *k, const int64_t *v);
 

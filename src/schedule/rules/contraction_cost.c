@@ -193,6 +193,14 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
   return cycles;
 }
 
+bool tn__contraction_left_waits(const tn__contraction_space *p, const tn__sketch *k) {
+  enum { LEAST_ROWS = 8 };
+  const int64_t v[TN__TILE_DEPTH_AT + 1] = {0};
+  double part = (double)p->left_steps * LEAST_ROWS * p->left_element;
+  return p->left_stride >= k->target->cpu.machine.costs.line_bytes && p->operand[0].bounded &&
+         part <= TN__RULE_PRIVATE_BYTES && far_apart(p, k, v, 0, LEAST_ROWS * p->left_element) > 0;
+}
+
 /* A core that takes vectors in halves multiplies whole ones at its full rate, whatever is loaded beside. Of vectors
  * half as wide it does one less for every five multiplications or loads into all lanes, or so (half_broadcast). */
 static bool takes_halves(const tn__target *target, int vector_bytes) {

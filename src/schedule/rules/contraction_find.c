@@ -225,6 +225,13 @@ static bool has_rows(const tn__contraction *c, const tn__expr *left, const tn__e
   return false;
 }
 
+/* The dimension along which neighbours lie side by side. */
+static int dimension_side_by_side(const tn__buffer *buffer) {
+  for (int d = buffer->rank - 1; buffer->strides != NULL && d >= 0; d--)
+    if (tn__ir_is_int_value(buffer->strides[d], 1)) return d;
+  return buffer->rank - 1;
+}
+
 /* Copies what the load reads with dimension `last` innermost, in front of it the reduction, once before the sum.
  * Returns the load in terms of the copy; NULL when the sum does not read it as a tensor. */
 static const tn__expr *turn_operand(tn__contraction *c, const tn__expr *load, int last) {
@@ -238,9 +245,13 @@ static const tn__expr *turn_operand(tn__contraction *c, const tn__expr *load, in
   for (int r = 0; r < block->block.read_count; r++) {
     if (block->block.reads[r].buffer != load->value.buffer) continue;
     const char *copy = tn__sched_cache_read_in_order(c->s, c->sum->name, r, TN__SCOPE_WORKSPACE, order, n);
-    int contiguous = 0;
+    int contiguous = 0, beside = dimension_side_by_side(load->value.buffer);
     for (int d = 0; d < n; d++)
-      if (order[d] == n - 1) contiguous = d;
+      if (order[d] == beside) contiguous = d;
+    /* Rows begin at a line of their own, an odd number of lines apart, so that no vector lies across two and all sets
+     * have their turn. */
+    int64_t line = c->s->target->cpu.machine.costs.line_bytes / (int64_t)tn_dtype_size(load->value.buffer->dtype);
+    if (n > 1 && line > 0) tn__sched_storage_align(c->s, copy, 0, n - 2, 2 * line, line);
     tn__rule_turn(c->s, copy, contiguous, c->options);
     const tn__expr *indices[TN__MAX_RANK];
     for (int d = 0; d < n; d++) indices[d] = load->args[order[d]];
