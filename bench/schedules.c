@@ -814,6 +814,7 @@ static void try_file(tn__arena *arena, void *user) {
   stem = stem != NULL ? stem + 1 : f->path;
   int all = 0, at = 0;
   for (int i = 0; i < tn__te_kernel_count(source); i++) all += wanted_name(arena, f, source, i) != NULL;
+  if (all == 0) return;
   int wanted = f->each > 0 && f->each < all ? f->each : all;
   for (int i = 0; i < tn__te_kernel_count(source); i++) {
     const char *name = wanted_name(arena, f, source, i);

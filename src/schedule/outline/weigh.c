@@ -441,7 +441,7 @@ static void weigh_block(tn__outline_work_room *room, int b, piece *p, const tn__
 double tn__outline_weigh(tn__outline_work_room *room, const tn__target *target, const tn__schedule_options *options,
                          tn__cost *out) {
   const tn__outline_views *views = &room->views;
-  tn__cost unused, *all = out != NULL ? out : &unused;
+  tn__cost unused = {0}, *all = out != NULL ? out : &unused;
   piece pieces[TN__OUTLINE_BLOCKS];
   *all = (tn__cost){.balance = 1};
   for (int b = 0; b < views->count; b++) {

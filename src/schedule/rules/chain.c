@@ -113,6 +113,10 @@ static void find_variants(chain *d, tn__schedule *s) {
   int count = 0;
   variant *first = &d->variants[d->variant_count];
   if (!find_stages(s, first)) tn__sched_refuse(s, "chain: not all stages are maps and reductions of known sizes");
+  for (int i = 0; i < first->count; i++)
+    if (first->facts[i]->whole != 0)
+      tn__sched_refuse(s, "chain: \"%s\" is read at other positions, as tiles that overlap are for",
+                       first->facts[i]->block);
   if (is_of_rows(first)) tn__sched_refuse(s, "chain: all reductions run along what is contiguous");
   d->count = first->count;
   number_stages(first, first);
@@ -134,10 +138,10 @@ static void find_variants(chain *d, tn__schedule *s) {
 
 /* ---- the space --------------------------------------------------------------------------------------------------- */
 
-/* The axis of the stage that is the outline's axis, along which all readers need what is at their own position; -1. */
+/* The axis of the stage that is the outline's axis; -1: none. */
 static int own_axis(const tn__outline_facts *f, int axis) {
   for (int x = 0; x < f->spatial; x++)
-    if (f->axis[x] == axis && !(f->whole >> x & 1)) return x;
+    if (f->axis[x] == axis) return x;
   return -1;
 }
 
