@@ -177,6 +177,8 @@
 /* Shuffles for each vector of a tile that is turned in registers, and how many rows it must have. */
 #define TN__RULE_TURN_SHUFFLES 4
 #define TN__RULE_LEAST_TURNED 8
+/* Up to how many channels of a pixel, or the like, one row of all pixels is made of. */
+#define TN__RULE_MOST_CHANNELS 12
 /* How many positions must share a part of what a stage computes for it to become a tensor of its own. */
 #define TN__RULE_HOISTED_TIMES 16
 /* How many times the elements that all terms of a reduction need together may be computed when each term has its own

@@ -175,7 +175,7 @@ static void draw_kernel(drawing *d) {
 typedef struct tally {
   drawing *drawing;
   uint64_t seed;
-  int pipelines, open, refused, tiles, sliding, terms, scans;
+  int pipelines, open, refused, tiles, sliding, terms, scans, fused;
 } tally;
 
 static const tn__te *declare(tn__ir *ir, const char *text) {
@@ -247,6 +247,7 @@ static void try_points(const tn__sketch *k, tally *t) {
     } else {
       const char *text = schedule_text(a.s, false);
       t->sliding += strstr(text, "\nslide ") != NULL;
+      t->fused += strstr(text, ".c\"\n") != NULL && strstr(text, "\nfuse \"S") != NULL;
       t->terms += adds_terms(text);
       t->scans += moves_scan(text, tn__strbuf_text(&t->drawing->text));
       check_same(a.s);
@@ -310,7 +311,59 @@ static void drawn_pipelines_compute_what_they_declare(void **state) {
   for (int kind = 0; kind < KINDS; kind++) assert_true(d.drawn[kind] > 20);
 }
 
+/* ---- pixels of a few channels ------------------------------------------------------------------------------------ */
+
+/* Stages over rows and columns of pixels, channels last: one row of all channels where all is read at its own. */
+static void draw_pixels(drawing *d) {
+  static const char *const types[] = {"f32", "i32", "u8", "i16"}, *const edges[] = {"repeat", "mirror", "wrap"};
+  const char *type = types[draw(d, 4)];
+  const int high = 6 + draw(d, 20), wide = 9 + draw(d, 60), channels = 2 + draw(d, 5), stages = 2 + draw(d, 3);
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(A: %s[%d, %d, %d], M: %s[%d]) -> S%d: %s[%d, %d, %d] {\n", type, high, wide,
+                    channels, type, channels, stages, type, high, wide, channels);
+  for (int i = 1; i <= stages; i++) {
+    const char *edge = edges[draw(d, 3)];
+    const int far = 1 + draw(d, 2), kind = draw(d, 6);
+    char from[16];
+    name_of(draw(d, 4) > 0 ? i - 1 : draw(d, i), from);
+    tn__strbuf_printf(&d->text, "  S%d[y: %d, x: %d, c: %d] = ", i, high, wide, channels);
+    if (kind == 0)
+      tn__strbuf_printf(&d->text, "%s(%s[y - %d, x, c]) + %s[y, x, c]\n", edge, from, far, from);
+    else if (kind == 1)
+      tn__strbuf_printf(&d->text, "%s(%s[y, x - %d, c]) + 2 * %s(%s[y, x + 1, c])\n", edge, from, far, edge, from);
+    else if (kind == 2)
+      tn__strbuf_printf(&d->text, "pad(%s[y + 1, x - %d, c], 3) - %s[y, x, c]\n", from, far, from);
+    else if (kind == 3)
+      tn__strbuf_printf(&d->text, "max(r: 3, q: 2) %s(%s[y + r - 1, x + q, c])\n", edge, from);
+    else if (kind == 4)
+      tn__strbuf_printf(&d->text, "min(%s[y, x, c] + M[c], A[y, x, %d])\n", from, draw(d, channels));
+    else
+      tn__strbuf_printf(&d->text, "select(c == 1, %s[y, x, 0], %s(%s[y, x + %d, c]))\n", from, edge, from, far);
+  }
+  tn__strbuf_append(&d->text, "}\n");
+}
+
+static void drawn_pixels_compute_what_they_declare(void **state) {
+  enum { DRAWN = 150 };
+  drawing d = {.seed = 20261125};
+  tally t = {.drawing = &d, .seed = 9}, *arg = &t;
+  for (int i = 0; i < DRAWN; i++) {
+    draw_pixels(&d);
+    tn_status *status = in_context(try_drawing, &arg);
+    if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d.text));
+    tn__strbuf_release(&d.text);
+  }
+  print_message(
+      "%d of %d drawn declarations of pixels are pipelines; of %d tiles %d were refused, in %d rows of pixels "
+      "are fused\n",
+      t.pipelines, DRAWN, t.tiles, t.refused, t.fused);
+  assert_true(t.pipelines > DRAWN / 4);
+  assert_true(t.fused > DRAWN / 5);
+  assert_true(t.refused < t.tiles / 10);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(drawn_pipelines_compute_what_they_declare)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(drawn_pipelines_compute_what_they_declare),
+                                     cmocka_unit_test(drawn_pixels_compute_what_they_declare)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

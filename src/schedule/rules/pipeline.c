@@ -383,6 +383,7 @@ static void vectorize_map(tn__schedule *s, const tn__pipe_stage *stage, int dept
   const char *loops[TN__MAX_LOOPS];
   int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
   const tn__snode *block = tn__sched_find(s, stage->name, true);
+  if (stage->fuses && count >= depth + 2) tn__sched_fuse(s, loops[count - 2], loops[count - 1]);
   for (int i = depth; i < count && stage->turned_axis >= 0; i++) {
     const tn__var *var = tn__sched_find(s, loops[i], false)->var;
     if (tn__expr_uses_var(block->block.axes[stage->turned_axis].binding, var) &&

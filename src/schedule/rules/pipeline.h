@@ -39,6 +39,7 @@ typedef struct tn__pipe_stage {
   int axis_of_dim[TN__MAX_RANK]; /* of the tensor; -1: the dimension is 1 */
   int scan_axis, scan_dim;       /* of a scan, whose steps are computed all together; -1: it is none */
   int turned_axis;               /* of a map: what it reads lies along this axis and not along the last; -1: none */
+  bool fuses;                    /* the last two axes of a map, pixels and a few channels, are one row of vectors */
   double terms;                  /* that one element reduces; 1 of a map */
   int64_t lanes;                 /* of a vector of the widest type that it computes with */
   double cycles;                 /* for a vector of elements, a term each */

@@ -157,6 +157,7 @@ void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *t
 bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   if (last->extent[axis] == 1 || axis == last->scan_axis) return false;
+  if (last->fuses && axis == last->spatial - 1) return false; /* tiles have whole pixels */
   for (int k = 0; k < last->read_count; k++) {
     bool inside = false;
     for (int i = 0; i < g->count - 1; i++) inside |= g->member[i] == last->reads[k].from;
@@ -364,6 +365,7 @@ static double tile_work(const tn__pipe *p, const tn__pipe_group *g, int i, const
   double row = 1, turns = 1, each = stage->terms * stage->cycles;
   for (int d = 0; d < stage->buffer->rank; d++)
     if (size[d] > 1) row = (double)size[d];
+  if (stage->fuses) row = (double)size[stage->buffer->rank - 2] * (double)size[stage->buffer->rank - 1];
   if (terms != NULL && terms->inside[i]) turns = p->stages[g->member[terms->sum]].terms;
   if (terms != NULL && terms->sum == i) {
     turns = stage->terms;

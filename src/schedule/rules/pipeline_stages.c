@@ -104,6 +104,57 @@ static void add_value(const tn__expr *e, void *user) {
   tn__te_visit(c->ir, e, add_node, c);
 }
 
+/* ---- pixels of a few channels ------------------------------------------------------------------------------------ */
+
+typedef struct pixels {
+  tn__ir *ir;
+  const tn__var *pixel, *channel;
+  int64_t channels;
+  bool fuse;
+} pixels;
+
+/* The same channel of some pixel, or the same element for all: a load is `channels` times as far away as its pixel. */
+static void see_pixels(const tn__expr *e, void *user) {
+  pixels *p = user;
+  if (e == p->pixel->self || e == p->channel->self) return; /* in an index, which is seen below */
+  if (!tn__expr_uses_var(e, p->pixel) && !tn__expr_uses_var(e, p->channel)) return;
+  if (e->dtype == TN_I64 && e->kind != TN__EXPR_LOAD) {
+    p->fuse &= e->kind != TN__EXPR_DIV && e->kind != TN__EXPR_MOD;
+    return;
+  }
+  if (e->kind != TN__EXPR_LOAD) { /* conditions are those of borders, which are cut off */
+    bool of_border = e->dtype == TN_BOOL && !tn__expr_uses_var(e, p->channel);
+    for (int i = 0; i < e->arg_count; i++) p->fuse &= of_border || e->args[i]->dtype != TN_I64;
+    return;
+  }
+  const tn__buffer *buffer = e->value.buffer;
+  int rank = buffer->rank;
+  p->fuse &= rank >= 2 && e->args[rank - 1] == p->channel->self &&
+             tn__ir_is_int_value(buffer->shape[rank - 1], p->channels) &&
+             tn__rule_slope(tn__ir_interior(p->ir, e->args[rank - 2]), p->pixel) == 1;
+  for (int d = 0; d < rank - 1 && p->fuse; d++)
+    p->fuse &=
+        !tn__expr_uses_var(e->args[d], p->channel) && (d == rank - 2 || !tn__expr_uses_var(e->args[d], p->pixel));
+}
+
+/* Do the map's last two axes, pixels and their few channels, make one row, in which all that is read lies side by side,
+ * too? */
+static bool fuses_pixels(tn__ir *ir, const tn__block *block, const tn__stmt *body) {
+  const tn__buffer *buffer = block->writes[0].buffer;
+  int64_t channels;
+  if (block->init != NULL || body->kind != TN__STMT_STORE || buffer->rank < 2 || block->axis_count < 2) return false;
+  pixels p = {.ir = ir, .fuse = true};
+  for (int i = 0; i < 2; i++) {
+    const tn__block_axis *axis = &block->axes[block->axis_count - 2 + i];
+    if (axis->kind != TN__AXIS_SPATIAL || body->as.store.indices[buffer->rank - 2 + i] != axis->var->self) return false;
+    *(i == 0 ? &p.pixel : &p.channel) = axis->var;
+  }
+  if (!tn__ir_as_int(p.channel->extent, &channels) || channels < 2 || channels > TN__RULE_MOST_CHANNELS) return false;
+  p.channels = channels;
+  tn__te_visit(ir, body->as.store.value, see_pixels, &p);
+  return p.fuse;
+}
+
 static const tn__var *last_spatial(const tn__block *block) {
   const tn__var *last = NULL;
   for (int i = 0; i < block->axis_count; i++)
@@ -127,7 +178,7 @@ static double body_cycles(tn__schedule *s, const tn__target *target, const tn__b
   if (stored > c.widest) c.widest = stored;
   *lanes = target->cpu.vector_bytes / c.widest;
   int64_t extent;
-  if (c.along != NULL && tn__ir_as_int(c.along->extent, &extent))
+  if (c.along != NULL && tn__ir_as_int(c.along->extent, &extent) && !fuses_pixels(ir, block, body))
     while (*lanes > extent && *lanes > 1) *lanes /= 2; /* the rest of a vector would be empty */
   /* A product of floats that is added is one operation with the sum. */
   double fused = !c.floats ? c.sums + c.products : c.sums > c.products ? c.sums : c.products;
@@ -435,6 +486,7 @@ tn__pipe *tn__pipe_create(tn__schedule *s, const tn__target *target) {
       stage->cycles = body_cycles(s, target, &block->block, body, STORED, &stage->lanes, &stage->turned_axis);
       int turned;
       stage->register_cycles = body_cycles(s, target, &block->block, body, NEAR, &stage->lanes, &turned);
+      stage->fuses = fuses_pixels(s->ir, &block->block, body);
       stage->has_lanes = stage->axis_count > stage->spatial && tn__reduce_runs_across(s, block);
     }
     numbers[i] = i;
