@@ -259,3 +259,17 @@ void substituted_back(const float *restrict U, const float *restrict b, float *r
     x[i] = b[i] - s;
   }
 }
+void running_any(const bool *restrict X, bool *restrict S) {
+  bool s = false;
+  FOR (i, 300007) S[i] = s = s || X[i];
+}
+void running_min_u8(const uint8_t *restrict X, uint8_t *restrict S) {
+  uint8_t s = X[0];
+  FOR (i, 300007) S[i] = s = s < X[i] ? s : X[i];
+}
+void running_few_i16(const int16_t *restrict X, int16_t *restrict S) {
+  FOR (r, 3) {
+    uint16_t s = 0;
+    FOR (i, 50021) S[r * 50021 + i] = (int16_t)(s = (uint16_t)(s + (uint16_t)X[r * 50021 + i]));
+  }
+}

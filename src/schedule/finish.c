@@ -441,6 +441,16 @@ static void build_spread(builder *b, const tn__snode *loop, const tn__sched_pref
   }
 }
 
+/* Steps of a scan are lanes while its state is what it was when that was said. */
+static tn__loop_kind kind_of(tn__schedule *s, const tn__snode *loop) {
+  for (int i = 0; i < loop->children.count && loop->kind == TN__LOOP_VECTORIZED; i++) {
+    const tn__snode *block = loop->children.data[i];
+    if (block->is_block && tn__sched_drives(loop, block, TN__AXIS_SCAN) && !tn__sched_runs_in_vector(s, loop, block))
+      return TN__LOOP_SERIAL;
+  }
+  return loop->kind;
+}
+
 static const tn__stmt *build(builder *b, const tn__snode *node) {
   if (node->is_block) return build_block(b, node);
   const tn__stmt *body = build_children(b, node);
@@ -454,7 +464,7 @@ static const tn__stmt *build(builder *b, const tn__snode *node) {
     tn__vec_push(b->s->arena, &items, body);
     body = tn__ir_seq(b->s->ir, items.data, items.count);
   }
-  body = tn__ir_for_with(b->s->ir, node->var, node->kind, &node->pragmas, body);
+  body = tn__ir_for_with(b->s->ir, node->var, kind_of(b->s, node), &node->pragmas, body);
   if (node->tensor == NULL) return body;
   const char *why;
   const tn__stmt *tensor = tn__sched_tensor_stmt(b->s, node->tensor, body, &why);

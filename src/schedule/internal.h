@@ -277,6 +277,9 @@ int tn__sched_scan_tiles(tn__schedule *s, tn__snode *block, tn__snode *rows, tn_
 int64_t tn__sched_scan_rows(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer);
 bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t rows);
 /* How many positions along dimension `*dim` the buffer keeps, counted from its last one when `*backwards`; 0: all. */
+/* Is the block, right in the loop, a scan whose state is one register, by an operation that is exactly associative?
+ * Then vectors run along its steps. */
+bool tn__sched_runs_in_vector(tn__schedule *s, const tn__snode *loop, const tn__snode *block);
 int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards);
 const tn__te_stage *tn__sched_scan_stage(const tn__schedule *s, const tn__snode *block); /* NULL: it is no scan */
 

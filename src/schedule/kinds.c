@@ -53,6 +53,7 @@ void tn__sched_check_independent(tn__schedule *s, const char *step, tn__snode *l
     tn__snode *block = blocks.data[i];
     if (tn__sched_drives(loop, block, TN__AXIS_REDUCE))
       tn__sched_refuse(s, "%s of \"%s\": block \"%s\" reduces over the loop", step, loop->name, block->name);
+    if (!privates && tn__sched_runs_in_vector(s, loop, block)) continue;
     if (tn__sched_drives(loop, block, TN__AXIS_SCAN))
       tn__sched_refuse(s, "%s of \"%s\": block \"%s\" scans along the loop", step, loop->name, block->name);
     if (tn__sched_disjoint(s, loop, block)) continue;

@@ -2,6 +2,7 @@
  * these, each in the place of one that is not read any more: state in registers, or a few rows that stay in a cache. */
 #include <string.h>
 
+#include "ir/running.h"
 #include "schedule/internal.h"
 
 /* What a scan reads of its own tensor. */
@@ -140,6 +141,25 @@ int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, b
       return s->rings.data[i].rows;
     }
   return 0;
+}
+
+bool tn__sched_runs_in_vector(tn__schedule *s, const tn__snode *loop, const tn__snode *block) {
+  const tn__te_stage *stage = tn__sched_scan_stage(s, block);
+  const tn__block *b = &block->block;
+  tn__ir_running running;
+  int64_t stride = 0;
+  int dim;
+  bool backwards;
+  if (stage == NULL || stage->scan_depth != 1 || stage->backwards || b->write_count != 1 || b->init != NULL ||
+      b->body->kind != TN__STMT_STORE || block->parent != loop)
+    return false;
+  for (int a = 0; a < b->axis_count; a++)
+    if (tn__expr_uses_var(b->axes[a].binding, loop->var) &&
+        (b->axes[a].kind != TN__AXIS_SCAN || !tn__ir_stride_in(s->ir, b->axes[a].binding, loop->var, &stride)))
+      return false;
+  const tn__buffer *buffer = b->writes[0].buffer;
+  return stride == 1 && buffer->scope == TN__SCOPE_REGISTER && tn__sched_rows_of(s, buffer, &dim, &backwards) == 1 &&
+         tn__ir_running_of(s->ir, b->body->as.store.value, buffer, &running);
 }
 
 void tn__sched_fold_scan(tn__schedule *s, const char *name, int index, int64_t rows) {

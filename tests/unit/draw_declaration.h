@@ -292,6 +292,20 @@ static inline void draw_place(draw *d, drawn_tensor *made) {
   d->count++;
 }
 
+/* A running value, by an operation whose order makes no difference. */
+static inline void draw_running(draw *d, const drawn_tensor *made) {
+  static const char *const steps[] = {"max(", "min(", "("};
+  int along = roll(&d->dice, made->rank), step = roll(&d->dice, d->type[0] == 'f' ? 2 : 3);
+  tn__strbuf_printf(&d->text, "scan(%s) ", d->axis[along].name);
+  draw_value(d, 1);
+  tn__strbuf_printf(&d->text, " then %s%s[", steps[step], made->name);
+  for (int i = 0; i < made->rank; i++)
+    tn__strbuf_printf(&d->text, i == along ? "%s%s - 1" : "%s%s", i > 0 ? ", " : "", d->axis[i].name);
+  draw_text(d, step < 2 ? "], " : "] + ");
+  draw_value(d, 1);
+  draw_text(d, ")\n");
+}
+
 /* Of one axis, at any place; a step reads its own element before, or a neighbour's. */
 static inline void draw_scan(draw *d, const drawn_tensor *made) {
   int along = roll(&d->dice, made->rank), back = 1 + roll(&d->dice, 2);
@@ -466,7 +480,12 @@ static inline void draw_stage(draw *d) {
       draw_value(d, 1 + roll(&d->dice, 3));
       draw_end(d);
       break;
-    case DRAWN_SCAN: draw_scan(d, made); break;
+    case DRAWN_SCAN:
+      if (roll(&d->dice, 3) == 0)
+        draw_running(d, made);
+      else
+        draw_scan(d, made);
+      break;
     case DRAWN_RECURRENCE: draw_recurrence(d, made); break;
     case DRAWN_ACCUMULATE: draw_accumulation(d, made); break;
     default: draw_reduction(d, kind); break;

@@ -74,6 +74,17 @@ static const char *const found[] = {
     "  P[i, j] = sum(n) A[n, i] * B[n, j]\n"
     "  s[i] = max(n: 700) C[n, i] * C[n, 1 - i]\n"
     "}\n",
+    /* running values in vectors of steps, of odd lengths, few rows, and by operations without zero or one */
+    "kernel drawn(X: i32[203]) -> (S: i32[203]) { S[i] = scan(i) X[0] * 2 then S[i - 1] + X[i] }\n",
+    "kernel drawn(X: u8[2, 333], Y: f32[333]) -> (S: u8[2, 333], M: f32[333], B: bool[333]) {\n"
+    "  S[r, i] = scan(i) X[r, 0] then min(S[r, i - 1], X[r, i])\n"
+    "  M[i] = scan(i) Y[0] then max(M[i - 1], Y[i] * Y[i] - 1)\n"
+    "  B[i] = scan(i) Y[0] > 0 then B[i - 1] || X[0, i] > 200\n"
+    "}\n",
+    "kernel drawn(X: i64[131], Y: i16[3, 257]) -> (S: i64[131], P: i16[3, 257]) {\n"
+    "  S[i] = scan(i) X[0] then X[i] * S[i - 1]\n"
+    "  P[r, i] = scan(i) Y[r, 0] then P[r, i - 1] + select(i % 3 == 0, Y[r, i], 1i16)\n"
+    "}\n",
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"

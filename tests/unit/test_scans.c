@@ -157,7 +157,7 @@ static const char with_steps[] =
     "}\n";
 
 typedef struct moved {
-  const char *declaration, *steps[5], *words; /* words of the last step's refusal, or parts of the function */
+  const char *declaration, *steps[8], *words; /* words of the last step's refusal, or parts of the function */
   bool refused;
 } moved;
 
@@ -175,8 +175,32 @@ static void move(tn__ir *ir, const void *arg) {
   check_same(s);
 }
 
+/* Steps whose operation is exactly associative are lanes of a vector, with their state in one register. */
+static const char running_sum[] =
+    "kernel running(A: i32[3, 40]) -> S: i32[3, 40] {\n"
+    "  S[r, i] = scan(i) A[r, 0] * 2 then S[r, i - 1] + A[r, i]\n"
+    "}\n";
+static const char running_floats[] =
+    "kernel running(A: f32[3, 40]) -> S: f32[3, 40] {\n"
+    "  S[r, i] = scan(i) A[r, 0] then S[r, i - 1] + A[r, i]\n"
+    "}\n";
+static const char running_max[] =
+    "kernel running(A: f32[3, 40]) -> S: f32[3, 40] {\n"
+    "  S[r, i] = scan(i) A[r, 0] then max(A[r, i], S[r, i - 1])\n"
+    "}\n";
+#define RUNNING \
+  "reorder \"S.r\" \"S.i\"", "split \"S.i\" 0 16", "cache_write \"S\" 0 3", "reverse_compute_at \"S.write\" \"S.i.1\""
+
 static void moved_scans(void **state) {
   static const moved cases[] = {
+      {running_sum, {RUNNING, "fold_scan \"S\" 0 1", "vectorize \"S.i.1\""}, "vectorized S.i.1", false},
+      {running_max, {RUNNING, "fold_scan \"S\" 0 1", "vectorize \"S.i.1\""}, "vectorized S.i.1", false},
+      {running_sum, {RUNNING, "vectorize \"S.i.1\""}, "block \"S\" scans along the loop", true},
+      {running_floats,
+       {RUNNING, "fold_scan \"S\" 0 1", "vectorize \"S.i.1\""},
+       "block \"S\" scans along the loop",
+       true},
+      {running_sum, {RUNNING, "fold_scan \"S\" 0 1", "parallel \"S.i.1\""}, "block \"S\" scans along the loop", true},
       {columns, {"split \"D.x\" 0 4", "compute_at \"B\" \"D.x.0\"", "compute_at \"F\" \"D.x.0\""}, "in [0, +4)", false},
       {columns, {"compute_at \"B\" \"D.x\"", "fold_storage \"B\" \"D.x\" 0"}, "alloc B: f32[7, 1]", false},
       {neighbours_of, {"compute_at \"F\" \"D.x\""}, "compute_at of \"F\": the scan reads other positions of x", true},

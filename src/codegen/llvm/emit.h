@@ -29,9 +29,13 @@ typedef struct tn__cg_storage {
   int alignment;                  /* of base, in bytes */
   uint64_t version;               /* changes with every store; memoised loads compare it */
   struct tn__cg_columns *columns; /* slots: what was transposed last, or NULL */
-  struct tn__cg_taint *taints;    /* slots of minima and maxima: which lanes are NaN besides; or NULL */
-  LLVMValueRef scope;             /* alias.scope list; NULL for none */
-  LLVMValueRef noalias;           /* the scopes of buffers that this one never overlaps */
+  LLVMValueRef running;           /* slots: the lanes of a running value, while its vectorised loop is made; or NULL */
+  int running_slot;
+  LLVMValueRef *states; /* slots of one lane: the same in all of state_lanes lanes, for running values; or NULL */
+  int state_lanes;
+  struct tn__cg_taint *taints; /* slots of minima and maxima: which lanes are NaN besides; or NULL */
+  LLVMValueRef scope;          /* alias.scope list; NULL for none */
+  LLVMValueRef noalias;        /* the scopes of buffers that this one never overlaps */
 } tn__cg_storage;
 
 /* A binding of a variable, buffer or expression, all by pointer; the newest binding of a key wins, and leaving a scope
@@ -63,6 +67,7 @@ typedef struct tn__cg_frame {
    * says. */
   int word;
   LLVMValueRef word_mask, mask_of_words;
+  tn__cg_storage *running;  /* whose lanes the loop has made, or NULL */
   bool watched;             /* loops that stand here may be long, and then look whether they are to stop */
   bool streams;             /* has non-temporal stores, which a fence must follow */
   const tn__buffer *stored; /* what the value that is made goes to, or NULL */
@@ -263,5 +268,15 @@ void tn__cg_entry(tn__cg *cg, tn__ir *ir, const tn__func *func,
 /* ---- math.c: intrinsics ------------------------------------------------------------------------------------------ */
 LLVMValueRef tn__cg_call(tn__cg *cg, const tn__expr *e, const tn__cg_value *args, int lanes);
 LLVMValueRef tn__cg_fmod(tn__cg *cg, LLVMValueRef a, LLVMValueRef b);
+
+/* ---- emit_running.c ---------------------------------------------------------------------------------------------- */
+/* Does the store in a vectorised loop over `lane` combine each lane's value with the one before? */
+bool tn__cg_is_running(tn__cg *cg, const tn__stmt *store, const tn__var *lane);
+/* Has no lane of the loop to wait for another, but for running values in registers? */
+bool tn__cg_runs_as_vector(tn__cg *cg, const tn__stmt *loop);
+/* Room for the state of running values in vectors of so many lanes. */
+void tn__cg_running_states(tn__cg *cg, tn__cg_storage *storage, int lanes);
+/* Makes all lanes of a running value, which loads in the loop take then; false where it is none. */
+bool tn__cg_running_store(tn__cg *cg, tn__cg_storage *storage, const tn__stmt *s, int slot);
 
 #endif

@@ -21,6 +21,7 @@ typedef struct usage {
   int64_t elements;
   int width;          /* of the widest vectorised access */
   bool takes_extrema; /* of elements and of something else */
+  int running_lanes;  /* of vectors of a running value; 0: there is none */
   int checked_width;  /* second walk: do all accesses stay inside of slots of this width? */
 } usage;
 
@@ -129,7 +130,10 @@ static void see_stmt(usage *u, const tn__stmt *s) {
     case TN__STMT_STORE:
       for (int i = 0; i < s->as.store.buffer->rank; i++) see_expr(u, s->as.store.indices[i]);
       see_expr(u, s->as.store.value);
-      if (s->as.store.buffer == u->buffer) {
+      if (s->as.store.buffer == u->buffer && u->lanes > 1 && tn__cg_is_running(u->cg, s, u->lane)) {
+        u->guards_differ = true; /* one element, which the last lane ends with */
+        u->running_lanes = u->lanes;
+      } else if (s->as.store.buffer == u->buffer) {
         see_access(u, s->as.store.indices, true);
         u->takes_extrema |= tn__cg_taints(u->cg, u->buffer, s->as.store.indices, s->as.store.value);
       }
@@ -205,6 +209,7 @@ tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, co
   bool starts = u.guards_differ && u.width > 1 && tn__dtype_is_float(buffer->dtype);
   for (int i = 0; starts && i < storage->slot_count; i++)
     LLVMBuildStore(cg->builder, LLVMConstNull(type), storage->slots[i]);
+  if (u.running_lanes > 0 && u.width == 1) tn__cg_running_states(cg, storage, u.running_lanes);
   if (u.takes_extrema) tn__cg_taint_slots(cg, storage, type);
   return storage;
 }
@@ -261,6 +266,8 @@ static LLVMValueRef column_of(tn__cg *cg, tn__cg_storage *storage, const span *s
 
 tn__cg_value tn__cg_register_load(tn__cg *cg, tn__cg_storage *storage, const tn__expr *linear) {
   span s = span_of(cg, storage, linear);
+  if (storage->running != NULL && s.count == 1 && s.first == storage->running_slot)
+    return (tn__cg_value){.v = storage->running, .lanes = cg->frame->lanes, .loads = true};
   if (is_column(&s)) return (tn__cg_value){.v = column_of(cg, storage, &s), .lanes = s.count, .loads = true};
   LLVMValueRef slot = slot_value(cg, storage, (int)(s.first / storage->slot_lanes));
   return (tn__cg_value){
@@ -280,13 +287,17 @@ void tn__cg_register_store(tn__cg *cg, const tn__cg_storage *storage, const tn__
   }
   LLVMValueRef all = before == NULL ? part : tn__cg_splice(cg, before, part, place);
   LLVMBuildStore(cg->builder, all, memory);
+  if (storage->states != NULL)
+    LLVMBuildStore(cg->builder, tn__cg_broadcast(cg, all, storage->state_lanes), storage->states[slot]);
   tn__cg_taint_clear(cg, storage, slot, all);
 }
 
 bool tn__cg_register_take(tn__cg *cg, tn__cg_storage *storage, const tn__stmt *store) {
   const tn__expr *const *indices = store->as.store.indices;
-  if (storage->taints == NULL) return false;
+  bool runs = cg->frame->lanes > 1 && tn__cg_is_running(cg, store, cg->frame->lane);
+  if (storage->taints == NULL && !runs) return false;
   span s = span_of(cg, storage, tn__buffer_flatten(cg->ir, storage->buffer, indices));
+  if (runs) return tn__cg_running_store(cg, storage, store, (int)s.first);
   if (s.count != storage->slot_lanes || s.stride != 1 || s.first % s.count != 0) return false;
   const tn__expr *load = tn__ir_load(cg->ir, storage->buffer, indices);
   return tn__cg_take_extremum(cg, storage, (int)(s.first / s.count), slot_type(cg, storage), load,

@@ -74,7 +74,7 @@ static void emit_vectorized(tn__cg *cg, const tn__stmt *s) {
   tn__cg_frame *frame = cg->frame;
   const tn__var *var = s->as.loop.var;
   int extent;
-  if (!tn__cg_vectorizes(s, frame->lane, &extent)) {
+  if (!tn__cg_vectorizes(s, frame->lane, &extent) || !tn__cg_runs_as_vector(cg, s)) {
     emit_serial(cg, s);
     return;
   }
@@ -93,6 +93,8 @@ static void emit_vectorized(tn__cg *cg, const tn__stmt *s) {
     lanes = LLVMBuildAdd(cg->builder, tn__cg_broadcast(cg, min, frame->lanes), lanes, "");
   tn__cg_bind_value(cg, var, (tn__cg_value){.v = lanes, .lanes = frame->lanes});
   tn__cg_stmt(cg, s->as.loop.body);
+  if (frame->running != NULL) frame->running->running = NULL;
+  frame->running = NULL;
   frame->lane = NULL;
   frame->lanes = 1;
   frame->depth--;

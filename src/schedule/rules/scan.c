@@ -2,16 +2,20 @@
  * at most a few steps back:
  *  - along the last axis, rows of another axis side by side in vectors: a tile of rows and steps is turned on its way
  *    in and out of registers;
- *  - along the last axis of few or long rows, one element after the other;
+ *  - along the last axis of few or long rows, in vectors of steps where their operation is exactly associative, else
+ *    one element after the other;
  *  - along another axis, in strips of vectors along the last one, all steps of a strip after each other;
  *  - along another axis of what is far or needs its neighbours, the last one in vectors, and memory between the steps,
  *    for no more of them than are read. */
+#include "ir/running.h"
 #include "schedule/rules/reduce.h"
 
 /* Operations of a step that are written out for every step of a tile. */
 #define MOST_OPERATIONS 48
 /* Steps that registers hold without tiles. */
 #define MOST_STEPS 8
+/* Lanes of a vector of steps: more take a step in more, and shuffles of what is no whole register. */
+#define MOST_PREFIX 32
 /* Vectors of a strip, as far as registers go, and the operations that are written out for all of them. */
 #define MOST_STRIP 8
 #define MOST_OF_A_STRIP 320
@@ -100,10 +104,34 @@ static void share_outermost(scan *c) {
     tn__sched_parallel(c->s, path[0]->name);
 }
 
+/* Does a step of the operation take one element a cycle, which few lanes don't beat? */
+static bool is_quick(const tn__expr *combine) { return tn__dtype_is_int(combine->dtype) || combine->dtype == TN_BOOL; }
+
+/* Vectors of steps, each of which needs the logarithm of its lanes in operations. False, with nothing done but the
+ * loops' order, where the steps' order matters. */
+static bool run_prefixes(scan *c) {
+  tn__schedule *s = c->s;
+  tn__ir_running running;
+  int64_t lanes = c->options->vector_bytes / (int64_t)tn_dtype_size(c->stage->tensors[0]->dtype);
+  if (lanes > MOST_PREFIX) lanes = MOST_PREFIX;
+  if (c->stage->tensor_count != 1 || c->rows != 1 || c->stage->backwards || c->stage->scan_depth != 1 ||
+      extent_of(c->along) < 2 * lanes || lanes < 4 || c->block->block.body->kind != TN__STMT_STORE ||
+      !tn__ir_running_of(s->ir, c->block->block.body->as.store.value, c->stage->tensors[0], &running) ||
+      (lanes < 8 && is_quick(running.combine)))
+    return false;
+  tn__sched_split(s, c->along->name, (const int64_t[]){0, lanes}, 2);
+  const char *lane = tn__reduce_last_loop(s, c->stage->name);
+  keep_steps(c, 1, lane, -1);
+  tn__sched_vectorize(s, lane);
+  share_outermost(c);
+  return true;
+}
+
 /* One element after the other. */
 static void run_steps(scan *c) {
   tn__schedule *s = c->s;
   put_steps_inside(c);
+  if (run_prefixes(c)) return;
   int64_t steps = operations(c) > MOST_OPERATIONS ? c->rows : MOST_STEPS;
   const char *loop = c->along->name;
   if (steps > 1) {
@@ -169,14 +197,16 @@ static int axis_for_vectors(scan *c, int64_t *lanes) {
   return best;
 }
 
-/* Do vectors as wide as a line lie across two of them all along the rows of `extent` elements, which come from beyond
- * L2? Halves of them, of which every other one does, take a tenth less then. */
+/* Do vectors as wide as a line lie across two of them all along the rows of `extent` elements? Halves of them, of which
+ * every other one does, take a tenth less then where little is computed. */
 static bool crosses_lines(const scan *c, int64_t extent) {
-  const tn__buffer *tensor = c->stage->tensors[0];
-  double far = TN__RULE_NEAR * (double)c->s->target->cpu.machine.l2_bytes;
   return c->options->vector_bytes == TN__LINE_BYTES && extent >= 0 &&
-         extent * (int64_t)tn_dtype_size(tensor->dtype) % TN__LINE_BYTES != 0 && tn__rule_bytes(tensor) > far &&
+         extent * (int64_t)tn_dtype_size(c->stage->tensors[0]->dtype) % TN__LINE_BYTES != 0 &&
          operations(c) <= TN__RULE_UNROLL_FOUR;
+}
+
+static bool is_far(const scan *c) {
+  return tn__rule_bytes(c->stage->tensors[0]) > TN__RULE_NEAR * (double)c->s->target->cpu.machine.l2_bytes;
 }
 
 /* Axes in front of the scan's lie in one piece with all of its steps: they stand outside where they can. */
@@ -198,7 +228,7 @@ static void run_across(scan *c) {
   const char *loop = tn__reduce_last_loop(s, c->stage->name);
   int64_t extent = tn__rule_loop_extent(s, loop);
   int64_t lanes = c->options->vector_bytes / (int64_t)tn_dtype_size(c->stage->tensors[0]->dtype);
-  if (crosses_lines(c, extent)) lanes /= 2;
+  if (is_far(c) && crosses_lines(c, extent)) lanes /= 2;
   while (extent >= 0 && lanes > extent) lanes /= 2;
   if (lanes < 2) return;
   tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
@@ -253,6 +283,7 @@ static bool run_strips(scan *c) {
     if (bytes > widest) widest = bytes;
   }
   int64_t lanes = c->options->vector_bytes / widest;
+  if (extent != INT64_MAX && crosses_lines(c, extent)) lanes /= 2;
   while (lanes > extent) lanes /= 2;
   if (lanes < 2 || extent == INT64_MAX || extent_of(c->along) == INT64_MAX) return false;
   int64_t all = (extent + lanes - 1) / lanes, vectors = vectors_of_strip(c, all);
@@ -323,6 +354,11 @@ void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedul
   int64_t lanes;
   int row = operations(&c) > MOST_OPERATIONS || stage->backwards ? -1 : axis_for_vectors(&c, &lanes);
   int64_t steps = row < 0 ? 0 : power_below(options->vector_bytes / 4, extent_of(c.along));
+  bool fills = row >= 0 && 2 * lanes > options->vector_bytes / (int64_t)tn_dtype_size(stage->tensors[0]->dtype);
+  if (row >= 0 && !fills) { /* few rows leave most of a tile's lanes empty */
+    put_steps_inside(&c);
+    if (run_prefixes(&c)) return;
+  }
   if (row >= 0 && steps >= c.rows && steps > 1)
     run_tiles(&c, row, lanes, steps);
   else
