@@ -222,6 +222,88 @@ static tn__value *convolution_of_fewer_taps(tn__rewriter *rewriter, tn__node *no
   return tn__pass_node_again(graph, node, inputs, changed, 2);
 }
 
+/* ---- rows that meet only some of the taps ------------------------------------------------------- */
+
+/* Results at places [from, to) of an axis meet taps [first, limit) and no padding, or next to none. */
+typedef struct strip {
+  int64_t from, to, first, limit;
+} strip;
+
+enum { MOST_STRIPS = 5 };
+
+/* Cuts the axis where the taps change that results meet; returns how many strips there are, 0 when there are more than
+ * MOST_STRIPS, or single rows of less than `least` each. */
+static int find_strips(const window_axis *axis, int64_t least, strip *out) {
+  int count = 0;
+  for (int64_t at = 0; at < axis->result;) {
+    int64_t place = at * axis->stride - axis->low, next = axis->result;
+    strip s = {.from = at, .first = steps_to(-place, axis->dilation)};
+    s.limit = steps_to(axis->image - place, axis->dilation);
+    if (s.limit > axis->taps) s.limit = axis->taps;
+    for (int64_t tap = s.first - 1; tap <= s.limit; tap++) { /* where would a tap come in, or one go? */
+      if (tap < 0 || tap >= axis->taps) continue;
+      int64_t before = -(place + tap * axis->dilation), behind = axis->image + before;
+      int64_t change = steps_to(before > 0 ? before : behind, axis->stride);
+      if (change > 0 && at + change < next) next = at + change;
+    }
+    s.to = next;
+    if (count == MOST_STRIPS || s.first >= s.limit || s.to - s.from < least) return 0;
+    out[count++] = s;
+    at = next;
+  }
+  return count;
+}
+
+/* The convolution of one strip. What it does not read of the image is negative padding. */
+static tn__value *strip_of(tn__graph *graph, const tn__node *node, const window_axis *axis, const strip *s) {
+  tn__ir *ir = tn__graph_ir(graph);
+  const tn__value *weights = node->inputs[1];
+  int spatial = weights->rank - 2, position = tn__node_int(node, "channels_last", 0) != 0 ? 0 : 2;
+  const tn__expr *low[TN__MAX_RANK], *high[TN__MAX_RANK], *starts[TN__MAX_RANK], *limits[TN__MAX_RANK];
+  int64_t steps[TN__MAX_RANK];
+  for (int i = 0; i < weights->rank; i++) starts[i] = tn__ir_index(ir, 0), limits[i] = weights->dims[i], steps[i] = 1;
+  for (int i = 0; i < spatial; i++) {
+    low[i] = tn__node_attr(node, "low")->exprs[i];
+    high[i] = tn__node_attr(node, "high")->exprs[i];
+  }
+  int64_t before = axis->low - s->first * axis->dilation - s->from * axis->stride;
+  int64_t read = (s->to - s->from - 1) * axis->stride + (s->limit - s->first - 1) * axis->dilation + 1;
+  low[0] = tn__ir_index(ir, before);
+  high[0] = tn__ir_index(ir, read - axis->image - before);
+  starts[position] = tn__ir_index(ir, s->first);
+  limits[position] = tn__ir_index(ir, s->limit);
+  tn__value *inputs[2] = {node->inputs[0], tn__g_slice(graph, node->inputs[1], starts, limits, steps)};
+  const tn__attr changed[2] = {tn__attr_exprs(graph, "low", low, spatial),
+                               tn__attr_exprs(graph, "high", high, spatial)};
+  return tn__pass_node_again(graph, node, inputs, changed, 2);
+}
+
+/* Rows near the edges of an image meet only some of the rows of a dilated window; the others meet padding alone. Where
+ * many products are with that, the rows that meet the same taps are a convolution of their own. */
+static tn__value *convolution_by_strips(tn__rewriter *rewriter, tn__node *node) {
+  enum { LEAST_PIXELS = 64, LEAST_LEFT_OUT = 128 }; /* of a strip, so that weights are used again; terms of a sum */
+  const tn__value *weights = node->inputs[1], *result = node->outputs[0];
+  bool last = tn__node_int(node, "channels_last", 0) != 0;
+  window_axis axis;
+  strip strips[MOST_STRIPS];
+  if (tn__node_int(node, "pad_value", 0) != 0 || tn__node_reads_layout(node) || is_whole(weights)) return NULL;
+  if (tn__node_int(node, "flip", 0) != 0 || weights->rank < 3 || !tn__pass_is_precomputable(weights)) return NULL;
+  if (!find_window(node, 0, &axis) || axis.dilation == 1 || axis.taps == 1) return NULL;
+  int64_t pixels = 1, terms = tn__g_dim_const(weights, last ? weights->rank - 2 : 1), left_out = 0;
+  for (int i = 1; i < weights->rank - 2; i++) {
+    pixels = tn__ir_bound_mul(pixels, tn__g_dim_const(result, i + (last ? 1 : 2)));
+    terms = tn__ir_bound_mul(terms, tn__g_dim_const(weights, i + (last ? 0 : 2)));
+  }
+  if (pixels < 1 || terms < 1) return NULL;
+  int count = find_strips(&axis, (LEAST_PIXELS + pixels - 1) / pixels, strips);
+  for (int i = 0; i < count; i++)
+    left_out += (strips[i].to - strips[i].from) * (axis.taps - (strips[i].limit - strips[i].first));
+  if (count < 2 || tn__ir_bound_mul(left_out, terms) < LEAST_LEFT_OUT * axis.result) return NULL;
+  tn__value *parts[MOST_STRIPS];
+  for (int i = 0; i < count; i++) parts[i] = strip_of(rewriter->graph, node, &axis, &strips[i]);
+  return tn__g_concatenate(rewriter->graph, parts, count, last ? 1 : 2);
+}
+
 /* ---- constants behind a product ----------------------------------------------------------------- */
 
 /* A product or convolution, and where its columns are: dimension `channel` of the result, `column` of the right
@@ -484,6 +566,7 @@ static const tn__rewrite_rule rules[] = {
     {"composite of transpose", "attention", composite_of_transpose},
     {"convolution of pad", "convolution", convolution_of_pad},
     {"convolution of fewer taps", "convolution", convolution_of_fewer_taps},
+    {"convolution by strips", "convolution", convolution_by_strips},
     {"product times constant columns", "multiply", scale_behind},
     {"product divided by constant columns", "divide", scale_behind},
     {"product divided by a number", "divide", divide_behind},
