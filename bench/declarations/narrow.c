@@ -66,3 +66,29 @@ void count_true(const bool *restrict M, int32_t *restrict s) {
     s[i] = sum;
   }
 }
+void swap_channels(const uint8_t *restrict I, uint8_t *restrict O) {
+  FOR (y, 431)
+    FOR (x, 513)
+      FOR (c, 3) O[(y * 513 + x) * 3 + c] = I[(y * 513 + x) * 3 + 2 - c];
+}
+void join_channels(const uint8_t *restrict R, const uint8_t *restrict G, const uint8_t *restrict B,
+                   const uint8_t *restrict A, uint8_t *restrict O) {
+  FOR (i, 431 * 513) {
+    O[4 * i] = R[i];
+    O[4 * i + 1] = G[i];
+    O[4 * i + 2] = B[i];
+    O[4 * i + 3] = A[i];
+  }
+}
+void unpack_nibbles(const uint8_t *restrict P, uint8_t *restrict O) {
+  FOR (i, 200003) {
+    O[2 * i] = P[i] & 15;
+    O[2 * i + 1] = P[i] >> 4;
+  }
+}
+void unpack_bits(const uint8_t *restrict P, uint8_t *restrict O) {
+  FOR (i, 400168) O[i] = P[i / 8] >> (i % 8) & 1;
+}
+void to_unit(const uint8_t *restrict X, float *restrict Y) {
+  FOR (i, 400009) Y[i] = X[i] / 255.0F;
+}

@@ -201,6 +201,10 @@ bool tn__cg_register_take(tn__cg *cg, tn__cg_storage *storage, const tn__stmt *s
  * row_count lanes. Those that nobody uses cost nothing. */
 void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int row_lanes, LLVMValueRef *columns);
 
+/* ---- emit_quotient.c --------------------------------------------------------------------------------------------- */
+/* A quotient of vectors by a number for which two products are as exact; false: it is anything else. */
+bool tn__cg_quotient(tn__cg *cg, const tn__expr *e, tn__cg_value *out);
+
 /* ---- emit_extrema.c ---------------------------------------------------------------------------------------------- */
 /* A minimum or maximum of floats, where no instruction keeps NaN; false: it is anything else. */
 bool tn__cg_extremum(tn__cg *cg, const tn__expr *e, tn__cg_value *out);

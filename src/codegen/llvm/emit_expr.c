@@ -426,7 +426,7 @@ static tn__cg_value emit(tn__cg *cg, const tn__expr *e) {
     case TN__EXPR_LOAD: return tn__cg_load(cg, e);
     case TN__EXPR_CALL: return emit_sum_of_distances(cg, e, &out) ? out : emit_call(cg, e);
     default:
-      if (tn__cg_extremum(cg, e, &out)) return out;
+      if (tn__cg_extremum(cg, e, &out) || tn__cg_quotient(cg, e, &out)) return out;
       if (emit_lane_compare(cg, e, &out) || emit_contracted(cg, e, &out) || emit_dot_sum(cg, e, &out)) return out;
       if (emit_bit_count(cg, e, &out)) return out;
       return emit_binary(cg, e);

@@ -571,16 +571,30 @@ static int find_woven(tn__cg *cg, const tn__cg_held *held, int i, const one_stor
   return (int)stride;
 }
 
-/* Vector number `part` of those that `count` vectors make whose lanes take turns. */
-static LLVMValueRef woven(tn__cg *cg, const LLVMValueRef *values, int count, int part) {
+/* The lower or upper half of what two vectors make whose lanes take turns. */
+static LLVMValueRef woven_half(tn__cg *cg, LLVMValueRef a, LLVMValueRef b, bool upper) {
+  int lanes = tn__cg_lanes(LLVMTypeOf(a)), indices[MAX_SHUFFLED];
+  for (int i = 0; i < lanes; i++) indices[i] = (i + (upper ? lanes : 0)) / 2 + (i % 2 == 0 ? 0 : lanes);
+  return tn__cg_shuffle(cg, a, b, indices, lanes);
+}
+
+/* Vector number `part` of those that `count` vectors make whose lanes take turns, of every `step`-th of the values. Two
+ * by two, if possible, as most machines have instructions for that. */
+static LLVMValueRef woven(tn__cg *cg, const LLVMValueRef *values, int step, int count, int part) {
   int lanes = tn__cg_lanes(LLVMTypeOf(values[0])), indices[MAX_SHUFFLED];
+  if (count == 1) return values[0];
+  if (count % 2 == 0 && lanes % 2 == 0) {
+    LLVMValueRef even = woven(cg, values, 2 * step, count / 2, part / 2);
+    LLVMValueRef odd = woven(cg, values + step, 2 * step, count / 2, part / 2);
+    return woven_half(cg, even, odd, part % 2 == 1);
+  }
   LLVMValueRef result = LLVMGetPoison(LLVMTypeOf(values[0]));
   for (int p = 0; p < count; p++) {
     for (int i = 0; i < lanes; i++) {
       int element = part * lanes + i;
       indices[i] = element % count == p ? lanes + element / count : i;
     }
-    result = tn__cg_shuffle(cg, result, values[p], indices, lanes);
+    result = tn__cg_shuffle(cg, result, values[p * step], indices, lanes);
   }
   return result;
 }
@@ -594,7 +608,7 @@ static void store_woven(tn__cg *cg, const one_store *const *order, int count) {
   for (int p = 0; p < count; p++) values[p] = order[p]->value, masks[p] = order[p]->mask;
   for (int part = 0; part < count; part++) {
     const tn__expr *first = tn__ir_add(cg->ir, order[0]->first, tn__ir_index(cg->ir, (int64_t)part * lanes));
-    LLVMValueRef pointer = order[0]->pointer, value = woven(cg, values, count, part);
+    LLVMValueRef pointer = order[0]->pointer, value = woven(cg, values, 1, count, part);
     if (part > 0) pointer = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, (int64_t)part * lanes));
     one_store store = {.storage = storage,
                        .value = value,
@@ -605,7 +619,7 @@ static void store_woven(tn__cg *cg, const one_store *const *order, int count) {
     if (order[0]->mask == NULL)
       store_now(cg, &store);
     else
-      masked_store(cg, storage, value, pointer, store.align, woven(cg, masks, count, part));
+      masked_store(cg, storage, value, pointer, store.align, woven(cg, masks, 1, count, part));
   }
 }
 
