@@ -299,6 +299,8 @@ NUMPY = {
     "sum_all": lambda X: np.atleast_1d(X.sum()), "sum_first": lambda X: X.sum(0), "sum_middle": lambda X: X.sum(1),
     "sum_ends": lambda X: X.sum((0, 2)), "mean_channels_first": lambda X: X.mean(0),
     "argmax_columns": lambda X: X.argmax(0), "argmax_columns_u8": lambda X: X.argmax(0),
+    "variance_rows": lambda X: X.var((1, 2)),
+    "zero_crossings": lambda X: np.atleast_1d((X[:-1] * X[1:] < 0).sum()),
     "nearest_centre": lambda X, C: ((X[:, None] - C[None]) ** 2).sum(2).argmin(1),
     "argmax_rows": lambda X: X.argmax(1), "variance_columns": lambda X: X.var(0),
     "softmax_columns": softmax_columns, "count_equal": lambda A, B: (A == B).sum(1),

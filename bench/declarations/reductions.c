@@ -51,6 +51,22 @@ void argmax_columns_u8(const uint8_t *restrict X, int64_t *restrict a) {
     FOR (j, 517)
       if (X[i * 517 + j] > best[j]) best[j] = X[i * 517 + j], a[j] = i;
 }
+void variance_rows(const float (*restrict X)[930], float *restrict v) {
+  FOR (i, 257) {
+    float m = 0, s = 0;
+    FOR (j, 930) m += X[i][j];
+    m /= 930;
+    FOR (j, 930) s += (X[i][j] - m) * (X[i][j] - m);
+    v[i] = s / 930;
+  }
+}
+
+void zero_crossings(const float *restrict X, int64_t *restrict n) {
+  int64_t count = 0;
+  FOR (i, 100002) count += X[i] * X[i + 1] < 0;
+  *n = count;
+}
+
 void nearest_centre(const float (*restrict X)[8], const float (*restrict C)[8], int64_t *restrict N) {
   FOR (i, 3001) {
     float least = INFINITY;

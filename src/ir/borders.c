@@ -10,7 +10,7 @@
 
 /* Cutting at a condition may triple a nest. It is for nests in which the condition is a good part of the work, and that
  * stay small: of so many statements, and conditions in one store. */
-enum { MOST_STATEMENTS = 96, MOST_CONDITIONS = 8 };
+enum { MOST_STATEMENTS = 192, MOST_CONDITIONS = 8 };
 
 /* Sums in registers are the inner part of a tile: all borders of padding are cut there, which the rules count on, and
  * no others. */

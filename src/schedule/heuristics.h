@@ -17,6 +17,8 @@
  * as emit_memory.c does it. */
 #define TN__RULE_SHUFFLED_STRIDE 4
 #define TN__RULE_SHUFFLED_LANES 4
+/* Terms in a row that are not worth a vector. */
+#define TN__RULE_SHORT_ROW 8
 /* Instructions of a turn of a loop that do none of its work: counting, comparing, the jump. */
 #define TN__RULE_TURN 3
 /* Instructions that a tile takes at its end beside its results: addresses of the next one. */

@@ -236,6 +236,9 @@ const tn__te *tn__te_words(const tn__te *te, bool bytes);
  * `bytes`: the target has an instruction for products of bytes. `te` itself where there is nothing of the kind;
  * otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_row_words(const tn__te *te, bool bytes);
+/* The declaration in which sums of 64 bits that 32 hold, counts above all, are added up in those (counts.c). `te`
+ * itself where there is nothing of the kind; otherwise a copy in the same context. Elements are equal. */
+const tn__te *tn__te_counts(const tn__te *te);
 /* The declaration in which positions of the greatest or least elements are found term by term where lanes are columns
  * (positions.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements are
  * equal. */

@@ -118,8 +118,6 @@ typedef struct strides {
 #define MOST_OF_TUPLES 4
 /* Tensors that a combiner makes at once. */
 #define MOST_RESULTS 4
-/* Terms in a row that are not worth a vector. */
-#define SHORT_ROW 8
 
 /* Elements between neighbours along the variable, away from where clamps hold an index; INT64_MAX: no number. */
 static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *var) {
@@ -147,7 +145,7 @@ static void count_strides(const tn__expr *e, void *user) {
   for (int w = 0; w < c->block->write_count; w++)
     if (c->block->writes[w].buffer == e->value.buffer) return;
   int64_t across = stride_along(c, e, c->across), along = stride_along(c, e, c->along), terms;
-  bool is_short = c->along != NULL && tn__ir_as_int(c->along->extent, &terms) && terms < SHORT_ROW;
+  bool is_short = c->along != NULL && tn__ir_as_int(c->along->extent, &terms) && terms < TN__RULE_SHORT_ROW;
   bool strided = across > 1 && across <= MOST_APART && is_short;
   bool scattered = across == INT64_MAX && is_short; /* gathers, where a row of terms would not fill a vector */
   c->strided = c->strided || strided;

@@ -139,6 +139,24 @@ static double points_of(const tn__te_stage *stage) {
   return points;
 }
 
+/* The last axis of the reduction, where something lies along it that would have to be gathered across the results: what
+ * belongs to each result, as a row's mean, is no reason for that. -1: vectors may run across them. */
+static int axis_of_terms(const plain *p) {
+  const tn__nest *nest = &p->nest;
+  int terms = nest->axis_count - 1;
+  while (terms >= p->spatial && nest->extent[terms] == 1) terms--;
+  if (!p->reduces || p->vector >= p->spatial || terms < p->spatial) return -1;
+  for (int i = 0; i < nest->access_count; i++) {
+    const tn__nest_access *a = &nest->access[i];
+    int64_t across = a->along[p->vector].stride;
+    bool strided = nest->extent[terms] < TN__RULE_SHORT_ROW && across <= TN__RULE_SHUFFLED_STRIDE * a->element;
+    if (!a->store && !a->scattered && a->along[terms].stride == a->element && across != 0 && across != a->element &&
+        !strided)
+      return terms;
+  }
+  return -1;
+}
+
 /* The axis along which most accesses are contiguous, and how far that goes on over the axes outside of it. */
 static void find_vector(plain *p) {
   const tn__nest *nest = &p->nest;
@@ -151,6 +169,8 @@ static void find_vector(plain *p) {
     most = contiguous;
     p->vector = x;
   }
+  int terms = axis_of_terms(p);
+  if (terms >= 0) p->vector = terms;
   p->run = nest->axis_count > 0 ? nest->extent[p->vector] : 1;
   const int last = !p->reduces ? 0 : p->vector >= p->spatial ? p->spatial : p->vector;
   for (int x = p->vector - 1; x >= last; x--) {
