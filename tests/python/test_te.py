@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels from declarations in Python: arrays in, arrays out, and the words of what goes wrong."""
 
+import platform
 import tempfile
 import unittest
 from pathlib import Path
@@ -45,6 +46,36 @@ class TeTest(unittest.TestCase):
             np.testing.assert_allclose(fixed(a, b), expected, rtol=1e-4, atol=1e-4)
         with self.assertRaisesRegex(tenon.Error, "dimension"):
             gemm(np.zeros((2, 3), np.float32), np.zeros((4, 5), np.float32))
+
+    def test_stages_with_common_axes_on_threads(self):
+        """Tiles of columns that threads share: what each keeps is its own, and the bits are those of one thread."""
+        text = """
+kernel normalise(X: f32[403, 901]) -> Y: f32[403, 901] {
+  m[j] = sum(k) X[k, j]
+  v[j] = sum(k) (X[k, j] - m[j] / 403) * (X[k, j] - m[j] / 403)
+  Y[i, j] = (X[i, j] - m[j] / 403) / sqrt(v[j] / 403 + f32(0.00001))
+}
+kernel share(X: f32[64, 203, 101]) -> Y: f32[64, 101] {
+  m[b, j] = max(k) X[b, k, j]
+  n[b, j] = sum(k) select(X[b, k, j] == m[b, j], f32(1), f32(0))
+  Y[b, j] = m[b, j] / n[b, j]
+}
+"""
+        rng = np.random.default_rng(5)
+        x, z = rng.normal(size=(403, 901)).astype(np.float32), rng.integers(0, 9, (64, 203, 101)).astype(np.float32)
+        wide = x.astype(np.float64)
+        normal = (wide - wide.mean(0)) / np.sqrt(wide.var(0) + 1e-5)
+        greatest = z.max(1)
+        for target in (None, "x86-64", "x86-64-v3") if platform.machine() == "x86_64" else (None,):
+            kernels = [tenon.build_te(text, "normalise", threads=n, target=target, measure=False) for n in (1, 2, 5)]
+            results = [kernel(x) for kernel in kernels]
+            np.testing.assert_allclose(results[0], normal, rtol=1e-4, atol=1e-4)
+            np.testing.assert_array_equal(results[1], results[0])
+            np.testing.assert_array_equal(results[2], results[0])
+            self.assertIn("chain", str(kernels[0].explain()))
+            for n in (1, 3):
+                shares = tenon.build_te(text, "share", threads=n, target=target, measure=False)(z)
+                np.testing.assert_array_equal(shares, greatest / (z == greatest[:, None]).sum(1).astype(np.float32))
 
     def test_scalars_several_outputs_and_data(self):
         kernel = tenon.build_te("""
