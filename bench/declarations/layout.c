@@ -67,3 +67,14 @@ void transposed_convolution(const float *restrict X, const float *restrict W, fl
                 Y[(o * 132 + y) * 128 + x] += X[(c * 67 + i) * 65 + j] * W[((c * 24 + o) * 4 + r) * 4 + q];
             }
 }
+void qkv_split(const float (*restrict X)[129][3][8][32], float (*restrict Q)[8][129][32],
+               float (*restrict K)[8][32][129], float (*restrict V)[8][129][32]) {
+  FOR (b, 2)
+    FOR (h, 8)
+      FOR (t, 129)
+        FOR (d, 32) {
+          Q[b][h][t][d] = X[b][t][0][h][d] * 0.17677669f;
+          K[b][h][d][t] = X[b][t][1][h][d];
+          V[b][h][t][d] = X[b][t][2][h][d];
+        }
+}

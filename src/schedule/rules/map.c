@@ -380,7 +380,8 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
     if (!kept[i]) continue;
     tn__rule_hoist_parts(s, stage->name, &k->options);
-    schedule_nest(s, stage->name, &k->options, values[VECTOR_BYTES], values[UNROLL]);
+    if (count == 1 || !tn__rule_turn_map(s, stage->name, &k->options))
+      schedule_nest(s, stage->name, &k->options, values[VECTOR_BYTES], values[UNROLL]);
     if (values[STREAM] && is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
   }
 }

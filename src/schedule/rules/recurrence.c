@@ -350,6 +350,24 @@ static void run_reduction(recurrence *c, const tn__te_stage *stage) {
   run_tiles(&t);
 }
 
+/* ---- threads ----------------------------------------------------------------------------------------------------- */
+
+/* Threads share the results of a step where it is worth waking them for each: those of one element depend on no
+ * thread. */
+static void share_step(recurrence *c, const tn__te_stage *stage) {
+  tn__schedule *s = c->s;
+  tn__snode *block = tn__sched_find(s, stage->name, true), *path[TN__MAX_LOOPS];
+  int64_t extent;
+  double work = tn__reduce_volume(&stage->axes, &stage->reduce_axes) / c->steps;
+  if (!tn__rule_shares(s, c->options) || tn__sched_path(s, s->root, block, path) < 2) return;
+  if (2 * work < TN__RULE_LARGE || !tn__ir_as_int(path[1]->var->extent, &extent) || extent < 2) return;
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, path[1], &blocks);
+  for (int i = 0; i < blocks.count; i++)
+    if (!tn__sched_disjoint(s, path[1], blocks.data[i])) return;
+  if (path[1]->kind == TN__LOOP_SERIAL) tn__sched_parallel(s, path[1]->name);
+}
+
 /* ---- storage ----------------------------------------------------------------------------------------------------- */
 
 /* A step's tensors are made and used up in it. */
@@ -388,10 +406,9 @@ void tn__rule_recurrence(tn__schedule *s, const tn__te_stage *scan, const tn__sc
     bool bounds = false;
     for (int t = 0; t < stage->tensor_count; t++) bounds |= tn__sched_is_bounding(s, stage->tensors[t]);
     if (bounds) continue;
-    if (stage->kind == TN__TE_REDUCE)
-      run_reduction(&c, stage);
-    else if (stage->kind == TN__TE_COMPUTE)
-      vectorize_last(&c, stage->name);
+    if (stage->kind == TN__TE_REDUCE) run_reduction(&c, stage);
+    if (stage->kind == TN__TE_COMPUTE) vectorize_last(&c, stage->name);
+    if (stage->kind == TN__TE_REDUCE) share_step(&c, stage);
     keep_for_a_step(&c, stage, path[0]->name);
   }
   vectorize_last(&c, scan->name);

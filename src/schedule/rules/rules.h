@@ -40,6 +40,9 @@ bool tn__rule_vectorize_groups(tn__schedule *s, const char *block, int64_t lanes
 /* Schedules the plain nest around a block that copies a tensor with other dimensions innermost: in tiles that are
  * transposed in registers. Loop number `contiguous` runs along what the source has contiguous (transpose.c). */
 void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn__schedule_options *options);
+/* The same of any map with a nest of its own, where most of what it reads lies along another axis than what it writes;
+ * false where that is not so. */
+bool tn__rule_turn_map(tn__schedule *s, const char *block, const tn__schedule_options *options);
 /* The same under `outer` loops that stay as they are, with no threads; false where there is nothing to turn. */
 bool tn__rule_turn_inside(tn__schedule *s, const char *block, int outer, int contiguous,
                           const tn__schedule_options *options);

@@ -161,7 +161,7 @@ static void schedule_map(tn__schedule *s, const tn__snode *block, const tn__sche
   tn__sched_blocks(s, path[0], &inside);
   if (inside.count != 1) return;
   tn__rule_hoist_parts(s, block->name, options);
-  tn__rule_nest(s, block->name, options);
+  if (!tn__rule_turn_map(s, block->name, options)) tn__rule_nest(s, block->name, options);
 }
 
 static void schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options,

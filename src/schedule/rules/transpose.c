@@ -61,15 +61,11 @@ static bool is_output(const tn__te *te, const tn__te_stage *stage) {
   return stage->tensors[0] == tn__te_output_at(te, 0);
 }
 
-/* Inlines everything into the output's block and finds its loops; throws when nothing is turned there. */
-static void find_turned(tn__schedule *s, turned *t) {
-  const tn__te *te = s->te;
-  for (int i = 0; i < tn__te_stage_count(te); i++)
-    if (!is_output(te, tn__te_stage_at(te, i))) tn__sched_inline(s, tn__te_stage_at(te, i)->name);
-  t->block = tn__sched_block(s, "transpose", tn__te_stage_of(te, tn__te_output_at(te, 0))->name);
+/* Finds the loops of the block; what is wrong with them, or NULL. */
+static const char *find_sides(tn__schedule *s, turned *t) {
   t->count = tn__rule_fuse(s, t->block, t->path);
   for (int i = 0; i < t->count; i++)
-    if (tn__ir_is_int_value(t->path[i]->var->extent, 0)) tn__sched_refuse(s, "transpose: there is nothing to move");
+    if (tn__ir_is_int_value(t->path[i]->var->extent, 0)) return "there is nothing to move";
   const tn__stmt *body = t->block->block.body;
   const tn__expr *flat = flat_of(s, t->block, body->as.store.buffer, body->as.store.indices);
   int64_t stride;
@@ -78,12 +74,22 @@ static void find_turned(tn__schedule *s, turned *t) {
     if (!tn__ir_is_int_value(t->path[i]->var->extent, 1) && tn__ir_stride_in(s->ir, flat, t->path[i]->var, &stride) &&
         stride == 1)
       t->lanes = i;
-  if (t->lanes < 0) tn__sched_refuse(s, "transpose: the output is not contiguous along any axis");
+  if (t->lanes < 0) return "the output is not contiguous along any axis";
   finding f = {.s = s, .t = t};
   tn__te_visit(s->ir, body->as.store.value, vote, &f);
   for (int i = 0; i < t->count; i++)
     if (f.votes[i] > 0 && (t->rows < 0 || f.votes[i] >= f.votes[t->rows])) t->rows = i;
-  if (t->rows < 0) tn__sched_refuse(s, "transpose: nothing is contiguous along another axis than the output");
+  return t->rows < 0 ? "nothing is contiguous along another axis than the output" : NULL;
+}
+
+/* Inlines everything into the output's block and finds its loops; throws when nothing is turned there. */
+static void find_turned(tn__schedule *s, turned *t) {
+  const tn__te *te = s->te;
+  for (int i = 0; i < tn__te_stage_count(te); i++)
+    if (!is_output(te, tn__te_stage_at(te, i))) tn__sched_inline(s, tn__te_stage_at(te, i)->name);
+  t->block = tn__sched_block(s, "transpose", tn__te_stage_of(te, tn__te_output_at(te, 0))->name);
+  const char *why = find_sides(s, t);
+  if (why != NULL) tn__sched_refuse(s, "transpose: %s", why);
 }
 
 static bool matches(const tn__te *te) {
@@ -451,6 +457,20 @@ void tn__rule_turn(tn__schedule *s, const char *block, int contiguous, const tn_
     tn__rule_nest(s, block, options);
   else if (tn__rule_shares(s, options) && count > 0)
     share_out(s, order, count, options->threads);
+}
+
+bool tn__rule_turn_map(tn__schedule *s, const char *block, const tn__schedule_options *options) {
+  turned t = {.block = tn__sched_find(s, block, true)};
+  if (t.block->block.body->kind != TN__STMT_STORE || t.block->parent == s->root) return false;
+  if (find_sides(s, &t) != NULL || t.lanes != t.count - 1) return false;
+  int64_t rows, lanes;
+  for (int i = 0; i < t.count; i++)
+    if (t.path[i]->kind != TN__LOOP_SERIAL || t.path[i]->children.count != 1) return false;
+  if (!tn__ir_as_int(t.path[t.rows]->var->extent, &rows) || !tn__ir_as_int(t.path[t.lanes]->var->extent, &lanes) ||
+      rows < TN__RULE_LEAST_TURNED || lanes < TN__RULE_LEAST_TURNED)
+    return false;
+  tn__rule_turn(s, block, t.rows, options);
+  return true;
 }
 
 bool tn__rule_turn_inside(tn__schedule *s, const char *block, int outer, int contiguous,
