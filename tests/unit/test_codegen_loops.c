@@ -550,6 +550,22 @@ static void random_kernel(kernel_test *t, void *user) {
   agree(t, &g.b, s, 0);
 }
 
+/* Elements of a table at places that are read, with some arithmetic around them, and places from two tensors. */
+static void table_places(kernel_test *t, void *user) {
+  static const tn_dtype types[] = {TN_F32, TN_U8, TN_F64, TN_I16};
+  for (int k = 0; k < 8; k++) {
+    builder b = {.ir = t->ir};
+    const tn__buffer *x = input(&b, TN_U8, number(&b, 40)), *other = input(&b, TN_U16, number(&b, 40));
+    const tn__buffer *table = input(&b, types[k % 4], number(&b, 40));
+    const tn__buffer *y = output(&b, types[k % 4], number(&b, 40));
+    tn__var *o = loop(&b, "o", 5), *v = loop(&b, "v", 8);
+    ex i = tn__ir_add(t->ir, tn__ir_mul_i(t->ir, o->self, 8), v->self);
+    ex place = tn__ir_add_i(t->ir, tn__ir_mul_i(t->ir, tn__ir_cast(t->ir, TN_I64, at(&b, x, i)), 2), 3);
+    if (k >= 4) place = tn__ir_add(t->ir, place, tn__ir_cast(t->ir, TN_I64, at(&b, other, i)));
+    agree(t, &b, serial(&b, o, lanes(&b, v, put(&b, y, i, at(&b, table, place)))), 0);
+  }
+}
+
 /* ---- the tests --------------------------------------------------------------------------------------------------- */
 
 /* This machine first; then what it can run or emulate. */
@@ -576,6 +592,7 @@ static void borders(void **state) {
 }
 static void logic(void **state) { on_targets(lazy_logic, NULL); }
 static void accesses(void **state) {
+  on_targets(table_places, NULL);
   for (int i = 0; i < target_count(); i++) access_shapes(all_targets[i]);
 }
 static void memory(void **state) {

@@ -408,7 +408,49 @@ static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type,
   return tn__cg_shuffle(cg, piece, tn__cg_undef(LLVMTypeOf(piece)), indices, lanes);
 }
 
+/* Is the place an element of a table, at an integer that is read side by side, and little else? */
+static bool is_looked_up(tn__cg *cg, const tn__expr *e, int *loads) {
+  if (tn__dtype_is_float(e->dtype) || e->kind == TN__EXPR_SELECT) return false;
+  if (e->kind == TN__EXPR_VAR) return e->value.var != cg->frame->lane && tn__cg_expr(cg, e).lanes == 1;
+  if (e->kind == TN__EXPR_LOAD) {
+    access from = classify(cg, e->value.buffer, e->args);
+    return from.storage->slots == NULL && from.shape == CONTIGUOUS && ++*loads == 1;
+  }
+  for (int i = 0; i < e->arg_count; i++)
+    if (!is_looked_up(cg, e->args[i], loads)) return false;
+  return true;
+}
+
+/* Where no instruction gathers, places are taken from memory one by one, too: out of a vector they come slowly. */
+static LLVMValueRef looked_up(tn__cg *cg, const access *a, LLVMTypeRef type) {
+  enum { MOST_PARTS = 16 };
+  tn__cg_frame *frame = cg->frame;
+  const tn__var *lane = frame->lane;
+  int lanes = frame->lanes, loads = 0;
+  if (cg->arch->has_masks != NULL && cg->arch->has_masks(cg)) return NULL; /* and gathers */
+  if (frame->mask != NULL || frame->word > 0 || lane == NULL || tn__expr_size(a->first) > MOST_PARTS) return NULL;
+  if (!is_looked_up(cg, a->first, &loads) || loads != 1) return NULL;
+  LLVMTypeRef element = tn__cg_element(type);
+  LLVMValueRef v = LLVMGetPoison(type), at[MAX_SHUFFLED];
+  if (lanes > MAX_SHUFFLED) return NULL;
+  frame->lane = NULL;
+  frame->lanes = 1;
+  for (int i = 0; i < lanes; i++) {
+    const tn__expr *one = tn__ir_add_i(cg->ir, lane->min, i);
+    at[i] = address(cg, a->storage, tn__ir_substitute(cg->ir, a->first, &lane, &one, 1));
+  }
+  frame->lane = lane;
+  frame->lanes = lanes;
+  for (int i = 0; i < lanes; i++) {
+    LLVMValueRef one = plain_load(cg, a, element, at[i], (unsigned)tn_dtype_size(a->storage->buffer->dtype));
+    v = LLVMBuildInsertElement(cg->builder, v, one, LLVMConstInt(cg->i32, (unsigned)i, 0), "");
+  }
+  return v;
+}
+
 static LLVMValueRef gathered_load(tn__cg *cg, const access *a, LLVMTypeRef type) {
+  LLVMValueRef one_by_one = looked_up(cg, a, type);
+  if (one_by_one != NULL) return one_by_one;
   place p = place_of(cg, a->storage, a->first);
   LLVMValueRef v = known_offsets(cg, a, type, p);
   return v != NULL ? v : gather(cg, a, type, offset_pointer(cg, tn__cg_element(type), p.pointer, p.lanes));
