@@ -9,10 +9,11 @@
  * In a sum, where no term may count twice, a window is put together from runs of several lengths. Results are all made
  * in the same way, a tree of terms. Axes of a window go one after the other: what is reduced along the others is done
  * once for each place along one. A short window is a reduction over these places then, and one of terms that take work
- * reads them from a map. */
+ * reads them from a map. So does one whose row ends are clamped, which the map has beyond them. */
+#include "ir/linear.h"
 #include "te/internal.h"
 
-enum { MOST_RUNS = 32, SHORTEST = 2, WORTH_A_MAP = 5 };
+enum { MOST_RUNS = 32, SHORTEST = 2, WORTH_A_MAP = 5, WORTH_EDGES = 3 };
 /* A run takes two loads and a store, each of the window's terms a load in registers; how much less is worth it. */
 #define WORTH_RUNS 0.75
 
@@ -72,11 +73,32 @@ static double share_apart(const tn__te_stage *stage, const window *w) {
   return (places * (rest + 1) + results * (each + 1)) / (results * each * rest);
 }
 
+typedef struct edges {
+  tn__ir *ir;
+  const tn__var *axis;
+  bool found;
+} edges;
+
+static void see_edge(const tn__expr *e, void *user) {
+  edges *s = user;
+  for (int d = 0; d < e->arg_count && e->kind == TN__EXPR_LOAD; d++)
+    s->found |= tn__expr_uses_var(e->args[d], s->axis) && tn__ir_interior(s->ir, e->args[d]) != e->args[d];
+}
+
+/* Are positions along the last axis clamped, mirrored or the like? At the ends of each row, vectors of neighbouring
+ * results would be gathered for every term. */
+static bool has_edges(tn__ir *ir, const tn__te_stage *stage) {
+  edges s = {.ir = ir, .axis = stage->axes.var[stage->axes.count - 1]};
+  tn__te_visit(ir, stage->values[0], see_edge, &s);
+  return s.found;
+}
+
 /* Is it worth it, and how? */
-static bool choose(const tn__te_stage *stage, window *w) {
+static bool choose(tn__ir *ir, const tn__te_stage *stage, window *w) {
   const tn__expr *value = stage->values[0];
   w->runs = w->length >= 4 && share_of_work(stage, w, !is_idempotent(stage->combiner)) <= WORTH_RUNS;
   if (w->runs) return true;
+  if (w->length >= WORTH_EDGES && has_edges(ir, stage)) return true;
   if (stage->reduce_axes.count > 1) return share_apart(stage, w) <= WORTH_RUNS;
   return w->length >= WORTH_A_MAP && value->kind != TN__EXPR_LOAD && tn__expr_has_load(value);
 }
@@ -93,7 +115,7 @@ static bool find_window(tn__ir *ir, const tn__te_stage *stage, window *w) {
       *w = (window){.axis = a, .reduce = r};
       if (!starts_at_zero(y) || !starts_at_zero(k) || !tn__ir_as_int(k->extent, &w->length)) continue;
       if (w->length < SHORTEST || !tn__expr_uses_var(stage->values[0], k)) continue;
-      if (choose(stage, w) && find_window_along(ir, stage, w)) return true;
+      if (choose(ir, stage, w) && find_window_along(ir, stage, w)) return true;
     }
   return false;
 }
@@ -171,7 +193,7 @@ static void add_terms(runs *b) {
   term = tn__ir_substitute(b->ir, term, from, rest.index, rest.count);
   if (rest.count > 0)
     tn__te_reduce_as(b->te, &name, &axes, &rest, b->stage->combiner, &term, &b->tensor[0]);
-  else if (term->kind != TN__EXPR_LOAD)
+  else if (term->kind != TN__EXPR_LOAD || !b->w->runs)
     b->tensor[0] = tn__te_compute(b->te, name, &axes, term);
   b->count = 1;
 }

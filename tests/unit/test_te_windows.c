@@ -35,13 +35,24 @@ static void windows_are_made_from_runs(void **state) {
 /* What short windows of images reduce along one axis is done once for each place along the other. */
 static void axes_go_one_after_the_other(void **state) {
   check("kernel f(X: i32[46, 47]) -> Y: i32[40, 41] { Y[y, x] = sum(r: 7, q: 7) X[y + r, x + q] }", 1);
-  check("kernel f(X: f32[45, 45]) -> Y: f32[45, 45] { Y[y, x] = max(r: 5, q: 5) repeat(X[y + r - 2, x + 2 - q]) }", 1);
+  check("kernel f(X: f32[45, 45]) -> Y: f32[41, 41] { Y[y, x] = max(r: 5, q: 5) X[y + r, x + 4 - q] }", 1);
   check("kernel f(X: i32[64, 45]) -> Y: i32[41] { Y[y] = sum(c: 64, r: 5) X[c, y + r] }", 1);
   check("kernel f(X: i32[46, 47]) -> Y: i32[40, 41] { Y[y, x] = sum(r: 7, q: 7) X[y + r, x + q] * X[y + r, x + q] }",
         2);
   check("kernel f(X: i32[46, 47]) -> Y: i32[44, 45] { Y[y, x] = sum(r: 3, q: 3) X[y + r, x + q] }", 0);
   check("kernel f(X: i32[46, 47], W: i32[7]) -> Y: i32[40, 41] { Y[y, x] = sum(r: 7, q: 7) X[y + r, x + q] * W[q] }",
         1);
+}
+
+/* Ends of rows that are clamped lie in a map beside the others. */
+static void ends_of_rows_are_in_a_map(void **state) {
+  check("kernel f(X: f32[45]) -> Y: f32[45] { Y[x] = max(r: 5) repeat(X[x + r - 2]) }", 1);
+  check(
+      "kernel f(X: i32[45, 45]) -> Y: i32[45, 45] { Y[y, x] = sum(r: 3, q: 3) X[clamp(y + r - 1, 0, 44), clamp(x + q - "
+      "1, 0, 44)] }",
+      2);
+  check("kernel f(X: f32[9, 45]) -> Y: f32[9, 45] { Y[y, x] = max(r: 5) mirror(X[y + r - 2, x]) }", 0);
+  check("kernel f(X: f32[9, 45]) -> Y: f32[9, 45] { Y[y, x] = max(r: 5) wrap(X[y + r - 2, x - 1]) }", 1);
 }
 
 /* What is computed of an element is computed once. */
@@ -144,6 +155,7 @@ static void random_ones_keep_their_elements(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(windows_are_made_from_runs),
                                      cmocka_unit_test(axes_go_one_after_the_other),
+                                     cmocka_unit_test(ends_of_rows_are_in_a_map),
                                      cmocka_unit_test(terms_are_computed_once),
                                      cmocka_unit_test(windows_of_images_have_runs_along_both_axes),
                                      cmocka_unit_test(others_stay),

@@ -14,6 +14,7 @@ typedef struct body_cost {
   const tn__block *block;
   const tn__var *along; /* the axis that vectors run along; NULL: none */
   int turned;           /* another axis that something lies along, where the block is a map; -1: none */
+  double ends;          /* of a reduction: the share of a row that is in vectors at its ends */
   double sums, products, others, loads, shuffles, gathers;
   tn__schedule *near; /* whose stages leave what they make in registers; NULL: in a cache */
   int64_t widest;
@@ -55,7 +56,12 @@ static void add_load(body_cost *c, const tn__expr *e) {
     if (isnan(slope)) break;
   }
   /* Where it is clamped, loops are cut at the borders: twice as many of them, and more in a larger body. */
-  for (int d = 0; d < e->arg_count; d++) c->others += tn__ir_interior(c->ir, e->args[d]) != e->args[d];
+  for (int d = 0; d < e->arg_count; d++) {
+    if (tn__ir_interior(c->ir, e->args[d]) == e->args[d]) continue;
+    c->others++;
+    if (tn__expr_uses_var(e->args[d], c->along))
+      c->gathers += c->ends; /* of each term, and of all that it is made of */
+  }
   if (slope == 1) {
     c->loads++;
   } else if (fabs(slope) <= 4 && fabs(slope) >= 0.25) { /* whole vectors, and shuffles */
@@ -173,6 +179,11 @@ static double body_cycles(tn__schedule *s, const tn__target *target, const tn__b
   tn__ir *ir = s->ir;
   body_cost c = {.ir = ir, .block = block, .along = last_spatial(block), .turned = -1, .widest = 1};
   if (where == NEAR) c.near = s;
+  int64_t row;
+  const double side_by_side =
+      4 * (double)target->cpu.vector_bytes / (double)tn_dtype_size(block->writes[0].buffer->dtype);
+  if (block->init != NULL && c.along != NULL && tn__ir_as_int(c.along->extent, &row) && row > 0)
+    c.ends = fmin(1, 2 * side_by_side / (double)row);
   tn__stmt_walk_exprs(body, add_value, &c);
   int64_t stored = (int64_t)tn_dtype_size(block->writes[0].buffer->dtype);
   if (stored > c.widest) c.widest = stored;
