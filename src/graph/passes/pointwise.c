@@ -23,8 +23,9 @@ static bool is_channels_first(const tn__node *node) {
   return tn__g_is_op(node, "convolution") && tn__node_int(node, "channels_last", 0) == 0 && node->outputs[0]->rank >= 3;
 }
 
-/* Is each pixel of the result made of one of the image, of several channels? In floats; bytes have instructions that
- * want the image on the left. */
+/* Is each pixel of the result made of one of the image, of several channels, and is the image what would take long to
+ * turn, with more pixels than there are filters? Otherwise the weights are what matters, and they are packed as the
+ * right operand. In f32 and f64; narrower elements are widened as vectors of weights, once. */
 static bool is_pointwise(const tn__node *node) {
   enum { LEAST_PIXELS = 32 }; /* for vectors of them */
   if (!is_channels_first(node) || tn__node_reads_layout(node)) return false;
@@ -33,14 +34,16 @@ static bool is_pointwise(const tn__node *node) {
   tn_dtype dtype = image->dtype;
   int64_t pixels = 1;
   if (tn__pass_is_unit(weights->dims[1])) return false;
-  if (dtype != TN_F32 && dtype != TN_F64 && dtype != TN_F16 && dtype != TN_BF16) return false;
+  int64_t filters = tn__g_dim_const(weights, 0);
+  if ((dtype != TN_F32 && dtype != TN_F64) || filters < 1) return false;
   for (int i = 0; i < spec.spatial; i++) {
     int64_t extent = tn__g_dim_const(image, i + 2);
     if (!tn__pass_is_unit(weights->dims[i + 2]) || spec.strides[i] != 1 || spec.lhs_dilation[i] != 1) return false;
     if (!tn__ir_is_int_value(spec.low[i], 0) || !tn__ir_is_int_value(spec.high[i], 0)) return false;
-    pixels = extent < 0 ? tn__ir_bound_mul(pixels, LEAST_PIXELS) : tn__ir_bound_mul(pixels, extent);
+    if (extent < 0) return false;
+    pixels = tn__ir_bound_mul(pixels, extent);
   }
-  return pixels >= LEAST_PIXELS;
+  return pixels >= LEAST_PIXELS && pixels >= filters / spec.feature_groups;
 }
 
 static bool is_elementwise(const tn__node *node) { return node->op->op_class == TN__CLASS_ELEMENTWISE; }
