@@ -461,6 +461,7 @@ static inline void draw_stage(draw *d) {
   /* A scan of which no step follows the first positions reads nothing, which is refused as reading outside. */
   for (int i = 0; i < rank && (kind == DRAWN_SCAN || kind == DRAWN_PAIR || kind == DRAWN_RECURRENCE); i++)
     if (d->axis[i].extent < 3) kind = DRAWN_MAP;
+  if (kind == DRAWN_RECURRENCE && d->points * d->axis[1].extent > 200000) kind = DRAWN_MAP; /* its terms */
   d->drawn[kind]++;
   if (kind == DRAWN_PLACE) {
     draw_place(d, made);
