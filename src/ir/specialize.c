@@ -76,6 +76,30 @@ static bool read_guard(search *f, const tn__expr *likely, guard *out) {
   return false;
 }
 
+typedef struct choice {
+  const tn__expr *likely;
+  bool found;
+} choice;
+
+static const tn__expr *see_choice(tn__ir *ir, const tn__expr *e, void *user) {
+  choice *c = user;
+  (void)ir;
+  c->found |= e->kind == TN__EXPR_SELECT && e->dtype == TN_I64 && e->args[0] == c->likely;
+  return NULL;
+}
+
+static const tn__expr *see_choices(tn__ir *ir, const tn__expr *e, void *user) {
+  return tn__expr_rewrite(ir, e, see_choice, user);
+}
+
+/* Does the condition choose between positions, as where they start again from the other end? There are rows on both
+ * sides of it then. */
+static bool chooses_position(tn__ir *ir, const tn__stmt *s, const tn__expr *likely) {
+  choice c = {.likely = likely};
+  (void)tn__stmt_rewrite(ir, s, NULL, see_choices, &c);
+  return c.found;
+}
+
 /* Guards with one `rest` in the statement, all that have it, if one of them is passed again and again. */
 static guard_vec guards_in(tn__ir *ir, const tn__stmt *s) {
   search f = {.ir = ir};
@@ -86,11 +110,14 @@ static guard_vec guards_in(tn__ir *ir, const tn__stmt *s) {
   tn__stmt_walk(s, see_binding, &f);
   const tn__expr *rest = NULL;
   for (int i = 0; i < f.repeated.count && rest == NULL; i++)
-    if (read_guard(&f, f.repeated.data[i], &g) && !tn__ir_is_int(g.rest)) rest = g.rest;
+    if (read_guard(&f, f.repeated.data[i], &g) && !tn__ir_is_int(g.rest) &&
+        !chooses_position(ir, s, f.repeated.data[i]))
+      rest = g.rest;
   if (rest == NULL) return found;
   tn__expr_vec likely = tn__ir_likely_in(ir, s);
   for (int i = 0; i < likely.count; i++)
-    if (read_guard(&f, likely.data[i], &g) && g.rest == rest) tn__vec_push(ir->arena, &found, g);
+    if (read_guard(&f, likely.data[i], &g) && g.rest == rest && !chooses_position(ir, s, likely.data[i]))
+      tn__vec_push(ir->arena, &found, g);
   return found;
 }
 

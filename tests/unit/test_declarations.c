@@ -85,6 +85,10 @@ static const char *const found[] = {
     "  S[i] = scan(i) X[0] then X[i] * S[i - 1]\n"
     "  P[r, i] = scan(i) Y[r, 0] then P[r, i - 1] + select(i % 3 == 0, Y[r, i], 1i16)\n"
     "}\n",
+    /* rows of a tile in the steps of a scan that start again from the other end */
+    "kernel drawn(A: f32[3, 16]) -> (S: f32[3, 3, 40]) {\n"
+    "  S[i0, i1, i2] = scan(i0) 0f32 then (sum(k9: 3) S[i0 - 1, k9, i2] + A[(i0 + i1) % 3, i1 + 1])\n"
+    "}\n",
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"
