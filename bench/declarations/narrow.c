@@ -92,3 +92,11 @@ void unpack_bits(const uint8_t *restrict P, uint8_t *restrict O) {
 void to_unit(const uint8_t *restrict X, float *restrict Y) {
   FOR (i, 400009) Y[i] = X[i] / 255.0F;
 }
+void turn_channels(const uint8_t *restrict I, uint8_t *restrict O) {
+  FOR (i, 431 * 513)
+    FOR (c, 4) O[4 * i + c] = I[4 * i + (c + 1) % 4];
+}
+void palette(const uint8_t *restrict I, const uint8_t *restrict T, uint8_t *restrict O) {
+  FOR (i, 431 * 513)
+    FOR (c, 3) O[3 * i + c] = T[3 * I[i] + c];
+}

@@ -18,6 +18,14 @@ typedef struct tn__cg_value {
   bool loads; /* depends on memory, so it is stale after a store */
 } tn__cg_value;
 
+/* Whole groups (pixels, pairs) that were loaded last, from the element `first` on. */
+typedef struct tn__cg_groups {
+  const tn__expr *first;
+  LLVMBasicBlockRef block; /* valid in it, and in this version of the buffer */
+  uint64_t version;
+  LLVMValueRef v;
+} tn__cg_groups;
+
 /* Where a buffer lives. Memory: `base` points at element 0. Register: `slots` are allocas of `slot_lanes` elements
  * each, in row-major order, which mem2reg turns into SSA values. */
 typedef struct tn__cg_storage {
@@ -34,8 +42,9 @@ typedef struct tn__cg_storage {
   LLVMValueRef *states; /* slots of one lane: the same in all of state_lanes lanes, for running values; or NULL */
   int state_lanes;
   struct tn__cg_taint *taints; /* slots of minima and maxima: which lanes are NaN besides; or NULL */
-  LLVMValueRef scope;          /* alias.scope list; NULL for none */
-  LLVMValueRef noalias;        /* the scopes of buffers that this one never overlaps */
+  tn__cg_groups groups;
+  LLVMValueRef scope;   /* alias.scope list; NULL for none */
+  LLVMValueRef noalias; /* the scopes of buffers that this one never overlaps */
 } tn__cg_storage;
 
 /* A binding of a variable, buffer or expression, all by pointer; the newest binding of a key wins, and leaving a scope

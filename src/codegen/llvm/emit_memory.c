@@ -318,7 +318,13 @@ static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef ty
     group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++member));
   if (member == a->stride) return NULL;
   LLVMTypeRef whole = tn__cg_lanes_type(tn__cg_element(type), lanes * (int)a->stride);
-  LLVMValueRef groups = plain_load(cg, a, whole, address(cg, a->storage, group), alignment_of(a->storage, group));
+  tn__cg_groups *last = &a->storage->groups;
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->builder);
+  bool again = last->first == group && last->block == here && last->version == a->storage->version;
+  LLVMValueRef groups = again && LLVMTypeOf(last->v) == whole ? last->v : NULL;
+  if (groups == NULL)
+    groups = plain_load(cg, a, whole, address(cg, a->storage, group), alignment_of(a->storage, group));
+  *last = (tn__cg_groups){.first = group, .block = here, .version = a->storage->version, .v = groups};
   for (int i = 0; i < lanes; i++) indices[i] = (int)(member + i * a->stride);
   return tn__cg_shuffle(cg, groups, tn__cg_undef(whole), indices, lanes);
 }
@@ -427,7 +433,8 @@ static LLVMValueRef looked_up(tn__cg *cg, const access *a, LLVMTypeRef type) {
   tn__cg_frame *frame = cg->frame;
   const tn__var *lane = frame->lane;
   int lanes = frame->lanes, loads = 0;
-  if (cg->arch->has_masks != NULL && cg->arch->has_masks(cg)) return NULL; /* and gathers */
+  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg); /* words, but nothing less */
+  if (gathers && tn_dtype_size(a->storage->buffer->dtype) >= 4) return NULL;
   if (frame->mask != NULL || frame->word > 0 || lane == NULL || tn__expr_size(a->first) > MOST_PARTS) return NULL;
   if (!is_looked_up(cg, a->first, &loads) || loads != 1) return NULL;
   LLVMTypeRef element = tn__cg_element(type);
@@ -641,6 +648,24 @@ static LLVMValueRef woven(tn__cg *cg, const LLVMValueRef *values, int step, int 
   return result;
 }
 
+/* The same of values that are all taken out of one vector, of as many lanes as they have together: one shuffle of that.
+ * NULL for others. */
+static LLVMValueRef rearranged(tn__cg *cg, const LLVMValueRef *values, int count, int part) {
+  int lanes = tn__cg_lanes(LLVMTypeOf(values[0])), indices[MAX_SHUFFLED];
+  LLVMValueRef from = NULL;
+  for (int p = 0; p < count; p++) {
+    if (LLVMIsAShuffleVectorInst(values[p]) == NULL) return NULL;
+    if (p == 0) from = LLVMGetOperand(values[p], 0);
+    if (LLVMGetOperand(values[p], 0) != from || tn__cg_lanes(LLVMTypeOf(from)) != lanes * count) return NULL;
+  }
+  for (int i = 0; i < lanes; i++) {
+    int element = part * lanes + i;
+    indices[i] = LLVMGetMaskValue(values[element % count], (unsigned)(element / count));
+    if (indices[i] < 0 || indices[i] >= lanes * count) return NULL;
+  }
+  return tn__cg_shuffle(cg, from, tn__cg_undef(LLVMTypeOf(from)), indices, lanes);
+}
+
 /* Whole vectors side by side of `count` stores in order of their place. */
 static void store_woven(tn__cg *cg, const one_store *const *order, int count) {
   LLVMValueRef values[MOST_WOVEN], masks[MOST_WOVEN];
@@ -650,7 +675,8 @@ static void store_woven(tn__cg *cg, const one_store *const *order, int count) {
   for (int p = 0; p < count; p++) values[p] = order[p]->value, masks[p] = order[p]->mask;
   for (int part = 0; part < count; part++) {
     const tn__expr *first = tn__ir_add(cg->ir, order[0]->first, tn__ir_index(cg->ir, (int64_t)part * lanes));
-    LLVMValueRef pointer = order[0]->pointer, value = woven(cg, values, 1, count, part);
+    LLVMValueRef pointer = order[0]->pointer, value = rearranged(cg, values, count, part);
+    if (value == NULL) value = woven(cg, values, 1, count, part);
     if (part > 0) pointer = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, (int64_t)part * lanes));
     one_store store = {.storage = storage,
                        .value = value,
