@@ -15,10 +15,18 @@ typedef struct proof {
 
 static bool nonnegative(proof *p, const tn__linear *l, int depth);
 
+/* Numbers at the ends of i64, as the identity of a maximum, wrap around when they are added up: they show nothing. */
+static bool is_small(int64_t n) {
+  const int64_t most = INT64_C(1) << 61;
+  return n < most && n > -most;
+}
+
 /* l with `atom` replaced by `value`, not below zero either? */
 static bool nonnegative_with(proof *p, const tn__linear *l, const tn__expr *atom, int64_t coefficient,
                              const tn__expr *value, int64_t scale, int depth) {
   tn__linear next;
+  int64_t number;
+  if (tn__ir_as_int(value, &number) && !is_small(tn__ir_bound_mul(number, scale))) return false;
   tn__linear_init(&next);
   tn__linear_add_linear(p->ir, &next, l, 1);
   tn__linear_add_term(p->ir, &next, atom, tn__ir_wrap_mul(coefficient, -1));
@@ -133,6 +141,7 @@ static const tn__var *youngest(const tn__linear *l, uint32_t limit) {
 
 static bool nonnegative(proof *p, const tn__linear *l, int depth) {
   tn__work_step(tn__ir_arena(p->ir), (uint64_t)l->count);
+  if (!is_small(l->constant)) return false;
   tn__interval range = tn__linear_interval(p->ir, l);
   if (range.min != INT64_MIN && range.min >= 0) return true;
   if (range.max < 0 || depth >= MAX_DEPTH || l->count > MAX_TERMS || --p->steps_left < 0) return false;

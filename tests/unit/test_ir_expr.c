@@ -103,6 +103,20 @@ static void test_comparisons_have_one_form(void **state) {
   assert_ptr_equal(tn__ir_max(ir, tn__ir_min(ir, i, n), n), n);
 }
 
+/* Numbers at the ends of i64, as the identity of a maximum, wrap around in differences: these decide nothing. */
+static void test_extremes_of_the_least_numbers(void **state) {
+  tn__ir *ir = ir_of(state);
+  const tn__expr *i = loop_var(ir, "i", 100), *three = tn__ir_index(ir, 3);
+  const int64_t ends[] = {INT64_MIN, INT64_MIN + 1, INT64_MAX};
+  for (int k = 0; k < 3; k++) {
+    const tn__expr *end = tn__ir_index(ir, ends[k]);
+    const tn__expr *a = tn__ir_select(ir, tn__ir_lt(ir, tn__ir_index(ir, 38), i), three, end);
+    const tn__expr *b = tn__ir_select(ir, tn__ir_lt(ir, tn__ir_index(ir, 37), i), three, end);
+    assert_true(tn__ir_max(ir, a, b) != a && tn__ir_min(ir, a, b) != a);
+    assert_true(tn__ir_max(ir, a, b) != b && tn__ir_min(ir, a, b) != b);
+  }
+}
+
 /* A quotient that multiples of the divisor were taken out of is compared without dividing. */
 static void test_comparisons_with_quotients(void **state) {
   tn__ir *ir = ir_of(state);
@@ -173,6 +187,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_quotient_and_remainder_recombine, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_symbolic_extents, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_comparisons_have_one_form, ir_set_up, ir_tear_down),
+      cmocka_unit_test_setup_teardown(test_extremes_of_the_least_numbers, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_comparisons_with_quotients, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_loaded_values_may_wrap, ir_set_up, ir_tear_down),
       cmocka_unit_test_setup_teardown(test_floats_keep_their_special_values, ir_set_up, ir_tear_down),

@@ -75,7 +75,8 @@ static bool same_space(const tn__value *a, const tn__value *b) {
 }
 
 static bool is_unit_reshape(const tn__node *n) {
-  return tn__node_is_view(n) && n->inputs[0]->dtype == n->outputs[0]->dtype && same_space(n->inputs[0], n->outputs[0]);
+  const tn__value *from = n->input_count > 0 ? n->inputs[0] : NULL;
+  return from != NULL && tn__node_is_view(n) && from->dtype == n->outputs[0]->dtype && same_space(from, n->outputs[0]);
 }
 
 /* One tensor of a stack of buffers that grow. */

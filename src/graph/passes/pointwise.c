@@ -31,6 +31,7 @@ static bool is_pointwise(const tn__node *node) {
   if (!is_channels_first(node) || tn__node_reads_layout(node)) return false;
   const tn__conv_spec spec = tn__g_conv_spec_of(node);
   const tn__value *image = node->inputs[0], *weights = node->inputs[1];
+  TN__INVARIANT(image != NULL && weights != NULL);
   tn_dtype dtype = image->dtype;
   int64_t pixels = 1;
   if (tn__pass_is_unit(weights->dims[1])) return false;
@@ -141,6 +142,7 @@ static tn__value *follow_elementwise(tn__mover *m, const tn__node *node) {
     else if (!tn__pass_same_shape(node->inputs[i], node->outputs[0]) || !can_flatten(node->inputs[i]))
       return NULL;
   }
+  TN__INVARIANT(form != NULL); /* it reads what was moved */
   for (int i = 0; i < node->input_count; i++)
     inputs[i] =
         tn__mover_has_followed(m, node->inputs[i]) && tn__pass_same_shape(tn__mover_moved(m, node->inputs[i]), form)

@@ -93,6 +93,13 @@ int tn__outline_stage_block(const tn__outline *o, int stage) {
 
 static const tn__outline_facts *facts_of(const tn__outline *o, int block) { return o->facts[o->node[block].stage]; }
 
+bool tn__outline_reduces(const tn__outline_facts *facts, const tn__outline_node *loop) {
+  if (loop->partial || loop->axis < 0) return !loop->partial;
+  for (int x = facts->spatial; x < facts->reduce.nest.axis_count; x++)
+    if (facts->axis[x] == loop->axis) return true;
+  return false;
+}
+
 /* Does the loop reduce the results of the block? */
 static bool reduces(const tn__outline *o, int block, int loop) {
   return tn__outline_reduces(facts_of(o, block), &o->node[loop]);

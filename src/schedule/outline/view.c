@@ -78,13 +78,6 @@ static void find_shared(tn__outline_views *views, const void *(*ids)[TN__NEST_AX
 
 /* ---- of an outline ----------------------------------------------------------------------------------------------- */
 
-bool tn__outline_reduces(const tn__outline_facts *facts, const tn__outline_node *loop) {
-  if (loop->partial || loop->axis < 0) return !loop->partial;
-  for (int x = facts->spatial; x < facts->reduce.nest.axis_count; x++)
-    if (facts->axis[x] == loop->axis) return true;
-  return false;
-}
-
 /* Where what the body accesses has its room, with the loops `path` around it. */
 static void find_rooms(const tn__outline *o, const tn__outline_body *body, const int *path, int count, rooms *out) {
   for (int a = 0; a < body->nest.access_count; a++) {

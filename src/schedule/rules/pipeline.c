@@ -140,8 +140,8 @@ static const char *tile_loops(tn__schedule *s, const pipeline *q, const tn__pipe
                               bool rooms, int *depth) {
   const tn__pipe_stage *last = &q->pipe->stages[last_of(g)];
   bool shares = tn__rule_shares(s, options);
-  const char *loops[TN__MAX_LOOPS], *outer[TN__PIPE_AXES], *inner[TN__PIPE_AXES], *order[2 * TN__PIPE_AXES],
-      *rows = NULL;
+  const char *loops[TN__MAX_LOOPS], *outer[TN__PIPE_AXES] = {NULL}, *inner[TN__PIPE_AXES], *order[2 * TN__PIPE_AXES],
+                                    *rows = NULL;
   int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS), outside = 0, inside = 0, n = 0;
   for (int a = 0; a < count; a++) {
     const char *loop = loops[place_of_axis(last, a)], *in = loop;

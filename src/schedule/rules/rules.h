@@ -12,24 +12,27 @@ extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transfo
     tn__rule_structure, tn__rule_chain; /* the refused: what rows and sequences refuse after all */
 
 /* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
- * the innermost loop and runs the outermost in parallel when the declaration is large (map.c). */
+ * the innermost loop and runs the outermost in parallel when the declaration is large (nest.c). */
 void tn__rule_nest(tn__schedule *s, const char *block, const tn__schedule_options *options);
+/* The same in vectors of so many bytes, `unroll` of which are written out (0: as many as are worth it). */
+void tn__rule_nest_in(tn__schedule *s, const char *block, const tn__schedule_options *options, int64_t vector_bytes,
+                      int64_t unroll);
 
 /* Computes parts of a map that has a nest of its own before it, where they are functions and depend on some of its axes
- * only, so that each would be computed many times (map.c). */
+ * only, so that each would be computed many times (nest.c). */
 void tn__rule_hoist_parts(tn__schedule *s, const char *block, const tn__schedule_options *options);
 
 /* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
- * left, outermost first, and their number (map.c). */
+ * left, outermost first, and their number (nest.c). */
 int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
 
 /* Is walking the inner of two loops around the block to its end, and then one step of the outer one, the same as one
- * long walk for all of its accesses (map.c)? */
+ * long walk for all of its accesses (nest.c)? */
 bool tn__rule_is_one_walk(const tn__schedule *s, const tn__snode *block, const tn__snode *outer,
                           const tn__snode *inner);
 
 /* Where the map's quotients and remainders start again after a few steps of its innermost loop: vectors of positions
- * that far apart. False where they don't, and the loop stays as it is (map.c). */
+ * that far apart. False where they don't, and the loop stays as it is (nest.c). */
 bool tn__rule_vectorize_phases(tn__schedule *s, const char *block, int64_t lanes);
 
 /* Where the map's innermost loops together have a few steps only, and the one around them has `lanes` or more: vectors

@@ -7,6 +7,7 @@
  *  - along another axis, in strips of vectors along the last one, all steps of a strip after each other;
  *  - along another axis of what is far or needs its neighbours, the last one in vectors, and memory between the steps,
  *    for no more of them than are read. */
+#include "base/invariant.h"
 #include "ir/running.h"
 #include "schedule/rules/reduce.h"
 
@@ -214,6 +215,7 @@ static void put_blocks_outside(scan *c) {
   const char *order[TN__MAX_RANK + 1];
   int n = 0;
   for (int i = 0; i < c->stage->scan_axis; i++) {
+    TN__INVARIANT(c->others[i] != NULL);
     if (!tn__sched_scan_keeps_to(c->s, c->block, c->others[i])) return;
     order[n++] = c->others[i]->name;
   }
