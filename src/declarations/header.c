@@ -217,14 +217,10 @@ void tn__decl_header(const tn__te_item *items, const tn__kernel_info *infos, int
   tn__strbuf_printf(out, "/* Made by tenon %s.\n *\n", tn_version());
   tn__strbuf_append(
       out,
-      " * Tensors are dense and row-major, or have the strides that are stated, in elements, and are of any alignment "
-      "that\n"
-      " * their type allows. They do not overlap; what lies between the elements of one stays as it is, and other "
-      "tensors may\n"
-      " * have it. f16 and bf16 are held in uint16_t. Functions keep no state and may be called from several threads "
-      "at "
-      "once.\n"
-      " * They return 0, or\n"
+      " * Tensors are dense and row-major, or have the strides that are stated, in elements, and are of any\n"
+      " * alignment that their type allows. They do not overlap; what lies between the elements of one stays as\n"
+      " * it is, and other tensors may have it. f16 and bf16 are held in uint16_t. Functions keep no state and\n"
+      " * may be called from several threads at once. They return 0, or\n"
       " *   1: an imperative stage says that an index is outside of its tensor; elsewhere the nearest element is "
       "taken\n"
       " *   2: a whole number was divided by zero\n"

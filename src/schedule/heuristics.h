@@ -30,7 +30,7 @@
 #define TN__RULE_LOOK_AHEAD 224.0
 /* A rule that competes has to promise so much less than the rule that would be taken without it. Of pairs of candidates
  * of two rules the ratio of predicted times is off by a factor of 1.2 (one standard deviation of its logarithm): of ten
- * promises of 0.9 seven hold. Measured, what promised 0.85 to 0.9 took 0.83 of the time, and what promised 0.9 to 0.95
+ * promises of 0.9 seven hold. Measured, what promised 0.85 to 0.9 took 0.81 of the time, and what promised 0.9 to 0.95
  * took 1.07 (docs/experiments/static-schedules.md). */
 #define TN__RULE_WORTH_ANOTHER 0.9
 /* A rule that is asked later has to promise so much less: each counts what it sees of the declaration. */

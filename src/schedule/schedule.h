@@ -15,8 +15,8 @@
 
 typedef struct tn__schedule tn__schedule;
 
-tn__schedule *tn__schedule_of(const tn__te *te,
-                              const tn__target *target); /* the unscheduled lowering, an empty trace */
+/* The unscheduled lowering, an empty trace. The target must live as long as the schedule. */
+tn__schedule *tn__schedule_of(const tn__te *te, const tn__target *target);
 const tn__func *tn__schedule_func(const tn__schedule *s);
 /* Throws when tensors in shared memory need more than `most` bytes in one nest; 0: there is no other limit than the
  * target's, to which tn__schedule_func() holds them. CPUs keep them in the workspace, however large. */

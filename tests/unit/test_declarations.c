@@ -23,14 +23,15 @@ static const tn__te *declare(tn__ir *ir, const char *text) {
 
 /* Caches are so small, now and then, that memory is as dear as it is for large tensors. */
 static const tn__schedule *chosen(const tn__te *te, const job *j) {
-  tn__target target = test_target(j->target);
+  tn__target *target = TN__NEW(tn__ir_arena(tn__te_ir(te)), tn__target); /* as long as the schedule */
+  *target = test_target(j->target);
   int64_t l1 = (int64_t)1024 << (j->seed % 6);
-  target.cpu.machine.l1_bytes = l1;
-  target.cpu.machine.l2_bytes = 4 * l1;
-  target.cpu.machine.l3_bytes = 8 * l1;
-  target.cpu.row = target.cpu.machine;
-  tn__schedule_options options = {.threads = 1 + (int)(j->seed / 6 % 2), .cache_bytes = target.cpu.machine.l2_bytes};
-  return default_schedule(te, &target, &options);
+  target->cpu.machine.l1_bytes = l1;
+  target->cpu.machine.l2_bytes = 4 * l1;
+  target->cpu.machine.l3_bytes = 8 * l1;
+  target->cpu.row = target->cpu.machine;
+  tn__schedule_options options = {.threads = 1 + (int)(j->seed / 6 % 2), .cache_bytes = target->cpu.machine.l2_bytes};
+  return default_schedule(te, target, &options);
 }
 
 static void check_drawn(tn_status *status, const job *j, const tn__schedule *s) {

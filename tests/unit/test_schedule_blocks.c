@@ -160,7 +160,7 @@ static void blocks_are_chosen_where_they_pay(void **state) {
   static const choice choices[] = {
       {{TN_F32, TN_F32, 0, 1024, 1024, 16384, false}, true, false}, /* rows of a panel in pages of their own */
       {{TN_F32, TN_F32, 0, 64, 64, 65536, true}, true, true},
-      {{TN_F32, TN_F32, 0, 4, 4, 1000000, false}, true, true}, /* one tile */
+      {{TN_F32, TN_F32, 0, 4, 16, 1000000, false}, true, true}, /* one tile */
       {{TN_F32, TN_F32, 0, 128, 3072, 768, true}, false, false},
       {{TN_F32, TN_F32, 12, 128, 128, 64, false}, false, false},
   };

@@ -583,7 +583,7 @@ static void errors_behind_a_kernel(void **state) {
   static const char large[] =
       "kernel huge(X: f32[N, N, N, N, N, N]) -> Y: f32[N, N, N, N, N, N] {\n"
       "  Y[a, b, c, d, e, g] = sum(h: 9, i: 9, j: 9, k: 9, l: 9, m: 9)\n"
-      "    repeat(X[a + h - 4, b + i - 4, c + j - 4, d + k - 4, e + l - 4, g + m - 4])\n}\n";
+      "    repeat(X[a + 2 * h - 8, b + 2 * i - 8, c + 2 * j - 8, d + 2 * k - 8, e + 2 * l - 8, g + 2 * m - 8])\n}\n";
   check_ok(tn_te_parse("t.te", large, strlen(large), NULL, NULL, 0, NULL, &te));
   s = scheduled(te, "x86-64-v3");
   tn_build *build;

@@ -204,11 +204,6 @@ tn__cg_storage *tn__cg_register_storage(tn__cg *cg, const tn__buffer *buffer, co
     if (u.width > 1) LLVMBuildStore(cg->builder, LLVMConstNull(type), storage->slots[i]);
   }
   storage->guarded = !u.guards_differ && u.all_guards != NULL;
-  /* Lanes that a guard leaves out are computed with like all others. What happens to be in a register may be far below
-   * the normal range, where that takes processors a hundred times as long. */
-  bool starts = u.guards_differ && u.width > 1 && tn__dtype_is_float(buffer->dtype);
-  for (int i = 0; starts && i < storage->slot_count; i++)
-    LLVMBuildStore(cg->builder, LLVMConstNull(type), storage->slots[i]);
   if (u.running_lanes > 0 && u.width == 1) tn__cg_running_states(cg, storage, u.running_lanes);
   if (u.takes_extrema) tn__cg_taint_slots(cg, storage, type);
   return storage;

@@ -151,7 +151,7 @@ const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *block
 bool tn__outline_reads(const tn__outline_facts *facts, int tensor);
 /* The same of any map or reduction, to go together with others. */
 tn__outline_facts *tn__outline_stage_facts(tn__schedule *s, const char *block, tn__outline_price *price);
-/* Gives the axes of stages that go together their numbers. False where there are too many. */
+/* Gives the axes of stages that go together their numbers. False where two of one stage would get the same. */
 bool tn__outline_join(tn__schedule *s, tn__outline_facts *const *facts, int count);
 /* Inputs from 0 on, then the tensors of stages; -1: none of these. */
 int tn__outline_tensor(const tn__te *te, const tn__buffer *buffer);

@@ -1,8 +1,8 @@
 /* The rule "chain": some stages, maps and reductions, of which each reads of the others what has its own position along
  * some axes. Along these the last stage is computed in tiles, and the others in its loop over tiles, or in nests of
- * their own before. No class of computations: which maps are inlined, what is computed where, how large tiles are, and
- * along which axis each stage's vectors run are decisions, weighed together on an outline (outline/outline.h). It
- * competes, as "structure" does with single reductions. */
+ * their own before. It belongs to no class of computations: which maps are inlined, what is computed where, how large
+ * tiles are, and along which axis each stage's vectors run are decisions, weighed together on an outline
+ * (outline/outline.h). It competes, as "structure" does with single reductions. */
 #include <math.h>
 #include <string.h>
 
@@ -12,9 +12,6 @@
 #include "schedule/rules/structure.h"
 
 enum { MOST_TILED = 3, MOST_STAGES = 6, MOST_INLINED = 2, MOST_LANES = 3, FORMS = 8, FEWEST_POINTS = 256 };
-
-/* Bytes of all that a tile keeps on the stack. */
-enum { STACK = 48 << 10 };
 
 /* What is left when some maps are inlined. */
 typedef struct variant {
@@ -388,7 +385,7 @@ static void move_inside(point *p, int stage, int writer) {
   const tn__outline_facts *f = p->v->facts[stage];
   int64_t bytes = f->bytes[0];
   for (int x = 0; x < f->spatial; x++) bytes = tn__ir_bound_mul(bytes, extent_of(p, stage, x));
-  bool stack = p->kept + bytes <= STACK;
+  bool stack = p->kept + bytes <= TN__RULE_PRIVATE_BYTES;
   if (stack) p->kept += bytes;
   tn__outline_compute_at(p->o, writer, p->outer[p->depth[stage] - 1]);
   tn__outline_keep(p->o, stage, stack);
