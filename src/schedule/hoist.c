@@ -16,10 +16,25 @@ static bool reads_own(const tn__block *block, const tn__expr *e) {
   return false;
 }
 
+/* Does it depend on an axis whose bounds other axes, or data, say? A tensor of its own would not know these. */
+static bool has_bound_axis(const tn__block *block, const tn__expr *e) {
+  for (int a = 0; a < block->axis_count; a++) {
+    const tn__var *var = block->axes[a].var;
+    if (!tn__expr_uses_var(e, var)) continue;
+    for (int b = 0; b < block->axis_count; b++) {
+      const tn__var *other = block->axes[b].var;
+      if (tn__expr_uses_var(var->extent, other) || (var->min != NULL && tn__expr_uses_var(var->min, other)))
+        return true;
+    }
+    if (tn__expr_has_load(var->extent) || (var->min != NULL && tn__expr_has_load(var->min))) return true;
+  }
+  return false;
+}
+
 /* From the outside in; what a condition guards is not computed elsewhere, nor are indices tensors. */
 static void look(looking *l, const tn__expr *e) {
   if (l->found != NULL || l->left-- <= 0 || e->kind == TN__EXPR_LOAD || !tn__expr_has_load(e)) return;
-  if (!reads_own(l->block, e) && l->wanted-- == 0) {
+  if (!reads_own(l->block, e) && !has_bound_axis(l->block, e) && l->wanted-- == 0) {
     l->found = e;
     return;
   }

@@ -13,7 +13,8 @@
 #include "ir/linear.h"
 #include "te/internal.h"
 
-enum { MOST_RUNS = 32, SHORTEST = 2, WORTH_A_MAP = 5, WORTH_EDGES = 3 };
+/* The longest window has fewer runs than there is room for. */
+enum { MOST_RUNS = 32, LONGEST = 1 << 16, SHORTEST = 2, WORTH_A_MAP = 5, WORTH_EDGES = 3 };
 /* A run takes two loads and a store, each of the window's terms a load in registers; how much less is worth it. */
 #define WORTH_RUNS 0.75
 
@@ -44,8 +45,7 @@ static bool find_window_along(tn__ir *ir, const tn__te_stage *stage, window *w) 
 
 /* Loads and stores of all runs for each of the window's own loads. */
 static double share_of_work(const tn__te_stage *stage, const window *w, bool counts_once) {
-  int64_t extent;
-  double results = tn__ir_as_int(stage->axes.var[w->axis]->extent, &extent) ? (double)extent : 1e6, work = 0;
+  double results = tn__ir_extent_estimate(stage->axes.var[w->axis]->extent), work = 0;
   int64_t longest = 1;
   for (; 2 * longest < w->length; longest *= 2) work += 3 * (results + (double)(w->length - 2 * longest));
   work += 3 * results;
@@ -65,10 +65,9 @@ static bool is_idempotent(const tn__te_combiner *c) {
 
 /* The same where what is left of the reduction is done once for each place, and nothing is a run. */
 static double share_apart(const tn__te_stage *stage, const window *w) {
-  int64_t extent;
-  double results = tn__ir_as_int(stage->axes.var[w->axis]->extent, &extent) ? (double)extent : 1e6, rest = 1;
+  double results = tn__ir_extent_estimate(stage->axes.var[w->axis]->extent), rest = 1;
   for (int r = 0; r < stage->reduce_axes.count; r++)
-    if (r != w->reduce) rest *= tn__ir_as_int(stage->reduce_axes.var[r]->extent, &extent) ? (double)extent : 1e3;
+    if (r != w->reduce) rest *= tn__ir_extent_estimate(stage->reduce_axes.var[r]->extent);
   const double places = results + (double)(w->length - 1), each = (double)w->length;
   return (places * (rest + 1) + results * (each + 1)) / (results * each * rest);
 }
@@ -114,7 +113,7 @@ static bool find_window(tn__ir *ir, const tn__te_stage *stage, window *w) {
       const tn__var *y = stage->axes.var[a], *k = stage->reduce_axes.var[r];
       *w = (window){.axis = a, .reduce = r};
       if (!starts_at_zero(y) || !starts_at_zero(k) || !tn__ir_as_int(k->extent, &w->length)) continue;
-      if (w->length < SHORTEST || !tn__expr_uses_var(stage->values[0], k)) continue;
+      if (w->length < SHORTEST || w->length > LONGEST || !tn__expr_uses_var(stage->values[0], k)) continue;
       if (choose(ir, stage, w) && find_window_along(ir, stage, w)) return true;
     }
   return false;

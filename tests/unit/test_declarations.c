@@ -90,6 +90,21 @@ static const char *const found[] = {
     "kernel drawn(A: f32[3, 16]) -> (S: f32[3, 3, 40]) {\n"
     "  S[i0, i1, i2] = scan(i0) 0f32 then (sum(k9: 3) S[i0 - 1, k9, i2] + A[(i0 + i1) % 3, i1 + 1])\n"
     "}\n",
+    /* powers that are others in each lane, running extrema that start from NaN */
+    "kernel drawn(X: f32[37]) -> (Y: f32[37], Z: f32[37]) {\n"
+    "  Y[j] = pow(abs(X[j]) + 0.5, f32(j % 5))\n"
+    "  Z[j] = pow(f32(j % 7 + 1), X[j] * 0.01)\n"
+    "}\n",
+    "kernel drawn(X: f32[13], Y: f64[300]) -> (S: f32[13], T: f64[300]) {\n"
+    "  S[t] = scan(t) f32(0.0 / 0.0) then max(S[t - 1], X[t])\n"
+    "  T[t] = scan(-t) 0.0 / 0.0 then min(T[t + 1], Y[t])\n"
+    "}\n",
+    /* a part of a term whose axis has bounds that others say */
+    "kernel drawn(A: f32[3], C: f32[17], I: i32[23]) -> (S: f32[9, 31, 17]) {\n"
+    "  T[a: 3, b: 17, c: 9, d: 3] = select(b % 2 == 1, pad(A[a - 1], 3), C[b])\n"
+    "  S[i, j, l] = max(k: i / 2 .. i + 1) (T[(2 * i + k) % 3, i, min(i / 2, 8), min(j, 2)] +\n"
+    "    T[i64(I[i % 23]), l, clamp(i + 1, 0, 8), clamp(i, 0, 2)])\n"
+    "}\n",
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"

@@ -222,15 +222,28 @@ void tn__cg_taint_slots(tn__cg *cg, tn__cg_storage *storage, LLVMTypeRef slot) {
         (struct tn__cg_taint){.masks = masks, .slot = tn__cg_alloca(cg, taint_type(cg, masks, slot), 1, 0)};
 }
 
+/* No NaN in any lane, whatever runs. */
+static bool is_known_number(LLVMValueRef v) {
+  LLVMTypeRef type = LLVMTypeOf(v);
+  bool wide = LLVMGetTypeKind(type) == LLVMVectorTypeKind;
+  if (!LLVMIsConstant(v)) return false;
+  for (unsigned i = 0; i < (wide ? LLVMGetVectorSize(type) : 1); i++) {
+    LLVMValueRef one = wide ? LLVMGetAggregateElement(v, i) : v;
+    LLVMBool inexact;
+    if (one == NULL || LLVMIsAConstantFP(one) == NULL || isnan(LLVMConstRealGetDouble(one, &inexact))) return false;
+  }
+  return true;
+}
+
 void tn__cg_taint_clear(tn__cg *cg, const tn__cg_storage *storage, int slot, LLVMValueRef v) {
   if (storage->taints == NULL) return;
   struct tn__cg_taint *taint = &storage->taints[slot];
   LLVMTypeRef type = LLVMTypeOf(v);
   taint->last = NULL;
   taint->block = LLVMGetInsertBlock(cg->builder);
-  taint->number = LLVMIsConstant(v) ? v : NULL;
+  taint->number = is_known_number(v) ? v : NULL;
   LLVMValueRef none = taint->masks ? tn__cg_int(taint_type(cg, true, type), -1) : tn__cg_float(type, -INFINITY);
-  if (!taint->masks && !LLVMIsConstant(v))
+  if (!taint->masks && !is_known_number(v))
     none = with_nan(cg, none, LLVMBuildFCmp(cg->builder, LLVMRealUNO, v, v, ""), NULL);
   LLVMBuildStore(cg->builder, none, taint->slot);
 }

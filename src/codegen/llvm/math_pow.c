@@ -113,7 +113,12 @@ static tn__cg_v any_pow(tn__cg *cg, const tn__cg_special *s) {
 static bool is_number(tn__cg_v v, double *number) {
   LLVMBool inexact;
   if (!LLVMIsConstant(v)) return false;
-  if (LLVMGetTypeKind(type_of(v)) == LLVMVectorTypeKind) v = LLVMGetAggregateElement(v, 0);
+  if (LLVMGetTypeKind(type_of(v)) == LLVMVectorTypeKind) {
+    LLVMValueRef first = LLVMGetAggregateElement(v, 0);
+    for (unsigned i = 1; i < LLVMGetVectorSize(type_of(v)); i++)
+      if (LLVMGetAggregateElement(v, i) != first) return false;
+    v = first;
+  }
   if (v == NULL || LLVMIsAConstantFP(v) == NULL) return false;
   *number = LLVMConstRealGetDouble(v, &inexact);
   return true;

@@ -75,8 +75,8 @@ static bool same_space(const tn__value *a, const tn__value *b) {
 }
 
 static bool is_unit_reshape(const tn__node *n) {
-  const tn__value *from = n->input_count > 0 ? n->inputs[0] : NULL;
-  return from != NULL && tn__node_is_view(n) && from->dtype == n->outputs[0]->dtype && same_space(from, n->outputs[0]);
+  const tn__value *from = n->input_count > 0 ? n->inputs[0] : NULL, *to = n->output_count > 0 ? n->outputs[0] : NULL;
+  return from != NULL && to != NULL && tn__node_is_view(n) && from->dtype == to->dtype && same_space(from, to);
 }
 
 /* One tensor of a stack of buffers that grow. */

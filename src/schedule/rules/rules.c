@@ -176,9 +176,9 @@ static void find_vector(plain *p) {
   for (int x = p->vector - 1; x >= last; x--) {
     for (int i = 0; i < nest->access_count; i++) {
       const tn__nest_access *a = &nest->access[i];
-      if (a->scattered || a->along[x].stride != a->along[p->vector].stride * p->run) return;
+      if (a->scattered || a->along[x].stride != tn__ir_bound_mul(a->along[p->vector].stride, p->run)) return;
     }
-    p->run *= nest->extent[x];
+    p->run = tn__ir_bound_mul(p->run, nest->extent[x]);
   }
 }
 
@@ -250,7 +250,7 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
 /* Short rows end in the middle of lines, of which the rest is not streamed: each of those goes to memory twice, and
  * whoever writes the rest waits for it. */
 static bool cuts_lines(const tn__target *target, const plain *p) {
-  int64_t line = target->cpu.machine.costs.line_bytes, row = p->run * p->element;
+  int64_t line = target->cpu.machine.costs.line_bytes, row = tn__ir_bound_mul(p->run, p->element);
   return row % line != 0 && row < TN__RULE_STREAMED_LINES * line;
 }
 
