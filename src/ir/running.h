@@ -1,6 +1,6 @@
 /* Running values: what each position of a row combines with the one before, `S = max(S, X[i])`. Where it makes no
- * difference in which order terms are combined, but for the sign of a zero, vectors of positions take the logarithm of their lanes
- * in steps. */
+ * difference in which order terms are combined, but for the sign of a zero, vectors of positions take the logarithm of
+ * their lanes in steps. */
 #ifndef TENON_IR_RUNNING_H
 #define TENON_IR_RUNNING_H
 
