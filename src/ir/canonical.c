@@ -3,6 +3,7 @@
  *
  * The rules are those of exact integers; is_orderly() keeps expressions that may wrap around (values loaded from
  * tensors) to the ring operations, which wrapping does not disturb. */
+#include "base/numbers.h"
 #include "ir/linear.h"
 
 enum { MAX_EXPANDED = 64, MAX_FACTORS = 16 };
@@ -158,15 +159,6 @@ const tn__expr *tn__ir_canonical_mul(tn__ir *ir, const tn__expr *a, const tn__ex
 
 /* ---- floor division and remainder -------------------------------------------------------------------------------- */
 
-static int64_t gcd(int64_t a, int64_t b) {
-  while (b != 0) {
-    int64_t r = a % b;
-    a = b;
-    b = r;
-  }
-  return a < 0 ? -a : a;
-}
-
 typedef struct split {
   tn__linear whole; /* the quotient so far */
   tn__linear rest;  /* what is still to be divided; its constant lies in [0, divisor) */
@@ -203,7 +195,7 @@ typedef struct grouping {
 static bool group(tn__ir *ir, const tn__linear *rest, int64_t c, grouping *out) {
   int64_t best = 1;
   for (int i = 0; i < rest->count; i++) {
-    int64_t g = gcd(c, rest->terms[i].coefficient);
+    int64_t g = tn__common_divisor(c, rest->terms[i].coefficient);
     if (g <= best) continue;
     grouping trial = {.g = g};
     tn__linear_init(&trial.multiples);

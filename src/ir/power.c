@@ -3,22 +3,23 @@
 
 #include "ir/context.h"
 
-/* Neither below zero nor -0, as its form shows that deep. */
-static bool is_positive(const tn__expr *e, int depth) {
+/* Neither below zero nor -0, as far as `depth` levels of the expression show. */
+static bool is_never_negative(const tn__expr *e, int depth) {
   if (e->kind == TN__EXPR_CALL) return e->intrinsic == TN__CALL_ABS || e->intrinsic == TN__CALL_EXP;
   if (e->kind == TN__EXPR_MUL && e->args[0] == e->args[1]) return true;
   if (depth > 0 && (e->kind == TN__EXPR_MUL || e->kind == TN__EXPR_ADD))
-    return is_positive(e->args[0], depth - 1) && is_positive(e->args[1], depth - 1);
+    return is_never_negative(e->args[0], depth - 1) && is_never_negative(e->args[1], depth - 1);
   return e->kind == TN__EXPR_FLOAT && e->value.f > 0;
 }
 
-/* A root, times x if so. It gives -0 for -0 and NaN for -inf, where a power gives 0 and `infinite`. */
+/* A root, times x if so. It gives -0 for -0 and NaN for -inf, where a power gives 0 and `infinite`: pow(-inf, 1.5) is
+ * +inf. */
 static const tn__expr *root(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr *x, bool times_x, double infinite) {
-  bool positive = is_positive(x, 3);
-  const tn__expr *from = positive ? x : tn__ir_add(ir, x, tn__ir_float(ir, x->dtype, 0));
+  bool never = is_never_negative(x, 3);
+  const tn__expr *from = never ? x : tn__ir_add(ir, x, tn__ir_float(ir, x->dtype, 0));
   const tn__expr *value = tn__ir_call1(ir, intrinsic, from);
   if (times_x) value = tn__ir_mul(ir, from, value);
-  if (positive) return value;
+  if (never) return value;
   const tn__expr *is_least = tn__ir_eq(ir, x, tn__ir_float(ir, x->dtype, -INFINITY));
   return tn__ir_select(ir, is_least, tn__ir_float(ir, x->dtype, infinite), value);
 }

@@ -93,8 +93,6 @@ static void check_index(tn__declaring *d, const tn__token *at, const tn__buffer 
   tn__ir *ir = d->ir;
   const tn__expr *zero = tn__ir_index(ir, 0), *size = buffer->shape[dim], *low, *high;
   if (tn__expr_has_load(index)) return;
-  for (int i = 0; i < d->axes.count; i++)
-    if (tn__ir_is_int_value(d->axes.data[i]->extent, 0)) return; /* nothing is read at all */
   if (always(ir, tn__ir_le(ir, zero, index)) && always(ir, tn__ir_lt(ir, index, size))) return;
   /* What a scan never evaluates at its first positions, or only there, may stand under a condition nevertheless. */
   bool may_be_dead = d->guards > 0 && d->scan_axis != NULL;
@@ -164,8 +162,16 @@ static void check_earlier(tn__declaring *d, const tn__syn *s, const tn__expr *in
                 name, shown(d, back ? high : low), back ? "-" : "", axis);
 }
 
+/* Has an axis no steps, as the sum over what comes before the only position? */
+static bool reads_nothing(const tn__declaring *d) {
+  for (int i = 0; i < d->axes.count; i++)
+    if (d->axes.data[i]->extent != NULL && tn__interval_of(d->ir, d->axes.data[i]->extent).max <= 0) return true;
+  return false;
+}
+
 void tn__te_check_access(tn__declaring *d, const tn__syn *s, const tn__buffer *buffer, const tn__expr *const *indices) {
   bool own = false;
+  if (reads_nothing(d)) return;
   for (int t = 0; t < d->scan_count; t++) own |= d->scan_tensors[t] == buffer;
   if (own) check_earlier(d, s, indices[d->scan_dim]);
   int first = buffer->rank - s->arg_count; /* the position of a step is not written */

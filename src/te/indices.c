@@ -143,10 +143,10 @@ static bool follows(const securing *c, const fact *facts, const tn__expr *e, con
   return false;
 }
 
-static bool is_empty(const tn__te_stage *stage) {
+bool tn__te_is_empty(tn__ir *ir, const tn__te_stage *stage) {
   for (int i = 0; i < stage->axes.count + stage->reduce_axes.count; i++) {
     const tn__var *var = i < stage->axes.count ? stage->axes.var[i] : stage->reduce_axes.var[i - stage->axes.count];
-    if (tn__ir_is_int_value(var->extent, 0)) return true;
+    if (tn__interval_of(ir, var->extent).max <= 0) return true;
   }
   return false;
 }
@@ -263,7 +263,7 @@ static const tn__expr *secured_index(securing *c, const context *k, const tn__bu
   tn__ir *ir = c->ir;
   bool low, high;
   if (tn__te_is_too_large(ir, index)) refuse_index(c, buffer, dim, "has a number in it that is larger than any tensor");
-  if (is_empty(c->stage)) return index;
+  if (tn__te_is_empty(ir, c->stage)) return index;
   judge(c, k, buffer, dim, index, &low, &high);
   if (c->scan != NULL && is_own(c, buffer) && dim == c->scan->scan_axis) {
     if (!(c->scan->backwards ? high : low))

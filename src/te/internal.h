@@ -39,6 +39,9 @@ void tn__te_rewrite_stage(tn__te *te, tn__te_stage *stage, tn__expr_rewriter fn,
 /* A bound of |e|, for dimensions of at most 2^48 and axes over such extents. */
 double tn__te_largest(const tn__expr *e);
 
+/* Has one of its axes no steps, whatever the others are? Nothing is read then. */
+bool tn__te_is_empty(tn__ir *ir, const tn__te_stage *stage);
+
 /* Are all indices of the stage inside of their tensors for all dimensions, by what stands around them alone? */
 bool tn__te_shows_inside(const tn__te *te, int stage);
 /* Moves all indices of the stage that nothing shows to be inside to the nearest element. */

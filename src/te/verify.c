@@ -34,8 +34,7 @@ static bool among(const tn__var *var, const tn__var *const *list, int count) {
 /* A stage without elements reads nothing, so no index of it can be wrong. The values of a scan, and of what is in its
  * steps, are only for positions behind the first ones. */
 static bool is_empty(const checker *c) {
-  for (int i = 0; i < c->stage->axes.count; i++)
-    if (tn__ir_is_int_value(c->stage->axes.var[i]->extent, 0)) return true;
+  if (tn__te_is_empty(c->te->ir, c->stage)) return true;
   const tn__te_stage *scan = c->first_values ? NULL : tn__te_scan_of(c->te, c->stage);
   return scan != NULL && tn__interval_of(c->te->ir, tn__te_scan_axis(c->stage)->extent).max <= scan->scan_depth;
 }

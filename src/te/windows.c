@@ -13,7 +13,8 @@
 #include "ir/linear.h"
 #include "te/internal.h"
 
-/* The longest window has fewer runs than there is room for. */
+/* The longest window has fewer runs than there is room for. A term that takes work is worth a map where five results
+ * share it, and one whose row ends would be gathered where three do. */
 enum { MOST_RUNS = 32, LONGEST = 1 << 16, SHORTEST = 2, WORTH_A_MAP = 5, WORTH_EDGES = 3 };
 /* A run takes two loads and a store, each of the window's terms a load in registers; how much less is worth it. */
 #define WORTH_RUNS 0.75
@@ -92,10 +93,10 @@ static bool has_edges(tn__ir *ir, const tn__te_stage *stage) {
   return s.found;
 }
 
-/* Is it worth it, and how? */
+/* Is it worth it? Says whether from runs (`w->runs`), or from places alone. */
 static bool choose(tn__ir *ir, const tn__te_stage *stage, window *w) {
   const tn__expr *value = stage->values[0];
-  w->runs = w->length >= 4 && share_of_work(stage, w, !is_idempotent(stage->combiner)) <= WORTH_RUNS;
+  w->runs = share_of_work(stage, w, !is_idempotent(stage->combiner)) <= WORTH_RUNS;
   if (w->runs) return true;
   if (w->length >= WORTH_EDGES && has_edges(ir, stage)) return true;
   if (stage->reduce_axes.count > 1) return share_apart(stage, w) <= WORTH_RUNS;

@@ -19,4 +19,12 @@ static inline void check_same_elements(const tn__te *te, const tn__te *other) {
   }
 }
 
+/* A rewritten declaration computes the same as the one that it was made from, whose chosen schedule does, too. */
+static inline void check_rewritten(const tn__te *te, const tn__te *made, const tn__target *target) {
+  assert_ptr_not_equal(made, te);
+  check_ok(tn__te_verify(made));
+  check_same_elements(te, made);
+  check_ok(compare_results(default_schedule(te, target, NULL), 7));
+}
+
 #endif

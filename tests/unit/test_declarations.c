@@ -105,6 +105,11 @@ static const char *const found[] = {
     "  S[i, j, l] = max(k: i / 2 .. i + 1) (T[(2 * i + k) % 3, i, min(i / 2, 8), min(j, 2)] +\n"
     "    T[i64(I[i % 23]), l, clamp(i + 1, 0, 8), clamp(i, 0, 2)])\n"
     "}\n",
+    /* sums over earlier elements of which there are none */
+    "kernel drawn(U: f32[1, 1], b: f32[1, 2]) -> (x: f32[1, 2], y: f32[1, 2]) {\n"
+    "  x[i, j] = scan(-i, 0) (b[i, j] - sum(k: i + 1 .. 1) U[i, k] * x[k, j]) * (U[i, i] + 3)\n"
+    "  y[i, j] = scan(i, 0) b[i, j] - sum(k: i) U[i, k] * y[k, j]\n"
+    "}\n",
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"

@@ -186,27 +186,10 @@ static void make_convolution(maker *m) {
   add(m, "], 0)%s, 0)%s\n}\n", outside ? "" : weight, outside ? weight : "");
 }
 
-static void compare_chosen(tn__te *te, void *user) {
-  tn__target target = *(const tn__target *)user;
-  const tn__te *phases = tn__te_phases(te);
-  assert_ptr_not_equal(phases, te);
-  check_ok(tn__te_verify(phases));
-  check_same_elements(te, phases);
-  check_ok(compare_results(default_schedule(te, &target, NULL), 7));
-}
+static void compare_chosen(tn__te *te, void *target) { check_rewritten(te, tn__te_phases(te), target); }
 
 static void random_ones_keep_their_elements(void **state) {
-  tn__target targets[2];
-  check_ok(tn__target_parse("x86-64-v3", &targets[0]));
-  check_ok(tn__target_parse("x86-64-v4", &targets[1]));
-  for (int k = 0; k < KERNELS; k++) {
-    maker m = {.state = (uint64_t)k};
-    make_convolution(&m);
-    te_text_job j = {.text = m.text, .then = compare_chosen, .user = &targets[k % 2]};
-    tn_status *status = te_text_run(&j);
-    if (status != NULL) print_message("%s", m.text);
-    check_ok(status);
-  }
+  check_drawn_texts(KERNELS, make_convolution, compare_chosen);
 }
 
 int main(void) {

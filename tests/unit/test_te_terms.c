@@ -2,27 +2,15 @@
  * schedules of the second, agree. */
 #include "te/text.h"
 #include "unit/schedule_check.h"
+#include "unit/te_same.h"
 #include "unit/te_text_check.h"
-
-static void same_elements(const tn__te *te, const tn__te *terms) {
-  uint8_t *before, *after;
-  size_t size, other;
-  for (uint64_t seed = 1; seed < 4; seed++) {
-    check_ok(outputs_of(te, tn__te_lower(te), NULL, seed, &before, &size));
-    check_ok(outputs_of(terms, tn__te_lower(terms), NULL, seed, &after, &other));
-    assert_int_equal(size, other);
-    assert_memory_equal(before, after, size);
-    free(before);
-    free(after);
-  }
-}
 
 static void compare(tn__te *te, void *user) {
   const int *added = user;
   const tn__te *terms = tn__te_terms(te);
   check_ok(tn__te_verify(terms));
   assert_int_equal(tn__te_stage_count(terms) - tn__te_stage_count(te), *added);
-  same_elements(te, terms);
+  check_same_elements(te, terms);
   tn__target target = test_target("x86-64-v3");
   for (int threads = 1; threads <= 3; threads += 2) {
     tn__schedule_options options = {.threads = threads};

@@ -1,9 +1,7 @@
 /* Reductions over windows that are made from runs of terms: which are, and that they compute the same. */
-#include <stdarg.h>
-#include <stdio.h>
-
 #include "unit/te_same.h"
 #include "unit/te_text_check.h"
+#include "unit/text_maker.h"
 
 static void compare(tn__te *te, void *user) {
   const int *added = user;
@@ -81,26 +79,7 @@ static void others_stay(void **state) {
 
 /* ---- random ones ------------------------------------------------------------------------------------------------- */
 
-enum { KERNELS = 60, MOST_TEXT = 1024 };
-
-typedef struct maker {
-  uint64_t state;
-  char text[MOST_TEXT];
-  int count;
-} maker;
-
-static int any(maker *m, int sides) {
-  m->state = m->state * UINT64_C(6364136223846793005) + 1442695040888963407u;
-  return (int)((m->state >> 33) % (uint64_t)sides);
-}
-
-__attribute__((format(printf, 2, 3))) static void add(maker *m, const char *format, ...) {
-  va_list args;
-  va_start(args, format);
-  m->count += vsnprintf(m->text + m->count, (size_t)(MOST_TEXT - m->count), format, args);
-  va_end(args);
-  assert_true(m->count < MOST_TEXT);
-}
+enum { KERNELS = 60 };
 
 /* A window along each of one or two axes, of which one at least is long, with the edges in one way or another. */
 static void make_window(maker *m) {
@@ -130,27 +109,9 @@ static void make_window(maker *m) {
   add(m, "%s]%s)\n}\n", channels > 0 ? ", c" : "", edge == 3 ? ", 2" : "");
 }
 
-static void compare_chosen(tn__te *te, void *user) {
-  const tn__te *windows = tn__te_windows(te);
-  assert_ptr_not_equal(windows, te);
-  check_ok(tn__te_verify(windows));
-  check_same_elements(te, windows);
-  check_ok(compare_results(default_schedule(te, user, NULL), 7));
-}
+static void compare_chosen(tn__te *te, void *target) { check_rewritten(te, tn__te_windows(te), target); }
 
-static void random_ones_keep_their_elements(void **state) {
-  tn__target targets[2];
-  check_ok(tn__target_parse("x86-64-v3", &targets[0]));
-  check_ok(tn__target_parse("x86-64-v4", &targets[1]));
-  for (int k = 0; k < KERNELS; k++) {
-    maker m = {.state = (uint64_t)k};
-    make_window(&m);
-    te_text_job j = {.text = m.text, .then = compare_chosen, .user = &targets[k % 2]};
-    tn_status *status = te_text_run(&j);
-    if (status != NULL) print_message("%s", m.text);
-    check_ok(status);
-  }
-}
+static void random_ones_keep_their_elements(void **state) { check_drawn_texts(KERNELS, make_window, compare_chosen); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(windows_are_made_from_runs),

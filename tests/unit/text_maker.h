@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "unit/check.h"
+#include "unit/te_text_check.h"
 
 enum { MAKER_TEXT = 1 << 12 };
 
@@ -30,6 +31,21 @@ __attribute__((format(printf, 2, 3))) static inline void add(maker *m, const cha
   m->count += vsnprintf(m->text + m->count, (size_t)(MAKER_TEXT - m->count), format, args);
   va_end(args);
   assert_true(m->count < MAKER_TEXT);
+}
+
+/* So many drawn declarations, for two targets in turn, each of which `then` gets with its target. */
+static inline void check_drawn_texts(int count, void (*make)(maker *m), void (*then)(tn__te *te, void *target)) {
+  tn__target targets[2];
+  check_ok(tn__target_parse("x86-64-v3", &targets[0]));
+  check_ok(tn__target_parse("x86-64-v4", &targets[1]));
+  for (int k = 0; k < count; k++) {
+    maker m = {.state = (uint64_t)k};
+    make(&m);
+    te_text_job j = {.text = m.text, .then = then, .user = &targets[k % 2]};
+    tn_status *status = te_text_run(&j);
+    if (status != NULL) print_message("%s", m.text);
+    check_ok(status);
+  }
 }
 
 #endif

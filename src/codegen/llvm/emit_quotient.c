@@ -43,36 +43,49 @@ static bool is_right_for_all(float y, reciprocal r) {
   return true;
 }
 
-/* The integer that is cast to the float, which takes so few values that all can be tried. */
+/* What is cast to the float, if that is an integer which it holds exactly; NULL otherwise. */
+static const tn__expr *integer_of(tn__cg *cg, const tn__expr *x) {
+  if (x->kind != TN__EXPR_CAST || tn__dtype_is_float(x->args[0]->dtype)) return NULL;
+  tn__interval range = tn__interval_of(cg->ir, x->args[0]);
+  return range.min >= -(1 << 24) && range.max <= 1 << 24 ? x->args[0] : NULL;
+}
+
+/* So few values that all can be tried. */
 static bool is_right_for_integers(float y, reciprocal r, tn__interval range) {
   enum { MOST_VALUES = 1 << 16 };
-  if (range.min < -(1 << 24) || range.max > 1 << 24 || range.max - range.min >= MOST_VALUES) return false;
+  if (range.max - range.min >= MOST_VALUES) return false;
   for (int64_t x = range.min; x <= range.max; x++)
     if (quotient_of((float)x, r) != (float)x / y) return false;
   return true;
 }
 
+/* Is the quotient one by a known number that two products give? */
+static bool has_reciprocal(tn__cg *cg, const tn__expr *e, float *y, reciprocal *r) {
+  int exponent;
+  if (e->kind != TN__EXPR_DIV || e->dtype != TN_F32 || e->args[1]->kind != TN__EXPR_FLOAT || !cg->has_fma) return false;
+  *y = (float)e->args[1]->value.f;
+  if (!(fabsf(*y) >= 0x1p-20F && fabsf(*y) <= 0x1p20F)) return false;
+  if (fabsf(frexpf(*y, &exponent)) == 0.5F) return false; /* LLVM knows */
+  *r = reciprocal_of(*y);
+  const tn__expr *integer = integer_of(cg, e->args[0]);
+  return is_right_for_all(*y, *r) ||
+         (integer != NULL && is_right_for_integers(*y, *r, tn__interval_of(cg->ir, integer)));
+}
+
 static LLVMValueRef divided(tn__cg *cg, const tn__cg_special *s) { return LLVMBuildFDiv(cg->builder, s->x, s->y, ""); }
 
 bool tn__cg_quotient(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
-  if (e->kind != TN__EXPR_DIV || e->dtype != TN_F32 || e->args[1]->kind != TN__EXPR_FLOAT || !cg->has_fma) return false;
-  float y = (float)e->args[1]->value.f;
-  int exponent;
-  if (cg->frame->lanes == 1 || !(fabsf(y) >= 0x1p-20F && fabsf(y) <= 0x1p20F)) return false;
-  if (fabsf(frexpf(y, &exponent)) == 0.5F) return false; /* LLVM knows */
-  reciprocal r = reciprocal_of(y);
-  const tn__expr *from = e->args[0];
-  bool whole = from->kind == TN__EXPR_CAST && !tn__dtype_is_float(from->args[0]->dtype) &&
-               is_right_for_integers(y, r, tn__interval_of(cg->ir, from->args[0]));
-  if (!whole && !is_right_for_all(y, r)) return false;
-  *out = tn__cg_expr(cg, from);
+  float y;
+  reciprocal r;
+  if (cg->frame->lanes == 1 || !has_reciprocal(cg, e, &y, &r)) return false;
+  *out = tn__cg_expr(cg, e->args[0]);
   tn__cg_v x = out->v;
-  if (out->lanes == 1) {
+  if (out->lanes == 1) { /* the same for all lanes: once */
     out->v = LLVMBuildFDiv(cg->builder, x, real(x, (double)y), "");
     return true;
   }
   out->v = tn__cg_fma(cg, x, real(x, (double)r.high), mul(cg, x, real(x, (double)r.low)));
-  if (whole) return true;
+  if (integer_of(cg, e->args[0]) != NULL) return true;
   /* Of numbers below 2^-40, 0 apart, the lower product may have left the range. */
   tn__cg_v bits = iand(cg, to_bits(cg, x), iconst(to_bits(cg, x), INT32_MAX)), least = to_bits(cg, real(x, 0x1p-40));
   tn__cg_special s = {.x = x, .y = real(x, (double)y)};

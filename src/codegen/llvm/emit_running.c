@@ -5,13 +5,17 @@
 
 enum { MOST_LANES = 256 }; /* of a vectorised loop in a schedule */
 
+static bool stands_still(const tn__stmt *s, const tn__var *lane) {
+  for (int d = 0; d < s->as.store.buffer->rank; d++)
+    if (tn__expr_uses_var(s->as.store.indices[d], lane)) return false;
+  return true;
+}
+
 /* The store's running value, where its lanes stand beside each other; false where it is none, or not in this loop. */
 static bool is_running(tn__cg *cg, const tn__stmt *s, const tn__var *lane, tn__ir_running *out) {
   const tn__buffer *buffer = s->as.store.buffer;
   int64_t stride;
-  if (buffer->scope != TN__SCOPE_REGISTER || lane == NULL) return false;
-  for (int d = 0; d < buffer->rank; d++)
-    if (tn__expr_uses_var(s->as.store.indices[d], lane)) return false;
+  if (buffer->scope != TN__SCOPE_REGISTER || lane == NULL || !stands_still(s, lane)) return false;
   if (!tn__ir_running_of(cg->ir, s->as.store.value, buffer, out)) return false;
   if (out->before != tn__ir_load(cg->ir, buffer, s->as.store.indices)) return false;
   return out->follows == NULL || (tn__ir_stride_in(cg->ir, out->follows->args[1], lane, &stride) && stride == 1);
@@ -33,9 +37,7 @@ static bool see_store(const tn__stmt *s, void *user) {
   const tn__buffer *buffer = s->kind == TN__STMT_STORE ? s->as.store.buffer : NULL;
   if (buffer == NULL || buffer->scope != TN__SCOPE_REGISTER || !tn__expr_uses_buffer(s->as.store.value, buffer))
     return true;
-  bool stands = true;
-  for (int d = 0; d < buffer->rank; d++) stands &= !tn__expr_uses_var(s->as.store.indices[d], c->lane);
-  if (!stands) return true;
+  if (!stands_still(s, c->lane)) return true;
   c->carries = true;
   const tn__cg_binding *binding = tn__cg_find(c->cg, buffer);
   c->fits &= binding != NULL && binding->storage->slots != NULL && binding->storage->slot_lanes == 1 &&

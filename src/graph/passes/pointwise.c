@@ -26,7 +26,7 @@ static bool is_channels_first(const tn__node *node) {
 /* Is each pixel of the result made of one of the image, of several channels, and is the image what would take long to
  * turn, with more pixels than there are filters? Otherwise the weights are what matters, and they are packed as the
  * right operand. In f32 and f64; narrower elements are widened as vectors of weights, once. */
-static bool is_pointwise(const tn__node *node) {
+static bool pays_as_product(const tn__node *node) {
   enum { LEAST_PIXELS = 32 }; /* for vectors of them */
   if (!is_channels_first(node) || tn__node_reads_layout(node)) return false;
   const tn__conv_spec spec = tn__g_conv_spec_of(node);
@@ -51,11 +51,11 @@ static bool is_elementwise(const tn__node *node) { return node->op->op_class == 
 
 /* What an operator that follows makes is channels-last when what it reads is. */
 static bool follows(const tn__node *node) {
-  return is_elementwise(node) || is_pointwise(node) || node->op->moves.operands != 0;
+  return is_elementwise(node) || pays_as_product(node) || node->op->moves.operands != 0;
 }
 
 static bool stays_first(const orders *o, const tn__node *node) {
-  return is_pointwise(node) && !o->wanted[node->outputs[0]->id] && !o->given[node->inputs[0]->id];
+  return pays_as_product(node) && !o->wanted[node->outputs[0]->id] && !o->given[node->inputs[0]->id];
 }
 
 static orders find_orders(tn__graph *graph) {
@@ -65,7 +65,7 @@ static orders find_orders(tn__graph *graph) {
               .given = TN__NEW_ARRAY(tn__graph_arena(graph), values, bool)};
   for (int i = tn__graph_node_count(graph) - 1; i >= 0; i--) {
     const tn__node *node = tn__graph_node_at(graph, i);
-    bool passes_on = is_elementwise(node) || is_pointwise(node), wants = false;
+    bool passes_on = is_elementwise(node) || pays_as_product(node), wants = false;
     if (!passes_on) wants = is_channels_first(node) || node->op->moves.operands != 0 || tn__g_is_op(node, "transpose");
     for (int j = 0; passes_on && j < node->output_count; j++)
       wants |= node->outputs[j] != NULL && o.wanted[node->outputs[j]->id];

@@ -6,12 +6,21 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "schedule/outline/outline.h"
 #include "schedule/rules/pipeline.h"
 #include "schedule/rules/reduce.h"
 #include "schedule/rules/structure.h"
 
-enum { MOST_TILED = 3, MOST_STAGES = 6, MOST_INLINED = 2, MOST_LANES = 3, FORMS = 8, FEWEST_POINTS = 256 };
+/* Of twice as many stages some may be cheap maps, which dissolve. */
+enum { MOST_TILED = 3, MOST_STAGES = 6, MOST_DECLARED = 2 * MOST_STAGES, MOST_INLINED = 2, FEWEST_POINTS = 256 };
+
+/* A stage's form is a number: which of up to so many axes vectors run along, the power of two that they are, up to
+ * eight, and whether it is written out. */
+enum { MOST_LANES = 3, POWERS = 4, FORMS = 2 * POWERS };
+
+/* Which maps are inlined is the first decision; those of the other kinds follow. */
+enum { INLINED };
 
 /* What is left when some maps are inlined. */
 typedef struct variant {
@@ -39,7 +48,7 @@ typedef struct chain {
 
 static bool matches(const tn__te *te) {
   int reductions = 0, count = tn__te_stage_count(te);
-  if (count < 2 || count > MOST_STAGES + MOST_STAGES) return false;
+  if (count < 2 || count > MOST_DECLARED) return false;
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) return false;
@@ -171,13 +180,17 @@ static void open_tile(tn__sketch *k, const tn__outline_facts *last, int axis, co
   k->decisions[tn__sketch_open(k, name, sizes, count)].orders = true;
 }
 
+static int lane_number(int64_t form) { return (int)(form / FORMS); }
+static int64_t vectors_of(int64_t form) { return INT64_C(1) << form % FORMS / 2; }
+static bool is_written(int64_t form) { return form % 2 != 0; }
+
 /* The name of one of several decisions of a kind. */
 static const char *number_of(const tn__schedule *s, const char *kind, int index) {
   return tn__arena_printf(s->arena, "%s %d", kind, index + 1);
 }
 
 static void open_chain(tn__sketch *k, tn__schedule *s) {
-  static const int64_t numbers[] = {0, 1, 2, 3};
+  static const int64_t numbers[1 << MOST_INLINED] = {0, 1, 2, 3}, apart[] = {0, 1};
   chain *d = TN__NEW(s->arena, chain);
   *d = (chain){.large = tn__rule_is_large(k->te),
                .outline = TN__NEW(s->arena, tn__outline),
@@ -187,18 +200,19 @@ static void open_chain(tn__sketch *k, tn__schedule *s) {
   find_tiled(d);
   const variant *v = &d->variants[0];
   if (d->tiled_count == 0) tn__sched_refuse(s, "chain: the stages have no axis in common");
+  TN__INVARIANT(k->decision_count == INLINED);
   k->decisions[tn__sketch_open(k, "inlined", numbers, d->variant_count)].orders = true;
   d->tile = k->decision_count;
   for (int i = 0; i < d->tiled_count; i++) open_tile(k, v->facts[v->count - 1], d->tiled[i], number_of(s, "tile", i));
   d->place = k->decision_count;
   for (int i = 0; i < d->count - 1; i++)
-    k->decisions[tn__sketch_open(k, number_of(s, "apart", i), numbers, 2)].orders = true;
+    k->decisions[tn__sketch_open(k, number_of(s, "apart", i), apart, 2)].orders = true;
   d->form = k->decision_count;
   for (int i = 0; i < d->count; i++) {
     int64_t forms[TN__MAX_CHOICES];
     int count = 0;
     for (int f = 0; f < v->lane_count[i] * FORMS; f++)
-      if (!v->facts[i]->map || v->facts[i]->spatial > 1 || f % 2 == 0) forms[count++] = f;
+      if (!v->facts[i]->map || v->facts[i]->spatial > 1 || !is_written(f)) forms[count++] = f;
     k->decisions[tn__sketch_open(k, number_of(s, "form", i), forms, count)].orders = true;
   }
 }
@@ -237,9 +251,9 @@ static int64_t extent_of(const point *p, int stage, int x) {
 /* False where the stage has no such form. */
 static bool form_of(const point *p, int stage, int64_t value, form *out) {
   const tn__outline_facts *f = p->v->facts[stage];
-  if (value / FORMS >= p->v->lane_count[stage]) return false;
-  *out =
-      (form){.axis = p->v->lanes[stage][value / FORMS], .vectors = 1 << value % FORMS / 2, .written = value % 2 != 0};
+  if (lane_number(value) >= p->v->lane_count[stage]) return false;
+  *out = (form){
+      .axis = p->v->lanes[stage][lane_number(value)], .vectors = vectors_of(value), .written = is_written(value)};
   out->along = out->axis >= f->spatial;
   out->extent = extent_of(p, stage, out->axis);
   out->lanes = lanes_of(f, p->options, out->axis, out->extent);
@@ -403,7 +417,7 @@ static void share_nest(const point *p, int block) {
 /* The outline of a point, with its steps on the schedule unless that is NULL; false: its decisions don't agree. */
 static bool build(const tn__sketch *k, const int64_t *values, tn__outline *o, tn__schedule *s) {
   const chain *d = k->data;
-  const variant *v = &d->variants[values[0]];
+  const variant *v = &d->variants[values[INLINED]];
   point p = {.d = d, .v = v, .options = &k->options, .o = o, .parallel = d->large && k->options.threads > 1};
   form forms[MOST_STAGES];
   if (!find_places(k, values, &p)) return false;
@@ -443,7 +457,7 @@ static const tn__nest *chain_features(const tn__sketch *k, const int64_t *values
 
 static void apply_chain(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   const chain *d = k->data;
-  const variant *v = &d->variants[values[0]];
+  const variant *v = &d->variants[values[INLINED]];
   tn__reduce_dissolve_maps(s);
   for (int i = 0; i < v->inlined_count; i++) tn__sched_inline(s, v->inlined[i]);
   bool built = build(k, values, d->outline, s);

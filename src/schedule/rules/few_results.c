@@ -99,54 +99,84 @@ static void write_out(tn__schedule *s, const char *block, int outer) {
   tn__sched_vectorize(s, order[n - 1]);
 }
 
+/* The loops of a block, by what becomes of them. */
+typedef struct parts {
+  const char *pass[TN__MAX_LOOPS], *result[TN__MAX_LOOPS], *term[TN__MAX_LOOPS], *lane;
+  int passes, results, terms;
+} parts;
+
+static void append(const char **order, int *n, const char *const *loops, int count) {
+  for (int i = 0; i < count; i++) order[(*n)++] = loops[i];
+}
+
+static const char *part_of(tn__schedule *s, const char *loop, int part) {
+  return tn__arena_printf(s->arena, "%s.%d", loop, part);
+}
+
+/* Splits the loops of the stage, which stand in `path` from `outer` on: what is more than a pass holds of the results
+ * off, and vectors. */
+static void split_parts(tn__schedule *s, const tn__te_stage *stage, tn__snode *const *path, int outer,
+                        const tn__schedule_options *options, parts *out) {
+  int64_t height, lanes = lanes_of(stage, options);
+  const int passes = axes_of_passes(stage, options, &height), axes = stage->axes.count;
+  const int along = axes + axis_along(s->ir, stage, lanes);
+  *out = (parts){.lane = part_of(s, path[outer + along]->name, 1)};
+  for (int i = 0; i < axes + stage->reduce_axes.count; i++) {
+    const char *own = path[outer + i]->name;
+    if (i == passes - 1 && height > 1) {
+      tn__sched_split(s, own, (const int64_t[]){0, height}, 2);
+      out->result[out->results++] = part_of(s, own, 1);
+      own = part_of(s, own, 0);
+    }
+    if (i == along) {
+      tn__sched_split(s, own, (const int64_t[]){0, lanes}, 2);
+      own = part_of(s, own, 0);
+    }
+    if (i < passes)
+      out->pass[out->passes++] = own;
+    else if (i < axes)
+      out->result[out->results++] = own;
+    else
+      out->term[out->terms++] = own;
+  }
+}
+
+/* Of partial results: terms outside of results, and lanes inside of them. */
+static void keep_in_registers(tn__schedule *s, const tn__te_stage *stage, const char *partial, const parts *p,
+                              int outside) {
+  const char *order[TN__MAX_LOOPS];
+  int n = 0;
+  append(order, &n, p->term, p->terms);
+  append(order, &n, p->result, p->results);
+  order[n++] = p->lane;
+  tn__sched_reorder(s, order, n);
+  for (int i = 0; i < p->results; i++) tn__sched_unroll(s, p->result[i]);
+  tn__sched_vectorize(s, p->lane);
+  write_out(s, tn__arena_printf(s->arena, "%s.init", partial), outside);
+  for (int t = 0; t < stage->tensor_count; t++) tn__sched_set_scope(s, partial, t, TN__SCOPE_REGISTER);
+}
+
 bool tn__reduce_few_results(tn__schedule *s, const tn__te_stage *stage, const char *name, int outer,
                             const tn__schedule_options *options) {
   const char *order[TN__MAX_LOOPS], *loops[TN__MAX_LOOPS];
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
-  int count = tn__sched_path(s, s->root, block, path), n = 0, results = 0;
+  int count = tn__sched_path(s, s->root, block, path), n = 0;
   if (!tn__reduce_has_few_results(s->ir, stage, options)) return false;
   if (count != outer + stage->axes.count + stage->reduce_axes.count) return false;
-  int64_t height;
-  const int64_t lanes = lanes_of(stage, options);
-  const int passes = axes_of_passes(stage, options, &height);
-  int along = count - stage->reduce_axes.count + axis_along(s->ir, stage, lanes), terms = 0, outside = outer;
-  const char *term[TN__MAX_LOOPS], *result[TN__MAX_LOOPS];
   for (int i = outer; i < count; i++)
     if (path[i]->children.count != 1 || path[i]->kind != TN__LOOP_SERIAL) return false;
+  parts p;
   const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
-  const char *loop = path[along]->name, *lane = tn__arena_printf(s->arena, "%s.1", loop);
-  for (int i = outer; i < count; i++) {
-    const char *own = path[i]->name;
-    if (i == outer + passes - 1 && height > 1) {
-      tn__sched_split(s, own, (const int64_t[]){0, height}, 2);
-      result[results++] = tn__arena_printf(s->arena, "%s.1", own);
-      own = tn__arena_printf(s->arena, "%s.0", own);
-    }
-    if (i < outer + passes)
-      order[n++] = own, outside++;
-    else if (i < count - stage->reduce_axes.count)
-      result[results++] = own;
-    else
-      term[terms++] = i == along ? tn__arena_printf(s->arena, "%s.0", own) : own;
-  }
-  tn__sched_split(s, loop, (const int64_t[]){0, lanes}, 2);
-  order[n++] = lane;
-  for (int i = 0; i < results; i++) order[n++] = result[i];
-  for (int i = 0; i < terms; i++) order[n++] = term[i];
+  split_parts(s, stage, path, outer, options, &p);
+  append(order, &n, p.pass, p.passes);
+  order[n++] = p.lane;
+  append(order, &n, p.result, p.results);
+  append(order, &n, p.term, p.terms);
   tn__sched_reorder(s, order, n);
-  tn__sched_rfactor(s, lane);
-  /* Partial results: terms outside of results, and lanes inside of them. */
-  n = 0;
-  for (int i = 0; i < terms; i++) order[n++] = term[i];
-  for (int i = 0; i < results; i++) order[n++] = result[i];
-  order[n++] = lane;
-  tn__sched_reorder(s, order, n);
-  for (int i = 0; i < results; i++) tn__sched_unroll(s, result[i]);
-  tn__sched_vectorize(s, lane);
-  write_out(s, tn__arena_printf(s->arena, "%s.init", partial), outside);
-  for (int t = 0; t < stage->tensor_count; t++) tn__sched_set_scope(s, partial, t, TN__SCOPE_REGISTER);
+  tn__sched_rfactor(s, p.lane);
+  keep_in_registers(s, stage, partial, &p, outer + p.passes);
   int combined = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS);
-  for (int i = outside; i < combined - 1; i++) tn__sched_unroll(s, loops[i]);
-  tn__reduce_by_halves(s, name, lanes);
+  for (int i = outer + p.passes; i < combined - 1; i++) tn__sched_unroll(s, loops[i]);
+  tn__reduce_by_halves(s, name, lanes_of(stage, options));
   return true;
 }

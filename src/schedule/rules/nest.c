@@ -1,5 +1,6 @@
 /* The nest of one element-wise block: what is contiguous for all of its accesses becomes one loop, the innermost one
  * runs in vectors. */
+#include "base/numbers.h"
 #include "schedule/rules/rules.h"
 
 typedef struct accesses {
@@ -154,15 +155,6 @@ typedef struct periods {
 
 enum { MOST_PHASES = 8, LONGEST_PERIOD = 1 << 16 };
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 static void see_period(const tn__expr *e, void *user) {
   periods *p = user;
   tn__ir *ir = p->s->ir;
@@ -175,13 +167,13 @@ static void see_period(const tn__expr *e, void *user) {
     p->common = 0;
     return;
   }
-  int64_t period = divisor / common_divisor(divisor, stride < 0 ? -stride : stride);
+  int64_t period = divisor / tn__common_divisor(divisor, stride);
   if (p->common == 0 || period > LONGEST_PERIOD) {
     p->common = 0;
     return;
   }
   if (p->common > 1 && p->common != period) p->aligned = false;
-  p->common = p->common / common_divisor(p->common, period) * period;
+  p->common = p->common / tn__common_divisor(p->common, period) * period;
   if (p->common > LONGEST_PERIOD) p->common = 0;
   const tn__expr *zero = tn__ir_index(ir, 0);
   const tn__expr *rest = tn__ir_substitute(ir, dividend, &p->loop, &zero, 1);

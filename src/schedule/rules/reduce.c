@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/numbers.h"
 
 void tn__reduce_open(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t vectors[] = {1, 2, 4, 8, 16};
@@ -517,8 +518,6 @@ static void keep_walks(tn__schedule *s, const tn__block *partial, const char *na
   }
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) { return b == 0 ? a : common_divisor(b, a % b); }
-
 /* The two loops as one, in vectors of which `vectors` are written out. */
 static void flatten(tn__schedule *s, const char *row, const char *column, int64_t vectors, int64_t lanes) {
   const char *both = tn__arena_printf(s->arena, "%s+%s", row, column);
@@ -540,7 +539,7 @@ bool tn__reduce_few_columns(tn__schedule *s, const char *name, const tn__schedul
   int64_t columns = tn__rule_loop_extent(s, last), rows = tn__rule_loop_extent(s, row);
   int64_t lanes = options->vector_bytes / element;
   if (columns < 2 || columns > MOST_FLAT || lanes < 4) return false;
-  int64_t least = lanes / common_divisor(columns, lanes), together = least;
+  int64_t least = lanes / tn__common_divisor(columns, lanes), together = least;
   while (together * columns < LEAST_FLAT * lanes) together += least;
   int64_t vectors = together * columns / lanes;
   flat_walk w = {.s = s, .block = block, .row = path[count - 1]->var, .column = path[column]->var, .columns = columns};

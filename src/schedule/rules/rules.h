@@ -1,6 +1,6 @@
 /* The rules that make sketches. A rule is one file and one row of the table in choose.c: does it fit the declaration,
- * which decisions stay open, what do they cost, how are they applied. The first that fits is used, unless it yields to
- * a rule behind it, or to one that competes; "stages" fits everything. */
+ * which decisions stay open, what do they cost, how are they applied. The first that fits is used, unless it gives
+ * way to the next that fits, or yields to one that competes; "stages" fits everything. */
 #ifndef TENON_SCHEDULE_RULES_RULES_H
 #define TENON_SCHEDULE_RULES_RULES_H
 

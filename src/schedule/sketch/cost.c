@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/numbers.h"
 #include "schedule/internal.h"
 
 /* ---- footprints -------------------------------------------------------------------------------------------------- */
@@ -65,23 +66,14 @@ int64_t tn__nest_piece(const tn__target *target, const tn__nest_access *a, const
   return runs[0].count;
 }
 
-static int64_t common_divisor(int64_t a, int64_t b) {
-  while (b != 0) {
-    int64_t rest = a % b;
-    a = b;
-    b = rest;
-  }
-  return a;
-}
-
 double tn__nest_crossing(const tn__target *target, const tn__nest_access *a, int axis_count, int axis, int64_t bytes) {
   const tn__core *core = &target->cpu.machine.core;
   int64_t port = core->load_bytes / core->load_ports;
   if (bytes > port && port > 0) bytes = port;
   int64_t common = bytes;
   for (int x = 0; x < axis_count; x++) {
-    if (x != axis) common = common_divisor(common, a->along[x].stride);
-    common = common_divisor(common, a->along[x].far);
+    if (x != axis) common = tn__common_divisor(common, a->along[x].stride);
+    common = tn__common_divisor(common, a->along[x].far);
   }
   return (double)(bytes - common) / target->cpu.machine.costs.line_bytes;
 }
