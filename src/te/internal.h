@@ -50,6 +50,22 @@ void tn__te_move_inside(tn__te *te, int stage);
 /* The last `added` stages go in front of number `at`. */
 void tn__te_move_before(tn__te *te, int at, int added);
 
+/* A map that defines the tensor in the place of what defined it, behind all stages, also in the steps of a scan
+ * (`step_of`), whose axis all of a step's stages share. */
+void tn__te_define(tn__te *te, const tn__te_axes *axes, const tn__buffer *step_of, const tn__buffer *tensor,
+                   const tn__expr *value);
+
+/* Puts a combiner's tensors behind those of another, with variables of their own. (siblings.c) */
+void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c);
+
+/* Operations on what depends on all axes of the stage's results that are in terms `a` and in `b`, with those of maps
+ * that both read; all are in terms of the stage's axes. (coordinates.c) */
+int64_t tn__te_shared_work(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *a, int a_count,
+                           const tn__expr *const *b, int b_count);
+
+/* Rewrites products of floats so that factors which all of them have are multiplied once. (factors.c) */
+void tn__te_share_factors(tn__ir *ir, const tn__expr **terms, int count);
+
 /* Is it a sum of one tensor, in any order of its terms? (bytes.c) */
 bool tn__te_is_sum(const tn__te_stage *stage);
 /* A sum of the stage's over axes of its own, behind all others, read at the stage's positions: named after it with the

@@ -130,24 +130,6 @@ static bool is_read(const tn__te *te, const tn__buffer *tensor) {
   return r.found;
 }
 
-/* A map that defines the tensor in the place of what defined it, also in the steps of a scan (`step_of`), whose axis
- * all of a step's stages share. */
-static void define(tn__te *te, const tn__te_axes *axes, const tn__buffer *step_of, const tn__buffer *tensor,
-                   const tn__expr *value) {
-  const tn__var *from[TN__MAX_RANK];
-  const tn__expr *extents[TN__MAX_RANK], *to[TN__MAX_RANK];
-  for (int i = 0; i < axes->count; i++) extents[i] = axes->var[i]->extent;
-  tn__te_axes own = tn__te_axes_create(te, "i", axes->count, extents);
-  if (step_of != NULL) own.var[0] = axes->var[0], own.index[0] = axes->index[0];
-  for (int i = 0; i < axes->count; i++) from[i] = axes->var[i], to[i] = own.index[i];
-  tn__te_compute(te, tensor->name, &own, tn__ir_substitute(te->ir, value, from, to, axes->count));
-  tn__te_stage *stage = te->stages.data[te->stages.count - 1];
-  te->tensors.count--; /* the one that it made */
-  stage->tensors[0] = tensor;
-  stage->name = tensor->name;
-  stage->step_of = step_of;
-}
-
 static void take_in_order(tn__te *te, tn__te_stage *stage, const argreduce *a) {
   tn__ir *ir = te->ir;
   const tn__te_stage *whole = a->stage;
@@ -160,9 +142,10 @@ static void take_in_order(tn__te *te, tn__te_stage *stage, const argreduce *a) {
   *stage = *te->stages.data[--te->stages.count];
   stage->step_of = whole->step_of;
   for (int i = 0; i < 2; i++) read[i] = tn__ir_load(ir, made[i], whole->axes.index);
-  if (is_read(te, whole->tensors[0])) define(te, &whole->axes, whole->step_of, whole->tensors[0], read[0]);
+  if (is_read(te, whole->tensors[0])) tn__te_define(te, &whole->axes, whole->step_of, whole->tensors[0], read[0]);
   const tn__expr *position = tn__ir_max(ir, read[1], tn__ir_int(ir, type, a->first));
-  define(te, &whole->axes, whole->step_of, whole->tensors[1], tn__ir_cast(ir, whole->tensors[1]->dtype, position));
+  tn__te_define(te, &whole->axes, whole->step_of, whole->tensors[1],
+                tn__ir_cast(ir, whole->tensors[1]->dtype, position));
 }
 
 const tn__te *tn__te_argmax(const tn__te *te, int64_t vector_bytes) {

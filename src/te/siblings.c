@@ -5,11 +5,14 @@
  *
  * with a combiner that does what each of theirs does. The sums and the maxima of a tensor, its moments, the squares and
  * products of two vectors are such. Not those whose terms meet others of the same element, as in products of matrices
- * and in windows: these are tiled, each as it is best. */
+ * and in windows: these are tiled, each as it is best. But work that all of them have in common, as sums with a
+ * distance in them have, is done once whatever they read (coordinates.c). */
 #include "base/dtype.h"
 #include "te/internal.h"
 
 enum { MOST_TENSORS = 4 };
+/* Operations that two reductions must have in common where they share no element. */
+enum { WORTH_SHARING = 4 };
 
 static bool extents_match(const tn__te_axes *a, const tn__te_axes *b) {
   if (a->count != b->count) return false;
@@ -79,15 +82,15 @@ static void see_load(const tn__expr *e, void *user) {
   s->found = in_other.found;
 }
 
-static bool share_elements(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b) {
+static bool share_elements(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
   const tn__expr *terms[MOST_TENSORS];
-  terms_over(ir, a, b, terms);
-  search s = {.stage = a, .other = terms, .other_count = b->tensor_count, .ir = ir};
-  for (int t = 0; t < a->tensor_count; t++) tn__te_visit(ir, a->values[t], see_load, &s);
-  return s.found;
+  terms_over(te->ir, a, b, terms);
+  search s = {.stage = a, .other = terms, .other_count = b->tensor_count, .ir = te->ir};
+  for (int t = 0; t < a->tensor_count; t++) tn__te_visit(te->ir, a->values[t], see_load, &s);
+  return s.found || tn__te_shared_work(te, a, a->values, a->tensor_count, terms, b->tensor_count) >= WORTH_SHARING;
 }
 
-static bool are_siblings(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b) {
+static bool are_siblings(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
   if (!can_join(a) || !can_join(b) || a->tensor_count + b->tensor_count > MOST_TENSORS) return false;
   if (!extents_match(&a->axes, &b->axes) || !extents_match(&a->reduce_axes, &b->reduce_axes)) return false;
   size_t size = tn_dtype_size(a->tensors[0]->dtype); /* as many to a vector */
@@ -95,7 +98,7 @@ static bool are_siblings(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *
     if (tn_dtype_size(a->tensors[t]->dtype) != size) return false;
   for (int t = 0; t < b->tensor_count; t++)
     if (tn_dtype_size(b->tensors[t]->dtype) != size) return false;
-  return share_elements(ir, a, b);
+  return share_elements(te, a, b);
 }
 
 /* Stages that read tensors of another. */
@@ -129,8 +132,7 @@ static void name_both(tn__te *te, tn__te_stage *a, const tn__te_stage *b) {
   a->name = tn__arena_printf(te->arena, "%s+%s", a->name, b->name);
 }
 
-/* One combiner after the other, with variables of its own. */
-static void add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c) {
+void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c) {
   const tn__var *from[2 * MOST_TENSORS];
   const tn__expr *to[2 * MOST_TENSORS];
   for (int i = 0; i < c->count; i++) {
@@ -154,12 +156,13 @@ static void join(tn__te *te, int first, int second, int place) {
   tn__te_combiner *both = TN__NEW(te->arena, tn__te_combiner);
   terms_over(te->ir, a, b, terms);
   both->reorderable = true;
-  add_combiner(te->ir, both, a->combiner);
-  add_combiner(te->ir, both, b->combiner);
+  tn__te_add_combiner(te->ir, both, a->combiner);
+  tn__te_add_combiner(te->ir, both, b->combiner);
   for (int t = 0; t < b->tensor_count; t++) {
     a->values[a->tensor_count] = terms[t];
     a->tensors[a->tensor_count++] = b->tensors[t];
   }
+  tn__te_share_factors(te->ir, a->values, a->tensor_count);
   a->combiner = both;
   name_both(te, a, b);
   for (int s = first; s < place; s++) te->stages.data[s] = te->stages.data[s + 1];
@@ -270,7 +273,7 @@ static const tn__te *join_reductions(const tn__te *te) {
   tn__te *copy = NULL;
   for (int a = 0; a < te->stages.count; a++) {
     for (int b = a + 1; b < te->stages.count && b <= a + FARTHEST; b++) {
-      int place = are_siblings(te->ir, te->stages.data[a], te->stages.data[b]) ? place_of_both(te, a, b) : -1;
+      int place = are_siblings(te, te->stages.data[a], te->stages.data[b]) ? place_of_both(te, a, b) : -1;
       if (place < 0) continue;
       if (copy == NULL) te = copy = tn__te_copy(te, te->ir);
       join(copy, a, b, place);

@@ -158,6 +158,22 @@ void tn__te_reduce_with(tn__te *te, const char *name, const tn__te_axes *axes, c
   tn__te_reduce_as(te, names, axes, reduce, combiner, terms, out);
 }
 
+void tn__te_define(tn__te *te, const tn__te_axes *axes, const tn__buffer *step_of, const tn__buffer *tensor,
+                   const tn__expr *value) {
+  const tn__var *from[TN__MAX_RANK];
+  const tn__expr *extents[TN__MAX_RANK], *to[TN__MAX_RANK];
+  for (int i = 0; i < axes->count; i++) extents[i] = axes->var[i]->extent;
+  tn__te_axes own = tn__te_axes_create(te, "i", axes->count, extents);
+  if (step_of != NULL) own.var[0] = axes->var[0], own.index[0] = axes->index[0];
+  for (int i = 0; i < axes->count; i++) from[i] = axes->var[i], to[i] = own.index[i];
+  tn__te_compute(te, tensor->name, &own, tn__ir_substitute(te->ir, value, from, to, axes->count));
+  tn__te_stage *stage = te->stages.data[te->stages.count - 1];
+  te->tensors.count--; /* the one that it made */
+  stage->tensors[0] = tensor;
+  stage->name = tensor->name;
+  stage->step_of = step_of;
+}
+
 static tn__te_stage *add_combining(tn__te *te, tn__te_stage_kind kind, const char *const *names,
                                    const tn__te_axes *axes, const tn__te_axes *reduce, const tn__te_combiner *combiner,
                                    const tn__expr *const *terms, const tn__buffer **out) {

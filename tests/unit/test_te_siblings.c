@@ -166,7 +166,8 @@ static void draw_forces(drawing *d) {
   static const char *const types[] = {"f32", "i32", "f64"}, *const reducers[] = {"sum", "max"};
   static const char *const orders[] = {"c, i", "i, c"};
   const char *type = types[draw(d, 3)], *reducer = reducers[draw(d, 2)];
-  int points = 1 + draw(d, 90), others = 1 + draw(d, 90), steps = 2 + draw(d, 3);
+  int points = 1 + draw(d, 90), others = 1 + draw(d, 90);
+  int steps = draw(d, 3) == 0 ? 2 + draw(d, 3) : 5 + draw(d, 3); /* up to four are tensors of one reduction */
   bool first = draw(d, 2);
   tn__strbuf_init(&d->text, NULL);
   tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d], Y: %s[%d, %d], w: %s[%d]) -> F: %s[%d, %d] {\n", type, steps,

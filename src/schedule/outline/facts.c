@@ -12,6 +12,7 @@ typedef struct counting {
   const tn__block *block;
   tn__outline_price *price;
   tn__outline_body *out;
+  tn__expr_set seen; /* results that are reduced together may share work */
 } counting;
 
 static void add_work(tn__outline_body *body, uint32_t along, double weight) {
@@ -34,7 +35,8 @@ static uint32_t axes_of(const counting *c, const tn__expr *e) {
 }
 
 static void count_node(const tn__expr *e, void *user) {
-  const counting *c = user;
+  counting *c = user;
+  if (!tn__expr_set_add(&c->seen, e)) return;
   double weight = (double)c->price(e);
   bool addresses = e->dtype == TN_I64 && !tn__expr_has_load(e); /* instructions reckon addresses on the way */
   if (weight == 0 || addresses || e->kind == TN__EXPR_LOAD) return;
@@ -46,14 +48,15 @@ static void count_node(const tn__expr *e, void *user) {
 }
 
 static void count_value(const tn__expr *e, void *user) {
-  const counting *c = user;
-  tn__te_visit(c->s->ir, e, count_node, user);
+  counting *c = user;
+  tn__te_visit(c->s->ir, e, count_node, c);
 }
 
 void tn__outline_works_of(tn__schedule *s, const tn__block *block, tn__outline_price *price, tn__outline_body *out) {
-  counting c = {s, block, price, out};
+  counting c = {s, block, price, out, {.ir = s->ir}};
   out->work_count = 0;
   tn__stmt_walk_exprs(block->body, count_value, &c);
+  tn__expr_set_clear(&c.seen);
 }
 
 int tn__outline_tensor(const tn__te *te, const tn__buffer *buffer) {

@@ -39,6 +39,34 @@ double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b) {
   return points;
 }
 
+/* Elements of all that a stage reads, be it through maps. */
+typedef struct elements_read {
+  const tn__te *te;
+  TN__VEC(const tn__buffer *) seen;
+  double elements;
+} elements_read;
+
+static void see_source(const tn__buffer *tensor, void *user) {
+  elements_read *from = user;
+  for (int i = 0; i < from->seen.count; i++)
+    if (from->seen.data[i] == tensor) return;
+  tn__vec_push(tn__ir_arena(tn__te_ir(from->te)), &from->seen, tensor);
+  const tn__te_stage *stage = tn__te_stage_of(from->te, tensor);
+  if (stage != NULL && stage->kind == TN__TE_COMPUTE)
+    tn__te_reads(from->te, stage, see_source, from);
+  else
+    from->elements += tn__ir_elements_estimate(tensor);
+}
+
+bool tn__reduce_meets_pairs(const tn__te *te, const tn__te_stage *stage) {
+  enum { OFTEN = 8 };
+  elements_read from = {.te = te};
+  if (stage->kind != TN__TE_REDUCE || stage->tensor_count < 2 || stage->step_of != NULL) return false;
+  if (!stage->combiner->reorderable || stage->axes.count == 0) return false;
+  tn__te_reads(te, stage, see_source, &from);
+  return tn__reduce_volume(&stage->axes, &stage->reduce_axes) >= OFTEN * from.elements;
+}
+
 bool tn__reduce_scatters(const tn__te_stage *stage) {
   bool placed = false;
   if (stage->kind != TN__TE_ACCUMULATE) return false;
@@ -174,7 +202,9 @@ static strides strides_of(const tn__schedule *s, const tn__snode *block) {
 }
 
 bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block) {
+  const tn__te_stage *stage = stage_named(s->te, block->name);
   strides c = strides_of(s, block);
+  if (stage != NULL && c.across != NULL && tn__reduce_meets_pairs(s->te, stage)) return true;
   return c.across_hits > 0 && c.along_only == 0;
 }
 

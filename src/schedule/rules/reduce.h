@@ -10,6 +10,9 @@
 void tn__reduce_open(tn__sketch *k, tn__schedule *scratch);
 /* Points of these axes, where open dimensions count as 1,000; `b` may be NULL. */
 double tn__reduce_volume(const tn__te_axes *a, const tn__te_axes *b);
+/* Are these results of several tensors, of few elements that meet each other: of points and pairs of them? Vectors of
+ * results need no shuffles then, and no lanes are added up. */
+bool tn__reduce_meets_pairs(const tn__te *te, const tn__te_stage *stage);
 /* Inlines maps that cost little more when their readers compute them. */
 void tn__reduce_dissolve_maps(tn__schedule *s);
 /* Is it an accumulation whose terms go one after the other, with nothing of it side by side? */

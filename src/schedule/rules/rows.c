@@ -24,16 +24,18 @@ static bool matches_rows(const tn__te *te) {
   int reductions = 0, count = tn__te_stage_count(te), rows = row_axes(te);
   if (tn__te_output_count(te) != 1 || rows < 1) return false;
   const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
+  bool of_pairs = false;
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) return false;
     if (stage->kind != TN__TE_REDUCE) continue;
     reductions++;
+    of_pairs |= tn__reduce_meets_pairs(te, stage);
     if (stage->axes.count < rows || last->axes.count < rows) return false;
     for (int a = 0; a < rows; a++)
       if (stage->axes.var[a]->extent != last->axes.var[a]->extent) return false;
   }
-  return reductions > 0;
+  return reductions > 0 && (reductions > 1 || !of_pairs); /* one pass is enough for pairs, in vectors of rows */
 }
 
 /* Bytes of a tensor of the stage in `count` rows; more than TN__RULE_PRIVATE_ROW_BYTES when that is not known or much

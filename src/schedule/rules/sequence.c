@@ -5,6 +5,7 @@
 
 #include "base/invariant.h"
 #include "schedule/rules/contraction.h"
+#include "schedule/rules/reduce.h"
 #include "schedule/sketch/plan.h"
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
@@ -23,10 +24,10 @@ typedef struct partition {
 } partition;
 
 /* The order of terms may change, and each is a product of two different things; or what a term reads is used again for
- * others. */
+ * others, as that of points is where there are several results of each pair. */
 static bool sums_products(const tn__te *te, const tn__te_stage *stage) {
   if (stage->step_of != NULL) return false; /* a part with all of its scan */
-  if (tn__contraction_reuses(tn__te_ir(te), stage)) return true;
+  if (tn__contraction_reuses(tn__te_ir(te), stage) || tn__reduce_meets_pairs(te, stage)) return true;
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || !stage->combiner->reorderable) return false;
   const tn__expr *value = stage->values[0];
   return stage->combiner->result[0]->kind == TN__EXPR_ADD && value->kind == TN__EXPR_MUL &&

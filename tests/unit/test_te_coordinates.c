@@ -1,0 +1,200 @@
+/* Reductions over pairs of points: which short sums are written out, which results become tensors of one reduction,
+ * which reductions share work and are one, and that all computes the same. Declarations of points of a few coordinates
+ * are drawn at random; their schedules must compute what their plain loops do. */
+#include "te/text.h"
+#include "unit/schedule_check.h"
+#include "unit/te_same.h"
+#include "unit/te_text_check.h"
+
+/* ---- what becomes of them ---------------------------------------------------------------------------------------- */
+
+typedef struct expected {
+  int stages, maps; /* after the rewriting; -1 stages: nothing changes */
+  int tensors;      /* of the reduction with most of them */
+} expected;
+
+static void compare(tn__te *te, void *user) {
+  const expected *e = user;
+  const tn__te *made = tn__te_siblings(tn__te_coordinates(te));
+  int maps = 0, tensors = 0;
+  check_ok(tn__te_verify(made));
+  if (e->stages < 0) {
+    assert_ptr_equal(made, te);
+    return;
+  }
+  for (int s = 0; s < tn__te_stage_count(made); s++) {
+    const tn__te_stage *stage = tn__te_stage_at(made, s);
+    maps += stage->kind == TN__TE_COMPUTE;
+    if (stage->kind == TN__TE_REDUCE && stage->tensor_count > tensors) tensors = stage->tensor_count;
+  }
+  assert_int_equal(tn__te_stage_count(made), e->stages);
+  assert_int_equal(maps, e->maps);
+  assert_int_equal(tensors, e->tensors);
+  assert_ptr_equal(tn__te_coordinates(made), made);
+  check_same_elements(te, made);
+}
+
+static void check(const char *text, int stages, int maps, int tensors) {
+  expected e = {stages, maps, tensors};
+  te_text_job j = {.text = text, .then = compare, .user = &e};
+  tn_status *status = te_text_run(&j);
+  if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), text);
+}
+
+static void results_with_work_in_common_are_tensors(void **state) {
+  check(
+      "kernel f(P: i32[9, 3], Q: i32[10, 3]) -> F: i32[9, 3] {\n"
+      "  F[i, c] = sum(j: 10) max((P[i, 0] - Q[j, 0]) * (P[i, 1] - Q[j, 1]) + P[i, 2] * Q[j, 2], 3) * Q[j, c]\n}",
+      2, 1, 3);
+  check(
+      "kernel f(P: i32[2, 9], Q: i32[2, 10]) -> F: i32[2, 9] {\n"
+      "  R[i: 9, j: 10] = (P[0, i] - Q[0, j]) * (P[1, i] - Q[1, j]) * (P[0, i] + Q[0, j])\n"
+      "  F[c, i] = max(j: 10) R[i, j] * Q[c, j]\n}",
+      3, 2, 2);
+  check(
+      "kernel f(P: i32[9, 2], Q: i32[10, 2]) -> F: i32[9, 2] {\n"
+      "  R[i: 9, j: 10] = (P[i, 0] - Q[j, 0]) * (P[i, 1] - Q[j, 1]) * (P[i, 0] + Q[j, 0])\n"
+      "  s[i: 9] = sum(j: 10) R[i, j]\n  V[i: 9, c: 2] = sum(j: 10) R[i, j] * Q[j, c]\n"
+      "  F[i, c] = V[i, c] + s[i]\n}",
+      4, 3, 3);
+}
+
+static void short_sums_are_written_out(void **state) {
+  check(
+      "kernel f(P: i32[9, 3], Q: i32[10, 3]) -> m: i32[9] {\n"
+      "  m[i] = min(j: 10) sum(d: 3) (P[i, d] - Q[j, d]) * (P[i, d] - Q[j, d])\n}",
+      2, 1, 1);
+  check(
+      "kernel f(P: i32[9, 2, 2], Q: i32[10, 2, 2]) -> m: i32[9] {\n"
+      "  D[i: 9, j: 10] = max(a: 2, b: 1 .. 2) P[i, a, b] * Q[j, a, b]\n  E[i: 9, j: 10] = D[i, j] * 2 + 1\n"
+      "  m[i] = sum(j: 10) E[i, j]\n}",
+      3, 2, 1);
+}
+
+static void work_in_common_makes_siblings(void **state) {
+  check(
+      "kernel f(x: i32[9], y: i32[9]) -> a: i32[9], b: i32[9] {\n"
+      "  a[i] = sum(j: 9) max((x[i] - x[j]) * (y[i] - y[j]) * (x[i] + y[j]), 1) * x[j]\n"
+      "  b[i] = sum(j: 9) max((x[i] - x[j]) * (y[i] - y[j]) * (x[i] + y[j]), 1) * y[j]\n}",
+      1, 0, 2);
+  check(
+      "kernel f(x: f32[9], y: f32[9]) -> a: f32[9], b: f32[9], c: f32[9] {\n"
+      "  r[i: 9, j: 9] = x[i] + y[j]\n  a[i] = sum(j: 9) x[j] * r[i, j] * r[i, j] * r[i, j]\n"
+      "  b[i] = sum(j: 9) r[i, j] * y[j] * r[i, j] * r[i, j]\n  c[i] = sum(j: 9) r[i, j] * r[i, j] * r[i, j]\n}",
+      2, 1, 3);
+}
+
+/* They stay: products, elements of their own, groups, results of other reductions, long axes, what is stored. */
+static void others_stay(void **state) {
+  check("kernel f(A: f32[9, 30], B: f32[30, 3]) -> C: f32[9, 3] { C[i, c] = sum(k: 30) A[i, k] * B[k, c] }", -1, 0, 0);
+  check("kernel f(X: f32[9, 30, 3]) -> C: f32[9, 3] { C[i, c] = sum(k: 30) X[i, k, c] * 2 }", -1, 0, 0);
+  check("kernel f(P: f32[9, 3], Q: f32[10, 3]) -> D: f32[9, 10] { D[i, j] = sum(d: 3) P[i, d] * Q[j, d] }", -1, 0, 0);
+  check(
+      "kernel f(P: f32[9, 3], Q: f32[10, 3]) -> D: f32[9, 10] {\n"
+      "  D[i, j] = sqrt(sum(d: 3) P[i, d] * Q[j, d])\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(P: f32[9, 5], w: f32[9, 4]) -> F: f32[9, 5] {\n"
+      "  F[i, c] = sum(k: 4) exp(w[i, k]) * P[i, c]\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(P: f32[9, 16], Q: f32[10, 16], V: f32[10, 3]) -> F: f32[9, 3] {\n"
+      "  S[i: 9, j: 10] = sum(d: 16) P[i, d] * Q[j, d]\n  F[i, c] = sum(j: 10) exp(S[i, j]) * V[j, c]\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(P: f32[9, 3], Q: f32[10, 3]) -> m: f32[9] {\n"
+      "  store S[i: 9, j: 10] = sum(d: 3) P[i, d] * Q[j, d]\n  m[i] = max(j: 10) S[i, j]\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(P: f32[9, 3], Q: f32[10, 3]) -> m: i64[9] {\n"
+      "  m[i] = argmin(j: 10) sum(d: 3) (P[i, d] - Q[j, d]) * (P[i, d] - Q[j, d])\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(x: f32[9], y: f32[9]) -> a: f32[9], b: f32[9] {\n"
+      "  a[i] = sum(j: 9) x[j] * y[i]\n  b[i] = sum(j: 9) x[j] * x[i]\n}",
+      -1, 0, 0);
+}
+
+/* ---- drawn declarations ------------------------------------------------------------------------------------------ */
+
+typedef struct drawing {
+  uint64_t seed;
+  tn__strbuf text;
+  int rewritten;
+} drawing;
+
+static int draw(drawing *d, int below) {
+  d->seed = d->seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+  return (int)((d->seed >> 33) % (uint64_t)below);
+}
+
+static const char *pick(drawing *d, const char *const *from, int count) { return from[draw(d, count)]; }
+
+static void draw_pairs(drawing *d) {
+  static const char *const types[] = {"f32", "f32", "f64", "i32"}, *const reducers[] = {"sum", "max", "min"};
+  static const char *const distances[] = {"(P[i, d] - Q[j, d]) * (P[i, d] - Q[j, d])", "max(P[i, d], Q[j, d])",
+                                          "P[i, d] * Q[j, d]"};
+  static const char *const weights[] = {"max(R[i, j], 1) * w[j] * R[i, j]", "min(R[i, j], w[j] + v[i]) * R[i, j]",
+                                        "R[i, j] * R[i, j] * R[i, j]"};
+  static const char *const factors[] = {"Q[j, c]", "(Q[j, c] - P[i, c])", "select(c == 0, Q[j, 1], P[i, c])",
+                                        "(v[i] + Q[j, %d - c])"};
+  static const char *const sums[] = {"w[j]", "v[i]", "1"};
+  const char *type = pick(d, types, 4), *reducer = pick(d, reducers, 3);
+  int points = 1 + draw(d, 70), others = 1 + draw(d, 70), steps = 2 + draw(d, 4), outputs = draw(d, 3);
+  bool last = draw(d, 2);
+  char factor[64];
+  snprintf(factor, sizeof factor, pick(d, factors, 4), steps - 1);
+  const char *weight = pick(d, weights, 3);
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(P: %s[%d, %d], Q: %s[%d, %d], v: %s[%d], w: %s[%d]) -> ", type, points,
+                    steps, type, others, steps, type, points, type, others);
+  for (int i = 0; i < outputs; i++) tn__strbuf_printf(&d->text, "s%d: %s[%d], ", i, type, points);
+  tn__strbuf_printf(&d->text, "F: %s[%d, %d] {\n", type, last ? points : steps, last ? steps : points);
+  tn__strbuf_printf(&d->text, "  R[i: %d, j: %d] = (%s(d: %d) %s) + 1\n", points, others, pick(d, reducers, 3), steps,
+                    pick(d, distances, 3));
+  for (int i = 0; i < outputs; i++)
+    tn__strbuf_printf(&d->text, "  s%d[i] = %s(j: %d) %s * (%s)\n", i, pick(d, reducers, 3), others, pick(d, sums, 3),
+                      draw(d, 2) ? weight : pick(d, weights, 3));
+  tn__strbuf_printf(&d->text, "  F[%s] = %s(%s(j: %d) ", last ? "i, c" : "c, i", draw(d, 2) ? "1 + " : "", reducer,
+                    others);
+  if (draw(d, 2))
+    tn__strbuf_printf(&d->text, "%s * (%s))\n}\n", factor, weight);
+  else
+    tn__strbuf_printf(&d->text, "%s * %s)\n}\n", weight, factor);
+}
+
+static void try_drawing(tn__ir *ir, const void *arg) {
+  drawing *d = *(drawing *const *)arg;
+  tn__te_source *source;
+  tn__te *te;
+  const char *text = tn__strbuf_text(&d->text);
+  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source));
+  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  d->rewritten += tn__te_coordinates(te) != te;
+  static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
+  tn__target target = test_target(targets[draw(d, 2)]);
+  tn__schedule_options options = {.threads = 1 + draw(d, 3)};
+  check_ok(compare_results(default_schedule(te, &target, &options), 3));
+}
+
+static void drawn_pairs_compute_what_they_declare(void **state) {
+  enum { DRAWN = 300 };
+  drawing d = {.seed = 20261130};
+  for (int i = 0; i < DRAWN; i++) {
+    draw_pairs(&d);
+    drawing *own = &d;
+    tn_status *status = in_context(try_drawing, &own);
+    if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d.text));
+    tn__strbuf_release(&d.text);
+  }
+  print_message("%d of %d drawn declarations are rewritten\n", d.rewritten, DRAWN);
+  assert_true(d.rewritten > DRAWN / 2);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(results_with_work_in_common_are_tensors),
+                                     cmocka_unit_test(short_sums_are_written_out),
+                                     cmocka_unit_test(work_in_common_makes_siblings), cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(drawn_pairs_compute_what_they_declare)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
