@@ -53,18 +53,25 @@ static void copy_notes(const tn__file_map *map, tn__strbuf *notes) {
   }
 }
 
-/* `kept`: a measurement, which is all there or damaged, and whose notes are appended to `notes`; NULL: somebody's file,
- * which may leave numbers out. */
+/* The numbers of `from` that are measured; what is known of CPUs like it is this version's own. */
+static void copy_measured(const tn__machine *from, tn__machine *to) {
+  for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+    if (row->step > 0) tn__machine_set(to, row, tn__machine_get(from, row));
+}
+
+/* `notes`: the file is a measurement that was kept, all there or damaged, and its notes are appended; NULL: it is
+ * somebody's, which may leave numbers out. */
 static tn_status *use_file(const char *path, tn__target *target, tn__strbuf *notes) {
   tn__file_map map;
-  tn__machine machine = target->cpu.row;
+  tn__machine machine = target->cpu.row, usual = target->cpu.machine;
   tn_status *status = NULL;
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
   if (notes && !is_whole(&map)) status = tn_status_create(TN_DATA_LOSS, "%s: the measurement is damaged", path);
   if (!status) status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
   if (!status && notes) copy_notes(&map, notes);
   tn__file_map_close(&map);
-  if (!status) tn__target_use(target, &machine);
+  if (!status && notes) copy_measured(&machine, &usual);
+  if (!status) tn__target_use(target, notes ? &usual : &machine);
   return status;
 }
 

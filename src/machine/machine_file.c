@@ -41,7 +41,7 @@ const tn__machine_row tn__machine_rows[] = {
     {"l3_wait", "cycles", "until a line comes from L3", AT(costs.l3_wait), true, 0, 1e6, 0},
     {"page_miss", "cycles", "of a page beyond the first TLB", AT(costs.page_miss), true, 0, 1e6, 0},
     {"page_walk", "cycles", "of a page beyond the second TLB", AT(costs.page_walk), true, 0, 1e6, 0},
-    {"broadcast", "loads", "that one into all lanes is worth", AT(costs.broadcast), true, 0, 100, 0},
+    {"broadcast", "cycles", "of a load port for an element into all lanes", AT(costs.broadcast), true, 0, 100, 0},
     {"half_broadcast", "multiply-adds", "that such a load displaces in half vectors", AT(costs.half_broadcast), true, 0,
      100, 0},
     {"line_bytes", "bytes", "of a cache's line", AT(costs.line_bytes), false, 16, 1024, 0},

@@ -18,8 +18,8 @@
    .l3_wait = 60,                \
    .page_miss = 1,               \
    .page_walk = 25,              \
-   .broadcast = 0.6,             \
-   .half_broadcast = 0.4,        \
+   .broadcast = 1.2,             \
+   .half_broadcast = 0.3,        \
    .line_bytes = TN__LINE_BYTES, \
    .l1_sets = 64,                \
    .page_bytes = 4096,           \

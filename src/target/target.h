@@ -92,7 +92,7 @@ typedef struct tn__costs {
   double l3_wait;        /* and from L3 */
   double page_miss;      /* of a page that the first TLB does not hold, when others are under way */
   double page_walk;      /* and of one that the second does not hold */
-  double broadcast;      /* of a load of one element into all lanes, beside one of a vector */
+  double broadcast;      /* cycles of a load port for one element that goes into all lanes */
   double half_broadcast; /* multiplications that such a load displaces where vectors of half the width are used */
   int line_bytes;        /* of all caches */
   int l1_sets;           /* of lines, up to TN__MOST_L1_SETS: L1 finds a line in one of them */

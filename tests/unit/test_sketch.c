@@ -645,9 +645,9 @@ static void footprints_are_exact(void **state) {
   tn__nest_finish(&nest);
   assert_int_equal(a->moving, 4);
   /* 5 + 3 - 1 steps of 16 bytes in each of 3 rows: 112 bytes are 2 lines. */
-  assert_true(tn__nest_footprint(&target, a, 4, (int64_t[]){3, 5, 4, 3}) == 3 * 2 * 64);
-  assert_true(tn__nest_footprint(&target, a, 4, (int64_t[]){1, 1, 1, 1}) == 64);
-  assert_true(tn__nest_footprint(&target, a, 4, (int64_t[]){3, 10, 4, 1}) ==
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){3, 5, 4, 3}) == 3 * 2 * 64);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){1, 1, 1, 1}) == 64);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){3, 10, 4, 1}) ==
               8 * 64); /* whole rows join up: 480 bytes */
   /* Panels of 32: [2][7][32], 40 columns. */
   tn__nest packed = {.axis_count = 2, .access_count = 1, .extent = {7, 64}};
@@ -656,11 +656,11 @@ static void footprints_are_exact(void **state) {
   a->along[0].stride = 128;
   a->along[1] = (tn__nest_stride){.stride = 4, .panel = 32, .far = 7 * 128};
   tn__nest_finish(&packed);
-  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){7, 32}) == 7 * 128);
-  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){7, 40}) == 2 * 7 * 128);
-  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){1, 16}) == 64);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){7, 32}) == 7 * 128);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){7, 40}) == 2 * 7 * 128);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){1, 16}) == 64);
   target.cpu.machine.costs.line_bytes = 128;
-  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){1, 16}) == 128);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){1, 16}) == 128);
   target.cpu.machine.costs.line_bytes = 64;
   /* Vectors of 64 bytes that start anywhere cross lines; aligned ones do not. */
   assert_true(tn__nest_crossing(&target, a, 2, 1, 64) == 0);
@@ -672,9 +672,9 @@ static void footprints_are_exact(void **state) {
   a->element = 4;
   a->along[0].stride = 508, a->along[1].stride = 4;
   tn__nest_finish(&rows);
-  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){10, 16}) == 10 * 64);
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){10, 16}) == 10 * 64);
   a->straddles = true;
-  assert_true(tn__nest_footprint(&target, a, 2, (int64_t[]){10, 16}) == 10 * 64 * (1 + 60.0 / 64));
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){10, 16}) == 10 * 64 * (1 + 60.0 / 64));
   assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 16}), 64);
   assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 127}), 5080);
 }

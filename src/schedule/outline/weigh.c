@@ -261,13 +261,13 @@ static double share_of_pieces(const tn__target *target, const tn__schedule_optio
     if (depth > 0) range[depth - 1] = 1;
     total = 0;
     for (int a = 0; a < nest->access_count; a++)
-      if (!nest->access[a].again) total += tn__nest_footprint(target, &nest->access[a], nest->axis_count, range);
+      if (!nest->access[a].again) total += tn__nest_footprint(target, &nest->access[a], range);
     if (depth == 0 && total <= room) return 0;
   }
   for (int a = 0; a < nest->access_count; a++) {
     const tn__nest_access *access = &nest->access[a];
     if (access->again) continue;
-    double bytes = tn__nest_footprint(target, access, nest->axis_count, nest->extent);
+    double bytes = tn__nest_footprint(target, access, nest->extent);
     int64_t run = tn__nest_piece(target, access, range);
     all += bytes;
     if (run < shortest && run < tn__nest_piece(target, access, nest->extent) && !access->scattered) pieces += bytes;
@@ -352,7 +352,7 @@ static void measure(const tn__target *target, const tn__nest *nest, int depth, d
   int64_t range[TN__NEST_AXES];
   for (int l = 0; l < nest->axis_count; l++) range[l] = l < depth ? 1 : nest->extent[l];
   for (int a = 0; a < nest->access_count; a++)
-    out[a] = nest->access[a].again ? 0 : tn__nest_footprint(target, &nest->access[a], nest->axis_count, range);
+    out[a] = nest->access[a].again ? 0 : tn__nest_footprint(target, &nest->access[a], range);
 }
 
 static bool touches(const tn__outline_view *v, int tensor) {

@@ -232,7 +232,7 @@ static void product_phase(const tn__sketch *k, tn__sketch_features *f, int64_t r
     int64_t wide = tail ? whole % vectors : vectors, count = tail ? wide > 0 : whole / vectors;
     double tiles = times * (double)count, accumulators = (double)(rows * wide);
     tn__operations step = {.vector_bytes = (int)(4 * lanes), .fma = accumulators, .other = TN__RULE_TURN};
-    step.loads = (double)wide + k->target->cpu.machine.costs.broadcast * (double)rows;
+    step.loads = (double)wide + tn__cost_broadcast(k->target, step.vector_bytes) * (double)rows;
     step.chain = k->target->cpu.machine.core.fma_latency;
     tn__operations end = {
         .vector_bytes = (int)(4 * lanes), .fma = accumulators * (1 + epilogue), .other = TN__RULE_TILE_END};

@@ -231,10 +231,10 @@ static void turned_stores(const tn__contraction_space *p, const tn__sketch *k, c
 static void general_step(const tn__contraction_space *p, const tn__sketch *k, double rows, double vectors,
                          double crossing, double misses, tn__operations *step) {
   const tn__contraction_term *t = &p->term;
-  const tn__costs *costs = &k->target->cpu.machine.costs;
+  double broadcast = tn__cost_broadcast(k->target, step->vector_bytes);
   step->fma = rows * vectors * t->work[1][1] + rows * t->work[1][0] + vectors * t->work[0][1] + t->work[0][0];
   step->loads = rows * vectors * t->loads[1][1] + (1 + crossing) * vectors * t->loads[0][1];
-  step->loads += (costs->broadcast + misses) * (rows * t->loads[1][0] + t->loads[0][0]);
+  step->loads += (broadcast + misses) * (rows * t->loads[1][0] + t->loads[0][0]);
   if (t->work[1][0] > 0) step->shuffles += rows; /* what is computed for a row goes into all lanes */
 }
 
@@ -278,7 +278,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (v[TN__TILE_AHEAD] == TN__AHEAD_STEPS)
     step.loads += TN__RULE_PREFETCH * (double)(unroll * tiles(vectors * vector_bytes, costs->line_bytes));
   if (p->general) {
-    tn__operations term = {0};
+    tn__operations term = {.vector_bytes = vector_bytes};
     general_step(p, k, (double)rows, (double)vectors, right, misses, &term);
     step.fma = unroll * term.fma;
     step.loads += unroll * (term.loads - (1 + right) * (double)vectors);
@@ -287,7 +287,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
     double loads = taps ? taps_loads(p, v, tile) * (double)vectors : unroll * accumulators;
     step.loads += (1 + left + misses * vector_bytes / costs->line_bytes) * loads;
   } else {
-    step.loads += (costs->broadcast + misses) * unroll * (double)rows;
+    step.loads += (tn__cost_broadcast(k->target, vector_bytes) + misses) * unroll * (double)rows;
     if (takes_halves(k->target, vector_bytes)) step.fma += costs->half_broadcast * unroll * (double)rows;
     if (casts_in_tile(p, v, 0)) /* into all lanes first: both are done by what shuffles */
       step.shuffles += 2 * unroll * (double)rows;
@@ -486,6 +486,17 @@ static bool first_touch(const tn__contraction_space *p, const tn__sketch *k, con
   return spread;
 }
 
+/* Tells which accesses find an operand's copy, and inside of which loops. */
+static void see_copies(const tn__contraction_space *p, const int64_t *v, tn__sketch_features *f) {
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *access = &p->nest.access[i];
+    bool right = access->along[p->column].stride == access->element;
+    bool left = !right && p->row >= 0 && access->along[p->row].stride != 0;
+    int64_t place = right ? v[TN__TILE_RIGHT] : left ? v[TN__TILE_LEFT] : TN__PLACE_BEFORE;
+    if (!access->store && place >= TN__PLACE_AT) f->copied[i] = (int8_t)(place_of(v, place - TN__PLACE_AT) + 1);
+  }
+}
+
 /* tn__contraction_features, which also tells whether fetching ahead is spread over tiles. */
 static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sketch_features *f, bool *spread) {
   const tn__contraction_space *p = k->data;
@@ -567,6 +578,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
   if (!operand_phase(p, k, v, &outer, 0, left, f) || !operand_phase(p, k, v, &outer, 1, v[TN__TILE_RIGHT], f) ||
       !epilogue_phase(p, k, v, &outer, f) || !blocks_phase(p, k, v, &outer, f))
     return NULL;
+  see_copies(p, v, f);
   f->useful = times * (double)(p->rows * p->more * p->columns);
   return &p->nest;
 }

@@ -182,7 +182,7 @@ static void open_transpose(tn__sketch *k, tn__schedule *scratch) {
   tn__te_visit(scratch->ir, body->as.store.value, see_value, &l);
   tn__nest_finish(&d->nest);
   for (int i = 0; i < d->nest.access_count; i++) {
-    double bytes = tn__nest_footprint(k->target, &d->nest.access[i], d->nest.axis_count, d->nest.extent);
+    double bytes = tn__nest_footprint(k->target, &d->nest.access[i], d->nest.extent);
     d->bytes += bytes;
     if (d->nest.access[i].store) d->stored += bytes;
   }

@@ -27,33 +27,57 @@ static void add_run(extent *runs, int *n, int64_t line, int64_t stride, int64_t 
   }
 }
 
-double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, int axis_count, const int64_t *ranges) {
+enum { MOST_RUNS = 2 * TN__NEST_AXES + 1 };
+
+/* The lines of an access as nested runs; returns how many there are. */
+static int runs_of(const tn__target *target, const tn__nest_access *a, const int64_t *ranges, extent runs[MOST_RUNS]) {
   const int line = target->cpu.machine.costs.line_bytes;
-  extent runs[2 * TN__NEST_AXES + 1] = {{1, a->element}};
   int n = 1;
-  double elements = 1;
+  runs[0] = (extent){1, a->element};
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
     const tn__nest_stride *s = &a->along[axis];
     int64_t range = ranges[axis] + a->spread[axis];
-    elements *= (double)range;
-    if (s->panel > 0) {
-      add_run(runs, &n, line, s->stride, range < s->panel ? range : s->panel);
-      continue;
-    }
-    add_run(runs, &n, line, s->stride, range);
+    add_run(runs, &n, line, s->stride, s->panel > 0 && range > s->panel ? s->panel : range);
   }
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
     const tn__nest_stride *s = &a->along[axis];
     if (s->panel > 0) add_run(runs, &n, line, s->far, (ranges[axis] + s->panel - 1) / s->panel);
   }
-  if (a->scattered) return elements * line;
+  return n;
+}
+
+double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, const int64_t *ranges) {
+  const int line = target->cpu.machine.costs.line_bytes;
+  double elements = 1;
+  if (a->scattered) {
+    for (int i = 0; i < a->moving; i++) elements *= (double)(ranges[a->order[i]] + a->spread[a->order[i]]);
+    return elements * line;
+  }
+  extent runs[MOST_RUNS];
+  int n = runs_of(target, a, ranges, runs);
   double lines = ceil((double)runs[0].count / line);
   for (int i = 1; i < n && a->straddles; i++)
     if (runs[i].stride % line != 0) lines = 1 + (double)(runs[0].count - a->element) / line;
   for (int i = 1; i < n; i++) lines *= (double)runs[i].count;
   return lines * line;
+}
+
+/* Pages lie anywhere in memory, so lines share the sets of L2 as their places within a page do: rows a round number of
+ * bytes apart use few of these places, and find that part of the cache alone. Of so many places, how many are not used
+ * for each that is, and one. */
+static double crowding(const tn__target *target, const tn__nest_access *a, const int64_t *ranges) {
+  const int64_t line = target->cpu.machine.costs.line_bytes, page = target->cpu.machine.costs.page_bytes;
+  if (a->scattered || a->near) return 1;
+  extent runs[MOST_RUNS];
+  int n = runs_of(target, a, ranges, runs);
+  double places = (double)(page / line), used = ceil((double)runs[0].count / (double)line);
+  for (int i = 1; i < n && used < places; i++) {
+    int64_t apart = page / tn__common_divisor(page, runs[i].stride);
+    used *= (double)(apart < runs[i].count ? apart : runs[i].count);
+  }
+  return used < places ? places / used : 1;
 }
 
 int64_t tn__nest_piece(const tn__target *target, const tn__nest_access *a, const int64_t *ranges) {
@@ -296,6 +320,12 @@ static double rate(int ports, int bytes, int width) {
   return ports > 0 && wide > ports ? ports : wide;
 }
 
+double tn__cost_broadcast(const tn__target *target, int vector_bytes) {
+  const tn__core *core = &target->cpu.machine.core;
+  return target->cpu.machine.costs.broadcast * rate(core->load_ports, core->load_bytes, vector_bytes) /
+         core->load_ports;
+}
+
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *o) {
   const tn__core *core = &target->cpu.machine.core;
   const tn__costs *costs = &target->cpu.machine.costs;
@@ -330,14 +360,22 @@ void tn__cost_loop(tn__sketch_features *f, const tn__target *target, double entr
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* What comes into a cache of `size` bytes, and what the loops that fit it touch. Footprints of the parts inside of loop
- * d stand at [d]; of the whole nest at [0]. */
+/* What the loops of a nest touch: of the parts inside of loop d at [d], of the whole nest at [0]. `crowded` is the room
+ * that the total takes in L2. */
 typedef struct footprints {
-  double of[TN__NEST_LOOPS + 1][TN__NEST_ACCESSES], total[TN__NEST_LOOPS + 1];
+  double of[TN__NEST_LOOPS + 1][TN__NEST_ACCESSES], total[TN__NEST_LOOPS + 1], crowded[TN__NEST_LOOPS + 1];
 } footprints;
+
+/* Bytes of the part that an access moves over, without any between. */
+static double packed(const tn__nest_access *a, const int64_t *ranges) {
+  double bytes = (double)a->element;
+  for (int i = 0; i < a->moving; i++) bytes *= (double)(ranges[a->order[i]] + a->spread[a->order[i]]);
+  return bytes;
+}
 
 static void measure(const tn__target *target, const tn__nest *nest, const tn__sketch_features *f, footprints *p) {
   int64_t range[TN__NEST_AXES];
+  double crowds[TN__NEST_ACCESSES];
   for (int x = 0; x < TN__NEST_AXES; x++) range[x] = 1;
   for (int d = f->loop_count; d >= 0; d--) {
     int axis = -1;
@@ -347,21 +385,27 @@ static void measure(const tn__target *target, const tn__nest *nest, const tn__sk
       int64_t covered = (loop->trips - 1) * loop->step + range[axis];
       range[axis] = covered > nest->extent[axis] ? nest->extent[axis] : covered;
     }
-    p->total[d] = f->beside != NULL ? f->beside[d] : 0;
+    p->total[d] = p->crowded[d] = f->beside != NULL ? f->beside[d] : 0;
     for (int a = 0; a < nest->access_count; a++) {
       const tn__nest_access *access = &nest->access[a];
       if (access->again) continue;
       bool still = axis >= 0 && access->along[axis].stride == 0 && access->along[axis].far == 0;
-      p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(target, access, nest->axis_count, range);
+      bool copied = f->copied[a] > 0 && d >= f->copied[a];
+      p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(target, access, range);
+      if (!still) crowds[a] = copied ? 1 : crowding(target, access, range);
+      if (!still && copied && packed(access, range) < p->of[d][a]) p->of[d][a] = packed(access, range);
       p->total[d] += p->of[d][a];
+      p->crowded[d] += p->of[d][a] * crowds[a];
     }
   }
 }
 
+/* What comes into a cache of `size` bytes, and what the loops that fit it touch. */
 static double traffic(const tn__nest *nest, const tn__sketch_features *f, const footprints *p, int level, double size,
                       double *footprint) {
+  const double *taken = level == 1 ? p->crowded : p->total;
   int fits = f->loop_count; /* the outermost loop nest that stays in the cache */
-  while (fits > 0 && p->total[fits - 1] <= size) fits--;
+  while (fits > 0 && taken[fits - 1] <= size) fits--;
   *footprint = p->total[fits];
   double bytes = 0;
   for (int a = 0; a < nest->access_count; a++) {
@@ -412,7 +456,7 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   for (int l = 0; l < 3; l++) {
     double room = (l == 2 ? costs->shared_fill : costs->fill) * sizes[l];
     c->bytes[l] = traffic(nest, f, &p, l, room, &c->footprint[l]);
-    if (p.total[0] + f->unseen_bytes <= room) c->bytes[l] = 0; /* it was there before */
+    if ((l == 1 ? p.crowded : p.total)[0] + f->unseen_bytes <= room) c->bytes[l] = 0; /* it was there before */
     if (f->streams) c->bytes[l] += streamed(target, options, f, p.total[0], l);
     c->level[l] = c->bytes[l] / rates[l];
     if (l > 0) c->level[l] *= 1 + (TN__RULE_SLOWER_PIECES - 1) * f->pieces;

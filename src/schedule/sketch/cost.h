@@ -69,6 +69,8 @@ typedef struct tn__sketch_features {
   int loop_count;
   const double *beside;                                     /* bytes that others touch inside of so many loops, a
                                                                number for each of 0..loop_count; NULL: nothing */
+  int8_t copied[TN__NEST_ACCESSES];                         /* inside of so many loops, one or more, the access finds
+                                                               a copy whose elements lie close together; 0: none */
   double pieces;                                            /* share of what comes from beyond L2 that comes in pieces
                                                                of few lines, which nothing fetches ahead */
   int registers;                                            /* live vectors at the most */
@@ -104,8 +106,7 @@ void tn__nest_of_block(tn__schedule *s, const char *block, tn__nest *out);
 /* Orders each access' axes; call it after the strides were filled in by hand. */
 void tn__nest_finish(tn__nest *nest);
 /* Bytes (in whole cache lines) of the access when axis a covers ranges[a] steps. */
-double tn__nest_footprint(const tn__target *target, const tn__nest_access *access, int axis_count,
-                          const int64_t *ranges);
+double tn__nest_footprint(const tn__target *target, const tn__nest_access *access, const int64_t *ranges);
 /* Bytes that lie in one piece, of the same. */
 int64_t tn__nest_piece(const tn__target *target, const tn__nest_access *access, const int64_t *ranges);
 
@@ -117,6 +118,9 @@ double tn__nest_crossing(const tn__target *target, const tn__nest_access *access
  * apart; 0: it gathers. */
 double tn__nest_shuffled(int64_t element, int64_t stride, double lanes);
 
+/* Loads of vectors that one of an element into all lanes is worth: it takes a port like any other load, while a vector
+ * may take several, one after the other. */
+double tn__cost_broadcast(const tn__target *target, int vector_bytes);
 /* Cycles of one execution; the same in `f` for `times` executions. */
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *ops);
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times);
