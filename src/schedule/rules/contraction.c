@@ -205,6 +205,8 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p, tn__ar
   int depths = others + 2;
   for (int a = 0; a < p->spatial; a++) depths += a != p->column && p->moves_right[a];
   open_blocks(k, p, depths, arena);
+  static const int64_t panels[] = {0, 1};
+  tn__sketch_open(k, "panels", panels, tn__contraction_has_panels(p) ? 2 : 1);
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
@@ -337,12 +339,27 @@ static void move_rows_apart(tn__schedule *s, const char *block, const tn__contra
   if (o->dim >= 0 && line > 0) tn__sched_storage_align(s, block, 0, o->dim, 2 * line, line);
 }
 
-/* An operand to where `place` says; `loop` is the loop that belongs to it. */
+/* The copy of the right operand that `block` makes, in panels of `width` columns, each row behind the other. */
+static void put_in_panels(tn__contraction *c, const tn__contraction_space *p, const char *block, int64_t width) {
+  const tn__contraction_operand *o = &p->operand[1];
+  tn__layout layout = {.rank = 0};
+  int lead = 0, last = o->rank - 1;
+  for (bool stands = true; stands && lead < last; lead += stands) /* dimensions that the sum does not run over */
+    for (int a = p->spatial; a < p->nest.axis_count; a++) stands &= o->step[lead][a] == 0;
+  for (int d = 0; d < last; d++) {
+    if (d == lead) layout.parts[layout.rank++] = (tn__layout_part){last, width, 0};
+    layout.parts[layout.rank++] = (tn__layout_part){d, 1, 0};
+  }
+  layout.parts[layout.rank++] = (tn__layout_part){last, 1, width};
+  tn__sched_transform_layout(c->s, tn__sched_find(c->s, block, true)->block.writes[0].buffer->name, &layout);
+}
+
+/* An operand to where `place` says; `loop` is the loop that belongs to it. `width`: of panels, 0: none. */
 static void place_operand(tn__contraction *c, const tn__contraction_space *p, int side, int64_t place, const char *loop,
-                          int64_t lanes) {
+                          int64_t lanes, int64_t width) {
   tn__schedule *s = c->s;
   const tn__contraction_operand *o = &p->operand[side];
-  if (place == TN__PLACE_BEFORE) return;
+  if (place == TN__PLACE_BEFORE && width == 0) return;
   const tn__te_stage *map = o->is_map ? tn__contraction_map(c, side) : NULL;
   const char *block = map != NULL ? map->name : NULL;
   if (place == TN__PLACE_INLINE) {
@@ -370,7 +387,10 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
     tn__sched_compute_at(s, block, loop);
     tn__sched_set_scope(s, block, 0, TN__SCOPE_STACK);
   }
-  if (!p->depthwise) move_rows_apart(s, block, o);
+  if (width > 0)
+    put_in_panels(c, p, block, width);
+  else if (!p->depthwise)
+    move_rows_apart(s, block, o);
   vectorize_last(s, block, lanes);
   const char *loops[TN__MAX_LOOPS];
   if (place < TN__PLACE_AT && tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS) > 1 && p->large &&
@@ -541,7 +561,8 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     if (side == 0 && known->streams) place = TN__PLACE_AT + outer.column_tiles;
     if (place >= TN__PLACE_AT + outer.count) tn__sched_refuse(s, "contraction: there is no such loop");
     place_operand(&c, known, side, place, place >= TN__PLACE_AT ? nest.places[place - TN__PLACE_AT] : NULL,
-                  v[TN__TILE_LANES]);
+                  v[TN__TILE_LANES],
+                  side == 1 && v[TN__TILE_PANELS] > 0 ? v[TN__TILE_LANES] * v[TN__TILE_VECTORS] : 0);
   }
   bool spread = tn__contraction_spreads(k, v);
   if (spread || v[TN__TILE_AHEAD] == TN__AHEAD_STEPS) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], spread);

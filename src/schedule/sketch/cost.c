@@ -390,7 +390,7 @@ static void measure(const tn__target *target, const tn__nest *nest, const tn__sk
       const tn__nest_access *access = &nest->access[a];
       if (access->again) continue;
       bool still = axis >= 0 && access->along[axis].stride == 0 && access->along[axis].far == 0;
-      bool copied = f->copied[a] > 0 && d >= f->copied[a];
+      bool copied = f->copied[a] > 0 && d >= f->copied[a] - 1;
       p->of[d][a] = still ? p->of[d + 1][a] : tn__nest_footprint(target, access, range);
       if (!still) crowds[a] = copied ? 1 : crowding(target, access, range);
       if (!still && copied && packed(access, range) < p->of[d][a]) p->of[d][a] = packed(access, range);

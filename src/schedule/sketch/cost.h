@@ -69,8 +69,8 @@ typedef struct tn__sketch_features {
   int loop_count;
   const double *beside;                                     /* bytes that others touch inside of so many loops, a
                                                                number for each of 0..loop_count; NULL: nothing */
-  int8_t copied[TN__NEST_ACCESSES];                         /* inside of so many loops, one or more, the access finds
-                                                               a copy whose elements lie close together; 0: none */
+  int8_t copied[TN__NEST_ACCESSES];                         /* 0: no; else inside of so many loops and one less the
+                                                               access finds a copy, whose elements lie close together */
   double pieces;                                            /* share of what comes from beyond L2 that comes in pieces
                                                                of few lines, which nothing fetches ahead */
   int registers;                                            /* live vectors at the most */
