@@ -110,6 +110,47 @@ static void blocks_compute_the_same(void **state) {
   if (shared < 10 || nested < 20 || copied < 10) fail_msg("%d shared, %d nested, %d copied", shared, nested, copied);
 }
 
+/* The right operand in panels as wide as each tile, with and without blocks of the reduction. */
+static void try_panels(tn__ir *ir, const void *arg) {
+  tally *t = *(tally *const *)arg;
+  tn__target target = test_target("x86-64-v4");
+  tn__schedule_options options = {.threads = 2, .search_space = 100};
+  const tn__sketch *k = tn__rule_create_sketch(blocked_product(ir, &t->b), &target, &options);
+  int panels = decision(k, "panels"), vectors = decision(k, "vectors"), depth = decision(k, "depth"),
+      rows = decision(k, "rows"), unroll = decision(k, "unroll");
+  int64_t values[TN__MAX_DECISIONS];
+  tn__sketch_choose(k, values, NULL);
+  values[decision(k, "right")] = values[decision(k, "ahead")] = 0;
+  values[rows] = k->decisions[rows].choices[0];
+  values[unroll] = 1;
+  for (int p = 0; p < k->decisions[panels].count; p++)
+    for (int w = 0; w < k->decisions[vectors].count; w++)
+      for (int d = 0; d < k->decisions[depth].count && d < 2; d++) {
+        values[panels] = p;
+        values[vectors] = k->decisions[vectors].choices[w];
+        values[depth] = k->decisions[depth].choices[d];
+        if (p == 0 || !isfinite(tn__sketch_cost(k, values, NULL))) continue;
+        const tn__schedule *schedule = tn__sketch_apply(k, values);
+        check_same(schedule);
+        check_replay(schedule);
+        assert_non_null(strstr(schedule_text(schedule, false), "transform_layout"));
+        t->applied++;
+      }
+}
+
+static void panels_compute_the_same(void **state) {
+  tally tallies[] = {
+      {.b = {TN_F32, TN_F32, 0, 5, 96, 130, true}},    {.b = {TN_F32, TN_F32, 3, 4, 64, 70, false}},
+      {.b = {TN_F64, TN_F64, 2, 3, 48, 1031, true}},   {.b = {TN_I32, TN_I32, 0, 3, 48, 1024, true}},
+      {.b = {TN_F32, TN_F32, 0, 7, 128, 1100, false}},
+  };
+  for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++) {
+    tally *t = &tallies[i];
+    check_ok(in_context(try_panels, &t));
+    if (tallies[i].applied < 2) fail_msg("case %zu: %d", i, tallies[i].applied);
+  }
+}
+
 /* ---- what is chosen ---------------------------------------------------------------------------------------------- */
 
 typedef struct choice {
@@ -153,6 +194,29 @@ static void choose_in_place(tn__ir *ir, const void *arg) {
   assert_int_equal(values[decision(k, "right")], 0);
   assert_int_equal(values[decision(k, "ahead")], 1);
 }
+
+/* Rows that are a round number of bytes apart find few sets of L2: those of a large operand go into panels, those of
+ * one that is read a few times stay. */
+static void choose_panels(tn__ir *ir, const void *arg) {
+  (void)arg;
+  static const struct {
+    blocked b;
+    bool panels;
+  } all[] = {{{TN_F32, TN_F32, 0, 2048, 2048, 2048, false}, true},
+             {{TN_F32, TN_F32, 0, 8, 1024, 1024, false}, false},
+             {{TN_F32, TN_F32, 0, 512, 64, 64, false}, false}};
+  tn__target target = test_target("sapphirerapids");
+  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+    for (int threads = 1; threads <= 2; threads++) {
+      tn__schedule_options options = {.threads = threads};
+      const tn__sketch *k = tn__rule_create_sketch(blocked_product(ir, &all[i].b), &target, &options);
+      int64_t values[TN__MAX_DECISIONS];
+      tn__sketch_choose(k, values, NULL);
+      if (values[decision(k, "panels")] != all[i].panels) fail_msg("case %zu on %d threads", i, threads);
+    }
+}
+
+static void large_operands_go_into_panels(void **state) { check_ok(in_context(choose_panels, NULL)); }
 
 static void few_rows_far_apart_stay_in_place(void **state) { check_ok(in_context(choose_in_place, NULL)); }
 
@@ -277,7 +341,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(parts_compute_the_same),           cmocka_unit_test(parts_do_not_depend_on_threads),
       cmocka_unit_test(blocks_compute_the_same),          cmocka_unit_test(blocks_are_chosen_where_they_pay),
-      cmocka_unit_test(few_rows_far_apart_stay_in_place),
+      cmocka_unit_test(few_rows_far_apart_stay_in_place), cmocka_unit_test(panels_compute_the_same),
+      cmocka_unit_test(large_operands_go_into_panels),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -647,8 +647,7 @@ static void footprints_are_exact(void **state) {
   /* 5 + 3 - 1 steps of 16 bytes in each of 3 rows: 112 bytes are 2 lines. */
   assert_true(tn__nest_footprint(&target, a, (int64_t[]){3, 5, 4, 3}) == 3 * 2 * 64);
   assert_true(tn__nest_footprint(&target, a, (int64_t[]){1, 1, 1, 1}) == 64);
-  assert_true(tn__nest_footprint(&target, a, (int64_t[]){3, 10, 4, 1}) ==
-              8 * 64); /* whole rows join up: 480 bytes */
+  assert_true(tn__nest_footprint(&target, a, (int64_t[]){3, 10, 4, 1}) == 8 * 64); /* whole rows join up: 480 bytes */
   /* Panels of 32: [2][7][32], 40 columns. */
   tn__nest packed = {.axis_count = 2, .access_count = 1, .extent = {7, 64}};
   a = &packed.access[0];
@@ -677,6 +676,38 @@ static void footprints_are_exact(void **state) {
   assert_true(tn__nest_footprint(&target, a, (int64_t[]){10, 16}) == 10 * 64 * (1 + 60.0 / 64));
   assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 16}), 64);
   assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 127}), 5080);
+}
+
+/* A panel of 1800 rows of 128 bytes, 1 KB apart, is 230 KB, but uses an eighth of the sets of L2: it does not stay there
+ * from one use to the next. 1000 rows do, and so do all where they were copied together. */
+static void round_strides_crowd_sets(void **state) {
+  tn__target target = test_target("sapphirerapids");
+  tn__schedule_options options = {.threads = 1, .cache_bytes = target.cpu.machine.l2_bytes, .registers = 32};
+  double bytes[3];
+  for (int i = 0; i < 3; i++) {
+    int64_t steps = i == 1 ? 1000 : 1800;
+    tn__nest nest = {.axis_count = 3, .access_count = 1, .extent = {20, steps, 32}};
+    nest.access[0].element = 4;
+    nest.access[0].along[1].stride = 1024, nest.access[0].along[2].stride = 4;
+    tn__nest_finish(&nest);
+    tn__sketch_features f = {.loops = {{0, 20, 1}, {1, steps, 1}, {2, 32, 1}}, .loop_count = 3, .chunks = 1};
+    f.work_cycles = 1;
+    f.unseen_bytes = (double)target.cpu.machine.l2_bytes; /* nothing was there before */
+    f.copied[0] = i == 2;
+    tn__cost cost;
+    tn__cost_of(&target, &options, &nest, &f, &cost);
+    bytes[i] = cost.bytes[1] - 2 * f.unseen_bytes;
+  }
+  assert_true(bytes[0] == 20 * 1800 * 128 && bytes[1] == 1000 * 128 && bytes[2] == 1800 * 128);
+}
+
+/* A load into all lanes takes a port as any other does: as much as a vector that fits the port, half of one that takes
+ * two loads. */
+static void broadcasts_take_a_port(void **state) {
+  tn__target intel = test_target("sapphirerapids"), amd = test_target("znver4");
+  assert_true(tn__cost_broadcast(&intel, 64) == intel.cpu.machine.costs.broadcast);
+  assert_true(tn__cost_broadcast(&amd, 64) == amd.cpu.machine.costs.broadcast / 2);
+  assert_true(tn__cost_broadcast(&amd, 32) == amd.cpu.machine.costs.broadcast);
 }
 
 /* Y[t, o] = W[e[t], o] and X[C[t, o]]: rows that data choose lie side by side, elements are scattered. */
@@ -735,6 +766,8 @@ int main(void) {
       cmocka_unit_test(rows_add_up_by_halves),
       cmocka_unit_test(half_vectors_multiply_less),
       cmocka_unit_test(footprints_are_exact),
+      cmocka_unit_test(round_strides_crowd_sets),
+      cmocka_unit_test(broadcasts_take_a_port),
       cmocka_unit_test(partial_vectors_load_less),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

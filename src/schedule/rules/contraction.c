@@ -561,8 +561,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     if (side == 0 && known->streams) place = TN__PLACE_AT + outer.column_tiles;
     if (place >= TN__PLACE_AT + outer.count) tn__sched_refuse(s, "contraction: there is no such loop");
     place_operand(&c, known, side, place, place >= TN__PLACE_AT ? nest.places[place - TN__PLACE_AT] : NULL,
-                  v[TN__TILE_LANES],
-                  side == 1 && v[TN__TILE_PANELS] > 0 ? v[TN__TILE_LANES] * v[TN__TILE_VECTORS] : 0);
+                  v[TN__TILE_LANES], side == 1 && v[TN__TILE_PANELS] > 0 ? v[TN__TILE_LANES] * v[TN__TILE_VECTORS] : 0);
   }
   bool spread = tn__contraction_spreads(k, v);
   if (spread || v[TN__TILE_AHEAD] == TN__AHEAD_STEPS) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], spread);

@@ -45,7 +45,7 @@ enum {
   TN__TILE_RIGHT,
   TN__TILE_AHEAD,
   TN__TILE_EPILOGUE,
-  TN__TILE_DEPTH,   /* steps of one axis of the reduction in a block of it; 0: not blocked */
+  TN__TILE_DEPTH,    /* steps of one axis of the reduction in a block of it; 0: not blocked */
   TN__TILE_DEPTH_AT, /* how many of the other outer loops stand around the loop over those blocks */
   TN__TILE_PANELS    /* 1: the right operand is copied before the tiles, into panels as wide as they are */
 };

@@ -584,8 +584,8 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
                : v[TN__TILE_RIGHT] > 0              ? TN__RULE_EXPOSED_COPY
                                                     : TN__RULE_EXPOSED_PAGES;
   /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
-  bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && v[TN__TILE_PANELS] == 0 && outer.loop[outer.column_tiles].trips > 1 &&
-                    outer.depth < outer.column_tiles;
+  bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && v[TN__TILE_PANELS] == 0 &&
+                    outer.loop[outer.column_tiles].trips > 1 && outer.depth < outer.column_tiles;
   if (v[TN__TILE_AHEAD] == TN__AHEAD_STEPS && !(ahead_fits && (p->panel == 0 || width <= p->panel))) return NULL;
   *spread = first_touch(p, k, v, &outer, ahead_fits, f);
   int64_t left = p->streams ? TN__PLACE_AT + outer.column_tiles : v[TN__TILE_LEFT];
