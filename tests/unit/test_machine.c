@@ -306,11 +306,12 @@ static void measures_what_can_be(void **state) {
   }
 }
 
-/* Another number in a measurement that is kept, and a hash that agrees with it. */
+/* Other numbers in a measurement that is kept, one of them not measured, and a hash that agrees with it. */
 static void change_megahertz(const char *path) {
   char command[2000];
   snprintf(command, sizeof(command),
-           "sed -i -e 's/^megahertz .*/megahertz 777/' -e '/^# sha256/d' %s && hash=$(sha256sum %s) && "
+           "sed -i -e 's/^megahertz .*/megahertz 777/' -e 's/^broadcast .*/broadcast 55/' -e '/^# sha256/d' %s && "
+           "hash=$(sha256sum %s) && "
            "echo \"# sha256 ${hash%%%% *}\" >>%s",
            path, path, path);
   assert_int_equal(system(command), 0);
@@ -345,6 +346,7 @@ static void is_measured_once(void **state) {
   change_megahertz(path);
   check_ok(tn__kernels_machine_target(&options, &second, NULL));
   assert_int_equal(second.cpu.machine.core.megahertz, 777); /* it was read, and nothing measured */
+  assert_true(second.cpu.machine.costs.broadcast == first.cpu.machine.costs.broadcast); /* this version's own */
   /* What is damaged is measured again: also a file that would be read, cut off behind a line or with another digit. */
   static const char *const damages[] = {"echo damaged >", "sed -i '/^l2_bytes/,$d' ", "sed -i '/^l3_bytes/d' ",
                                         "sed -i 's/^megahertz .*/megahertz 778/' ", "echo >>"};

@@ -678,7 +678,7 @@ static void footprints_are_exact(void **state) {
   assert_int_equal(tn__nest_piece(&target, a, (int64_t[]){10, 127}), 5080);
 }
 
-/* A panel of 1800 rows of 128 bytes, 1 KB apart, is 230 KB, but uses an eighth of the sets of L2: it does not stay there
+/* A panel of 1800 rows of 128 bytes, 1 KB apart, is 230 KB, but uses an eighth of L2's sets: it does not stay there
  * from one use to the next. 1000 rows do, and so do all where they were copied together. */
 static void round_strides_crowd_sets(void **state) {
   tn__target target = test_target("sapphirerapids");
