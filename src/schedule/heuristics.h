@@ -116,6 +116,11 @@
 /* Vectors of a row that are all written out, where they are few operations: loops of so few turns cost as much as what
  * they do. */
 #define TN__RULE_SHORT_WALK 8
+/* Turns of a row's reduction that are all written out, where they are no more operations than a core looks ahead: it
+ * begins with the next row while what is left of this one waits, and would go wrong at the end of each loop. */
+#define TN__RULE_WRITTEN_ROW 20
+/* Operations from which on what is computed once for each row had better be computed for a vector of rows. */
+#define TN__RULE_ROW_END 4
 /* From how often on a function is computed once instead, and read from memory each time. */
 #define TN__RULE_HOISTED_FROM 8
 /* Operations in all phases of a map together, each of which is written out. */

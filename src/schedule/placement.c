@@ -18,6 +18,8 @@ typedef struct move {
   TN__VEC(need) needs;
   const tn__expr *min[TN__MAX_RANK], *extent[TN__MAX_RANK]; /* of what all of them need */
   int at;                                                   /* place among the loop's children */
+  const tn__buffer *output;                                 /* that it writes: all of it is wanted */
+  tn__snode *elsewhere;                                     /* a reader behind the loop's nest, which wants all, too */
 } move;
 
 /* Puts the loop inside of those that were nested before. */
@@ -169,13 +171,46 @@ static void add_consumer(move *m, tn__snode *reader, bool first) {
   if (first || at < m->at) m->at = at;
 }
 
+static bool is_behind(tn__schedule *s, tn__snode *reader, tn__snode *loop) {
+  tn__snode *nest = tn__sched_root_nest(s, loop), *other = tn__sched_root_nest(s, reader);
+  return other != nest && tn__sched_index(other) > tn__sched_index(nest);
+}
+
+static void refuse_elsewhere(const move *m) {
+  tn__sched_refuse(m->s, "compute_at of \"%s\": its reader \"%s\" is not under \"%s\"", m->block->name,
+                   m->elsewhere->name, m->loop->name);
+}
+
+/* Do all iterations together need each element, and in order? Of each axis an iteration needs all, or as much as the
+ * steps of one loop are apart. */
+static bool covers_all(const move *m) {
+  tn__ir *ir = m->s->ir;
+  tn__snodes taken = {0};
+  for (int d = 0; d < m->needs.data[0].rank; d++) {
+    const tn__expr *whole = m->block->block.writes[0].buffer->shape[d];
+    int64_t size, full, steps;
+    bool found = false;
+    if (m->extent[d] == NULL || !tn__ir_as_int(m->extent[d], &size) || m->extent[d] == whole) continue;
+    if (!tn__ir_as_int(whole, &full)) full = INT64_MAX;
+    if (size >= full) continue;
+    for (tn__snode *n = m->loop; n->var != NULL && !found; n = n->parent) {
+      if (m->min[d] != tn__ir_mul_i(ir, n->var->self, size)) continue;
+      found = size == 1 && n->var->extent == whole;
+      if (tn__ir_as_int(n->var->extent, &steps)) found |= tn__ir_bound_mul(steps, size) >= full;
+      for (int i = 0; i < taken.count; i++) found &= taken.data[i] != n;
+      tn__vec_push(m->s->arena, &taken, n);
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
 static void find_need(move *m) {
   tn__schedule *s = m->s;
   bool first = true;
   for (int w = 0; w < m->block->block.write_count; w++) {
     const tn__buffer *buffer = m->block->block.writes[w].buffer;
-    if (tn__sched_is_output(s, buffer))
-      tn__sched_refuse(s, "compute_at of \"%s\": it writes the output %s", m->block->name, buffer->name);
+    if (tn__sched_is_output(s, buffer)) m->output = buffer;
     tn__snodes writers = {0}, readers = {0};
     tn__sched_writers(s, buffer, &writers);
     tn__sched_readers(s, buffer, &readers);
@@ -183,17 +218,27 @@ static void find_need(move *m) {
       tn__sched_refuse(s, "compute_at of \"%s\": %s is written by other blocks too", m->block->name, buffer->name);
     for (int i = 0; i < readers.count; i++) {
       if (readers.data[i] == m->block) continue;
-      if (!tn__sched_is_under(readers.data[i], m->loop))
-        tn__sched_refuse(s, "compute_at of \"%s\": its reader \"%s\" is not under \"%s\"", m->block->name,
-                         readers.data[i]->name, m->loop->name);
+      if (!tn__sched_is_under(readers.data[i], m->loop)) {
+        if (m->elsewhere == NULL || is_behind(s, m->elsewhere, m->loop)) m->elsewhere = readers.data[i];
+        continue;
+      }
       add_consumer(m, readers.data[i], first);
       first = false;
     }
   }
+  if (m->elsewhere != NULL && !is_behind(s, m->elsewhere, m->loop)) refuse_elsewhere(m);
+  if (first && m->output != NULL)
+    tn__sched_refuse(s, "compute_at of \"%s\": it writes the output %s, which nothing under \"%s\" reads",
+                     m->block->name, m->output->name, m->loop->name);
   if (first) tn__sched_refuse(s, "compute_at of \"%s\": nothing under \"%s\" reads it", m->block->name, m->loop->name);
   for (int d = 0; d < m->needs.data[0].rank; d++)
     if (m->extent[d] == NULL) join_inside(m, d);
   check_borders(m, m->needs.data[0].rank);
+  if ((m->output != NULL || m->elsewhere != NULL) && !covers_all(m)) {
+    if (m->output == NULL) refuse_elsewhere(m);
+    tn__sched_refuse(s, "compute_at of \"%s\": it writes the output %s, and \"%s\" does not need each element once",
+                     m->block->name, m->output->name, m->loop->name);
+  }
 }
 
 /* A new loop for one axis and its binding; what may lie outside of the tensor is guarded. */

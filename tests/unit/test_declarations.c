@@ -113,6 +113,25 @@ static const char *const found[] = {
     /* a diagonal, whose padded tensor would have 80 million elements */
     "kernel drawn(X: f32[33, 8, 64]) -> (Y: f32[130]) {\n"
     "  Y[i] = sum(k: 33) pad(X[i - 1, k - 1, i - 1], 3)\n"
+    "}\n",
+    /* rows of several outputs, of which some are read by others and some by nobody */
+    "kernel drawn(X: f32[37, 33], g: f32[33]) -> (m: f32[37], Y: f32[37, 33], l: f32[37], e: f32[37, 33]) {\n"
+    "  m[i] = max(j: 33) X[i, j]\n"
+    "  e[i, j] = (X[i, j] - m[i]) * g[j]\n"
+    "  s[i: 37] = sum(j: 33) e[i, j]\n"
+    "  Y[i, j] = e[i, j] * 2 + min(s[i], m[i])\n"
+    "  l[i] = max(m[i] * 3, s[i])\n"
+    "}\n",
+    /* an element for each row, computed for vectors of rows */
+    "kernel drawn(A: f32[3, 43, 35], B: f32[3, 43, 35]) -> (c: f32[3, 43]) {\n"
+    "  d[b: 3, i: 43] = sum(k: 35) A[b, i, k] * B[b, i, k]\n"
+    "  a[b: 3, i: 43] = max(k: 35) A[b, i, k] - B[b, i, k]\n"
+    "  c[b, i] = max(d[b, i] * 2 - a[b, i], min(a[b, i] + f32(b), 3)) * (a[b, i] - 1)\n"
+    "}\n",
+    /* groups that data choose */
+    "kernel drawn(I: u8[5, 41], T: u8[256, 3], J: i32[23], U: f64[9, 6]) -> (O: u8[5, 41, 3], P: f64[23, 6]) {\n"
+    "  O[y, x, c] = T[i64(I[y, x]), c]\n"
+    "  P[n, c] = U[i64(J[n]), c] * 2 + U[i64(J[n]) + 1, c]\n"
     "}\n"};
 
 static void what_broke_once_holds(void **state) {

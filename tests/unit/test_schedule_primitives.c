@@ -47,6 +47,44 @@ static void roots(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* P and Q, of the one before at the same place or, where `wide`, at the next place, too; all are wanted. */
+static tn__te *wanted_of(tn__ir *ir, bool wide) {
+  tn__te *te = tn__te_create(ir, "outputs");
+  const tn__buffer *x = input(te, "X", 2, 7, 9, 0);
+  tn__te_axes a = axes_of(te, "i", 2, (int64_t[]){7, 9}), b = axes_of(te, "i", 2, (int64_t[]){7, 9}),
+              c = axes_of(te, "i", 2, (int64_t[]){7, 9});
+  const tn__expr *two = tn__ir_constant(ir, TN_F32, 2);
+  const tn__buffer *p = tn__te_compute(te, "P", &a, tn__ir_mul(ir, tn__ir_load(ir, x, a.index), two));
+  const tn__expr *value = tn__ir_add(ir, tn__ir_load(ir, p, b.index), two);
+  const tn__expr *next = tn__ir_min(ir, tn__ir_add_i(ir, b.index[0], 1), tn__ir_index(ir, 6));
+  if (wide) value = tn__ir_add(ir, value, at(ir, p, 2, next, b.index[1], NULL));
+  const tn__buffer *q = tn__te_compute(te, "Q", &b, value);
+  const tn__expr *sum = tn__ir_add(ir, tn__ir_load(ir, p, c.index), tn__ir_load(ir, q, c.index));
+  tn__te_output(te, p);
+  tn__te_output(te, q);
+  tn__te_output(te, tn__te_compute(te, "R", &c, sum));
+  return te;
+}
+static tn__te *outputs(tn__ir *ir) { return wanted_of(ir, false); }
+static tn__te *wide_outputs(tn__ir *ir) { return wanted_of(ir, true); }
+
+/* Outputs that are read element by element are written where they are read, also what others read behind. */
+static void outputs_move(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, outputs);
+  tn__sched_compute_at(s, "P", "Q.i0");
+  check_all(s);
+  s = start(ir, outputs);
+  tn__sched_split(s, "Q.i0", (int64_t[]){0, 3}, 2);
+  tn__sched_compute_at(s, "P", "Q.i0.0");
+  tn__sched_reverse_compute_at(s, "R", "Q.i0.0");
+  check_all(s);
+  s = start(ir, outputs);
+  tn__sched_reorder(s, (const char *[]){"R.i1", "R.i0"}, 2);
+  tn__sched_compute_at(s, "Q", "R.i1");
+  tn__sched_compute_at(s, "P", "R.i1");
+  check_all(s);
+}
+
 /* A weighted operand with its rows innermost, the block of which then moves as any other does. */
 static void hoists(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, three_factors);
@@ -417,6 +455,7 @@ static void tensorized_int8(tn__ir *ir, const void *arg) {
 static void legal(void **state) {
   check_ok(in_context(tiles, NULL));
   check_ok(in_context(roots, NULL));
+  check_ok(in_context(outputs_move, NULL));
   check_ok(in_context(hoists, NULL));
   check_ok(in_context(bound, NULL));
   check_ok(in_context(shared, NULL));
@@ -592,6 +631,12 @@ static void tile_scan(tn__schedule *s) {
   tn__sched_tile(s, (const char *[]){"S.i0", "S.i1", "S.i2"}, (int64_t[]){2, 2, 2}, 3);
 }
 static void root_already(tn__schedule *s) { tn__sched_compute_root(s, "P"); }
+static void at_overlapping(tn__schedule *s) { tn__sched_compute_at(s, "P", "Q.i0"); }
+static void at_one_column(tn__schedule *s) {
+  tn__sched_split(s, "R.i0", (int64_t[]){0, 3}, 2);
+  tn__sched_compute_at(s, "Q", "R.i0.1");
+}
+static void at_behind(tn__schedule *s) { tn__sched_compute_at(s, "P", "R.i0"); }
 static void root_between(tn__schedule *s) {
   tn__sched_compute_at(s, "Q", "R.i0");
   tn__sched_compute_at(s, "P", "R.i0");
@@ -895,6 +940,11 @@ static const refusal refusals[] = {
     {product, tile_zero, "tile of \"C.i1\": the size must be positive"},
     {product, tile_one, "tile: takes 2 to 8 loops, not 1"},
     {skewed, tile_scan, "tile: \"S.i2\" cannot go around \"S.i0\": the scan reads other positions of that axis"},
+    {wide_outputs, at_overlapping,
+     "compute_at of \"P\": it writes the output P, and \"Q.i0\" does not need each element once"},
+    {outputs, at_one_column,
+     "compute_at of \"Q\": it writes the output Q, and \"R.i0.1\" does not need each element once"},
+    {outputs, at_behind, "compute_at of \"P\": its reader \"Q\" is not under \"R.i0\""},
     {stencil, root_already, "compute_root of \"P\": it has a nest of its own already"},
     {stencil, root_between, "compute_root of \"Q\": it stands between \"P\" and \"R\" in one nest"},
     {product, root_two_writers, "compute_root of \"C\": C is written by other blocks too"},

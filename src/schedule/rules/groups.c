@@ -75,6 +75,69 @@ static bool gains(const tn__group_reads *g, int64_t steps, int64_t lanes, int64_
   return steps * cost + steps * (steps - 1) * moved < lanes * pieces_of(steps, lanes) * (cost + moved);
 }
 
+/* What is read at a place that data choose, as a colour of a palette or a row of a table. */
+typedef struct chosen {
+  const tn__schedule *s;
+  const tn__block *block;
+  const tn__snode *step; /* the loop over a group's elements */
+  int count, narrow;     /* of such reads that are side by side in a group, and of these of 1 or 2 bytes */
+  int64_t arithmetic;    /* operations of an element that are no loads */
+  bool apart;            /* something is neither side by side nor the same for all of a group */
+} chosen;
+
+static void see_place(chosen *c, const tn__buffer *buffer, const tn__expr *const *indices) {
+  tn__ir *ir = c->s->ir;
+  int64_t stride = 0;
+  bool by_data = false;
+  for (int d = 0; d < buffer->rank; d++) by_data |= tn__expr_has_load(indices[d]);
+  const tn__expr *flat = tn__sched_substitute_axes(ir, c->block, tn__buffer_flatten(ir, buffer, indices));
+  bool moves = tn__expr_uses_var(flat, c->step->var);
+  c->apart |= moves && (!tn__ir_stride_in(ir, flat, c->step->var, &stride) || stride != 1);
+  c->count += by_data && stride == 1;
+  c->narrow += by_data && stride == 1 && tn_dtype_size(buffer->dtype) < 4;
+}
+
+static void see_chosen(const tn__expr *e, void *user) {
+  chosen *c = user;
+  if (e->kind == TN__EXPR_LOAD)
+    see_place(c, e->value.buffer, e->args);
+  else if (e->dtype != TN_I64)
+    c->arithmetic += tn__rule_cost_of_node(e);
+}
+
+/* What one load of a whole group would make, and lanes that belong to groups would be put together of one by one. */
+static chosen chosen_reads(const tn__schedule *s, const tn__snode *block, const tn__snode *step) {
+  const tn__stmt *body = block->block.body;
+  chosen c = {.s = s, .block = &block->block, .step = step};
+  see_place(&c, body->as.store.buffer, body->as.store.indices);
+  tn__te_visit(s->ir, body->as.store.value, see_chosen, &c);
+  return c;
+}
+
+/* Does it take less to compute one group after the other, then? In halves of operations: a lane that is looked up is
+ * five of these as a rule. Of vectors of 64 bytes it is less where an instruction gathers, and more where bytes have to
+ * come into the upper parts. Few lanes are brought to another width and back around each operation. */
+static bool within_gains(const tn__group_reads *g, const chosen *c, int64_t steps, int64_t lanes, int64_t cost,
+                         bool wide) {
+  enum { LOOKED_UP = 5, GATHERED_WIDE = 3, INSERTED_WIDE = 8 };
+  int64_t moved = g->tensors + (g->tensors == 0);
+  int64_t looked_up = wide ? GATHERED_WIDE * (c->count - c->narrow) + INSERTED_WIDE * c->narrow : LOOKED_UP * c->count;
+  if (c->apart || c->count == 0) return false;
+  if (c->arithmetic == 0) return true;
+  return 2 * lanes * (cost + c->arithmetic + moved * pieces_of(steps, lanes)) <=
+         2 * steps * cost + 2 * steps * (steps - 1) * moved + steps * lanes * looked_up;
+}
+
+/* A group is a vector, however few elements it has, and several of them make a turn. */
+static void vectorize_within(tn__schedule *s, const char *groups, const char *step) {
+  enum { IN_A_TURN = 4 };
+  int64_t extent = tn__rule_loop_extent(s, groups);
+  tn__sched_vectorize(s, step);
+  if (extent >= 0 && extent < IN_A_TURN) return;
+  tn__sched_split(s, groups, (const int64_t[]){0, IN_A_TURN}, 2);
+  tn__sched_unroll(s, tn__arena_printf(s->arena, "%s.1", groups));
+}
+
 bool tn__rule_vectorize_groups(tn__schedule *s, const char *name, int64_t lanes) {
   tn__snode *block = tn__sched_find(s, name, true), *path[TN__MAX_LOOPS];
   int count = tn__sched_path(s, s->root, block, path), inner = 0, n = 0;
@@ -86,12 +149,18 @@ bool tn__rule_vectorize_groups(tn__schedule *s, const char *name, int64_t lanes)
     steps *= extent;
     inner++;
   }
-  if (inner == 0 || inner == count || steps < 2 || steps >= lanes) return false;
+  if (inner == 0 || inner == count || steps < 2) return false;
   tn__snode *groups = path[count - 1 - inner];
   extent = tn__rule_loop_extent(s, groups->name);
   int64_t cost = tn__rule_cost(s->ir, block->block.body->as.store.value);
   const tn__group_reads g = tn__group_reads_of(s, block, groups);
-  if ((extent >= 0 && extent < lanes) || g.far || !g.apart || steps * cost > TN__GROUP_OPERATIONS) return false;
+  const chosen c = chosen_reads(s, block, path[count - 1]);
+  if (inner == 1 && within_gains(&g, &c, steps, lanes, cost, lanes * g.widest >= 64)) {
+    vectorize_within(s, groups->name, path[count - 1]->name);
+    return true;
+  }
+  if (steps >= lanes || (extent >= 0 && extent < lanes) || g.far || !g.apart || steps * cost > TN__GROUP_OPERATIONS)
+    return false;
   if (!gains(&g, steps, lanes, cost)) return false;
   tn__sched_split(s, groups->name, (const int64_t[]){0, lanes}, 2);
   tn__sched_path(s, s->root, block, path);

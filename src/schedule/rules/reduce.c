@@ -689,6 +689,23 @@ static bool has_ends(const tn__schedule *s, const tn__snode *block) {
   return search.found;
 }
 
+typedef struct terms {
+  tn__ir *ir;
+  int64_t cost;
+} terms;
+
+static void add_term(const tn__expr *value, void *user) {
+  terms *t = user;
+  t->cost += tn__rule_cost(t->ir, value);
+}
+
+/* Operations of all that a step of the block computes. */
+static int64_t cost_of_step(const tn__schedule *s, const tn__snode *block) {
+  terms t = {.ir = s->ir};
+  tn__stmt_walk_exprs(block->block.body, add_term, &t);
+  return t.cost;
+}
+
 const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
                                   int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
@@ -713,11 +730,13 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   while (vectors > 1 && extent >= 0 && extent < vectors * lanes) vectors /= 2;
   bool goes_on = !has_ends(s, block);
+  const int64_t cost = cost_of_step(s, block);
   const char *turns = factor(s, name, vectors, lanes);
   /* The vectors are added to one, its upper half to its lower one, and so on: all in registers. */
   if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
   tn__reduce_by_halves(s, name, lanes);
-  bool few = extent > vectors * lanes && extent <= TN__RULE_CHAINS * lanes && extent % (vectors * lanes) == 0;
+  const int64_t steps = (extent + vectors * lanes - 1) / (vectors * lanes);
+  bool few = steps > 1 && steps <= TN__RULE_WRITTEN_ROW && (double)(steps * vectors * cost) <= TN__RULE_LOOK_AHEAD;
   return few && goes_on ? turns : NULL;
 }
 

@@ -7,6 +7,9 @@
  * many rows are computed together, and whether the next row is fetched while this one is computed. */
 enum { VECTORS, STREAM, TOGETHER, AHEAD };
 
+/* Vectors of rows whose ends are computed together: what waits for stores of single elements is seldom then. */
+enum { VECTORS_OF_ROWS = 2 };
+
 /* The number of leading axes that all reductions keep: the axes of the rows. */
 static int row_axes(const tn__te *te) {
   int rows = -1;
@@ -20,17 +23,34 @@ static int row_axes(const tn__te *te) {
   return rows;
 }
 
+static bool is_output(const tn__te *te, const tn__te_stage *stage) {
+  for (int i = 0; i < tn__te_output_count(te); i++)
+    if (tn__te_stage_of(te, tn__te_output_at(te, i)) == stage) return true;
+  return false;
+}
+
+/* The stage whose nest all others go into: of those that make an output the one of most axes, the last of these. Other
+ * outputs, as means that a gradient wants later, are written row by row. NULL: nobody wants what is made here. */
+static const tn__te_stage *last_stage(const tn__te *te) {
+  const tn__te_stage *last = NULL;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (is_output(te, stage) && (last == NULL || stage->axes.count >= last->axes.count)) last = stage;
+  }
+  return last;
+}
+
 static bool matches_rows(const tn__te *te) {
   int reductions = 0, count = tn__te_stage_count(te), rows = row_axes(te);
-  if (tn__te_output_count(te) != 1 || rows < 1) return false;
-  const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
+  const tn__te_stage *last = last_stage(te);
   bool of_pairs = false;
+  if (rows < 1 || last == NULL) return false;
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) return false;
-    if (stage->kind != TN__TE_REDUCE) continue;
-    reductions++;
-    of_pairs |= tn__reduce_meets_pairs(te, stage);
+    if (stage->kind != TN__TE_REDUCE && !is_output(te, stage)) continue;
+    reductions += stage->kind == TN__TE_REDUCE;
+    of_pairs |= stage->kind == TN__TE_REDUCE && tn__reduce_meets_pairs(te, stage);
     if (stage->axes.count < rows || last->axes.count < rows) return false;
     for (int a = 0; a < rows; a++)
       if (stage->axes.var[a]->extent != last->axes.var[a]->extent) return false;
@@ -68,7 +88,7 @@ static void refuse_across(const tn__schedule *s) {
 /* A handful of rows would leave threads without work, and what reduces them to a number each may be cut into parts. */
 static void refuse_few(const tn__schedule *s) {
   const tn__te_stage *stage = tn__reduce_stage_to_cut(s->te);
-  const tn__te_stage *last = tn__te_stage_of(s->te, tn__te_output_at(s->te, 0));
+  const tn__te_stage *last = last_stage(s->te);
   if (stage != NULL && tn__reduce_volume(&last->axes, NULL) < TN__FEW_ROWS)
     tn__sched_refuse(s, "rows: there are few of \"%s\", and each is long", stage->name);
 }
@@ -111,33 +131,88 @@ static void fetch_next_row(tn__schedule *s, const char *row, const char *anchor)
   tn__sched_prefetch_ahead(s, heaviest->name, read_by_rows(s, heaviest, loop, outer), loop->name, row, 1);
 }
 
+/* How many rows at a time an output that has an element for each of them is computed for, in a vector, behind what
+ * makes those rows; 0 where it is little work, or what the rows read would fall out of L1 between one stage and the
+ * next. */
+static int64_t rows_of_vector(const tn__schedule *s, const tn__te_stage *last, int rows,
+                              const tn__schedule_options *options) {
+  const tn__te *te = s->te;
+  const tn__snode *block = tn__sched_find(s, last->name, true);
+  int64_t lanes = options->vector_bytes / (int64_t)tn_dtype_size(last->tensors[0]->dtype), extent;
+  double bytes = 0, count = tn__reduce_volume(&last->axes, NULL);
+  int stages = 0;
+  if (last->kind != TN__TE_COMPUTE || last->axes.count != rows || block->block.body->kind != TN__STMT_STORE) return 0;
+  if (!tn__ir_as_int(last->axes.var[rows - 1]->extent, &extent) || extent < VECTORS_OF_ROWS * lanes || lanes < 4)
+    return 0;
+  if (tn__rule_cost(s->ir, block->block.body->as.store.value) < TN__RULE_ROW_END) return 0;
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    if (stage == last || tn__sched_find(s, stage->name, true) == NULL) continue;
+    stages++;
+    for (int t = 0; t < stage->tensor_count; t++)
+      if (row_bytes(stage, t, rows, VECTORS_OF_ROWS * lanes) > TN__RULE_PRIVATE_ROW_BYTES) return 0;
+  }
+  for (int i = 0; i < tn__te_input_count(te); i++) bytes += tn__rule_bytes(tn__te_input_at(te, i));
+  return stages == 1 || bytes / count * (double)(VECTORS_OF_ROWS * lanes) <= (double)s->target->cpu.machine.l1_bytes / 2
+             ? lanes
+             : 0;
+}
+
+/* Is the stage left, and does anything read what it makes? */
+static bool is_read(tn__schedule *s, const tn__te_stage *stage) {
+  tn__snodes readers = {0};
+  if (tn__sched_find(s, stage->name, true) == NULL) return false;
+  for (int t = 0; t < stage->tensor_count; t++) tn__sched_readers(s, stage->tensors[t], &readers);
+  return readers.count > 0;
+}
+
+/* Computes all stages under the loop over rows of the last one, each where the others need its row. What only makes an
+ * output follows what it reads. */
+static void gather(tn__schedule *s, const tn__te_stage *last, const char *row, int rows, int64_t together) {
+  const int count = tn__te_stage_count(s->te);
+  for (int i = count - 1; i >= 0; i--) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    if (stage == last || !is_read(s, stage)) continue;
+    tn__sched_compute_at(s, stage->name, row);
+    if (!is_output(s->te, stage)) place_row_tensor(s, stage, rows, together);
+  }
+  for (int i = 0; i < count; i++) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    const tn__snode *block = tn__sched_find(s, stage->name, true);
+    if (block != NULL && !tn__sched_is_under(block, tn__sched_find(s, row, false)))
+      tn__sched_reverse_compute_at(s, stage->name, row);
+  }
+}
+
 static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   const tn__schedule_options *options = &k->options;
   const tn__te *te = s->te;
-  const char *anchor = tn__te_stage_of(te, tn__te_output_at(te, 0))->name, *loops[TN__MAX_LOOPS];
+  const char *anchor = last_stage(te)->name, *loops[TN__MAX_LOOPS];
   tn__reduce_dissolve_maps(s);
   int rows = row_axes(te), count = tn__te_stage_count(te);
   refuse_across(s);
   tn__sched_loops_of(s, anchor, loops, TN__MAX_LOOPS);
   const char *row = loops[rows - 1];
-  if (values[TOGETHER] > 1) {
-    tn__sched_split(s, row, (const int64_t[]){0, values[TOGETHER]}, 2);
+  const int64_t lanes = rows_of_vector(s, last_stage(te), rows, options);
+  const int64_t together = lanes > 0 ? VECTORS_OF_ROWS * lanes : values[TOGETHER];
+  if (together > 1) {
+    if (lanes > 0) {
+      tn__sched_split(s, row, (const int64_t[]){0, together / lanes, lanes}, 3);
+      tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.2", row));
+    } else {
+      tn__sched_split(s, row, (const int64_t[]){0, together}, 2);
+    }
     loops[rows - 1] = row = tn__arena_printf(s->arena, "%s.0", row);
   }
   const char *outermost = loops[0];
-  for (int i = count - 1; i >= 0; i--) {
-    const tn__te_stage *stage = tn__te_stage_at(te, i);
-    if (strcmp(stage->name, anchor) == 0 || tn__sched_find(s, stage->name, true) == NULL) continue;
-    tn__sched_compute_at(s, stage->name, row);
-    place_row_tensor(s, stage, rows, values[TOGETHER]);
-  }
+  gather(s, last_stage(te), row, rows, together);
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (tn__sched_find(s, stage->name, true) == NULL) continue;
     if (stage->kind == TN__TE_REDUCE) {
       const char *turns = tn__rule_reduce_along(s, stage->name, options, values[VECTORS]);
-      if (turns != NULL) tn__sched_unroll(s, turns);
-    } else {
+      if (turns != NULL && !values[AHEAD]) tn__sched_unroll(s, turns); /* its turns fetch the next row's lines */
+    } else if (lanes == 0 || strcmp(stage->name, anchor) != 0) {
       tn__rule_vectorize_map(s, stage->name, rows, options);
     }
   }
@@ -157,7 +232,7 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
 static bool fits_together(const tn__te *te, int64_t count) {
   int rows = row_axes(te);
   int64_t extent;
-  const tn__te_stage *last = tn__te_stage_of(te, tn__te_output_at(te, 0));
+  const tn__te_stage *last = last_stage(te);
   if (count == 1) return true;
   if (last->kind == TN__TE_REDUCE) return false;
   if (!tn__ir_as_int(last->axes.var[rows - 1]->extent, &extent) || extent % count != 0) return false;
@@ -173,7 +248,7 @@ static bool fits_together(const tn__te *te, int64_t count) {
 
 static const tn__nest *row_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f) {
   f->streams = v[STREAM] != 0;
-  bool alone = tn__te_stage_of(k->te, tn__te_output_at(k->te, 0))->kind == TN__TE_REDUCE; /* the hardware follows it */
+  bool alone = last_stage(k->te)->kind == TN__TE_REDUCE; /* the hardware follows it */
   if (!fits_together(k->te, v[TOGETHER]) || (v[AHEAD] != 0 && (alone || v[TOGETHER] > 1))) return NULL;
   const tn__nest *nest = tn__plain_features(k, k->options.vector_bytes, v[VECTORS], v[TOGETHER], f);
   return nest != NULL && tn__plain_next_row(k, v[AHEAD] != 0, f) ? nest : NULL;

@@ -127,7 +127,8 @@ static void reduce_stage(tn__schedule *s, const tn__te_stage *stage, const tn__s
       tn__reduce_across(s, name, options, values[VECTORS], values[PREFETCH] != 0);
   } else {
     compute_rows_near(s, name, options);
-    tn__rule_reduce_along(s, name, options, values[VECTORS]);
+    const char *turns = tn__rule_reduce_along(s, name, options, values[VECTORS]);
+    if (turns != NULL) tn__sched_unroll(s, turns);
     parallel_outermost(s, name, options);
   }
 }
