@@ -13,7 +13,7 @@
 
 /* Results beside each other (a combiner has no more), terms that are written out, and terms of a reduction that is left
  * alone, as all of a group is computed at once. */
-enum { MOST_RESULTS = 4, MOST_TERMS = 8, FEW_TERMS = 8 };
+enum { MOST_RESULTS = 4, MOST_TERMS = 8, MOST_OF_WINDOW = 49, FEW_TERMS = 8 };
 /* Stages of a declaration that is looked at: there may be thousands, and each may read all others. */
 enum { MOST_STAGES = 64 };
 /* Tensors that stages make which a reduction reads, be it through maps. */
@@ -230,7 +230,6 @@ static void see_load(const tn__expr *e, void *user) {
 }
 
 typedef struct readers {
-  const tn__te *te;
   const tn__buffer *tensor;
   bool found;
 } readers;
@@ -249,7 +248,7 @@ static bool is_output(const tn__te *te, const tn__buffer *tensor) {
 /* Is all that reads the stage, be it through maps, a reduction? */
 static bool feeds_reductions(const tn__te *te, int number) {
   const tn__te_stage *stage = te->stages.data[number];
-  readers r = {.te = te, .tensor = stage->tensors[0]};
+  readers r = {.tensor = stage->tensors[0]};
   bool any = false;
   if (is_output(te, r.tensor)) return false;
   for (int s = number + 1; s < te->stages.count; s++) {
@@ -277,11 +276,83 @@ static bool is_short_sum(const tn__te *te, int number) {
   return axes >= 2 && l.of_pairs && feeds_reductions(te, number);
 }
 
+/* ---- windows of pixels ------------------------------------------------------------------------------------------- */
+
+typedef struct walk {
+  tn__ir *ir;
+  const tn__var *pixel, *channel;
+  int64_t channels;
+  tn__expr_set seen;
+  bool moves; /* something that is read is a walk over all channels of all pixels */
+} walk;
+
+/* Is all that the term reads such a walk, or the same for all pixels and channels, with nothing else that depends on
+ * them? */
+static bool is_walk(walk *w, const tn__expr *e) {
+  int64_t pixel, channel;
+  if (!tn__expr_set_add(&w->seen, e) || (!tn__expr_uses_var(e, w->pixel) && !tn__expr_uses_var(e, w->channel)))
+    return true;
+  if (e->kind == TN__EXPR_LOAD) {
+    const tn__expr *flat = tn__buffer_flatten(w->ir, e->value.buffer, e->args);
+    w->moves = true;
+    return !tn__expr_has_load(flat) && tn__ir_stride_in(w->ir, flat, w->pixel, &pixel) &&
+           tn__ir_stride_in(w->ir, flat, w->channel, &channel) && channel == 1 && pixel == w->channels;
+  }
+  if (e->kind == TN__EXPR_VAR) return false;
+  for (int i = 0; i < e->arg_count; i++)
+    if (!is_walk(w, e->args[i])) return false;
+  return true;
+}
+
+typedef struct place {
+  const tn__te_stage *of;
+  const tn__te_axes *axes;
+  bool own; /* it is read at the reader's own positions only */
+} place;
+
+static void see_place(const tn__expr *e, void *user) {
+  place *p = user;
+  if (e->kind != TN__EXPR_LOAD || e->value.buffer != p->of->tensors[0]) return;
+  for (int d = 0; d < e->arg_count; d++) p->own &= d < p->axes->count && e->args[d] == p->axes->index[d];
+}
+
+/* An output, or what maps that make outputs read at their own positions. */
+static bool is_computed_once(const tn__te *te, int number) {
+  const tn__te_stage *stage = te->stages.data[number];
+  readers r = {.tensor = stage->tensors[0]};
+  for (int s = number + 1; s < te->stages.count; s++) {
+    const tn__te_stage *reader = te->stages.data[s];
+    r.found = false;
+    tn__te_reads(te, reader, see_tensor, &r);
+    if (!r.found) continue;
+    place p = {stage, &reader->axes, true};
+    if (!is_map(reader) || reader->tensor_count != 1 || !is_output(te, reader->tensors[0])) return false;
+    tn__te_visit(te->ir, reader->values[0], see_place, &p);
+    if (!p.own || reader->axes.count != stage->axes.count) return false;
+  }
+  return true;
+}
+
+/* A window over pixels whose channels lie side by side: neighbouring results are one long walk, in which vectors of
+ * maps run, and channels are too few for vectors of their own. */
+static bool is_window_of_pixels(const tn__te *te, int number) {
+  const tn__te_stage *stage = te->stages.data[number];
+  int channel = stage->axes.count - 1;
+  walk w = {.ir = te->ir, .seen = {.ir = te->ir}};
+  if (channel < 1 || !is_plain_reduction(stage) || known_terms(stage, MOST_OF_WINDOW) == 0) return false;
+  w.channel = stage->axes.var[channel];
+  w.pixel = stage->axes.var[channel - 1];
+  if (!tn__ir_as_int(w.channel->extent, &w.channels) || w.channels < 2 || w.channels > MOST_RESULTS) return false;
+  bool walks = is_walk(&w, stage->values[0]) && w.moves && is_computed_once(te, number);
+  tn__expr_set_clear(&w.seen);
+  return walks;
+}
+
 /* The terms one after the other. */
 static void write_out(tn__te *te, tn__te_stage *stage) {
   const tn__te_axes *reduce = &stage->reduce_axes;
   const tn__expr *sum = NULL, *at[TN__MAX_RANK];
-  int64_t terms = known_terms(stage, MOST_TERMS), extent;
+  int64_t terms = known_terms(stage, MOST_OF_WINDOW), extent;
   for (int64_t i = 0; i < terms; i++) {
     int64_t rest = i;
     for (int r = reduce->count - 1; r >= 0; r--) {
@@ -310,7 +381,7 @@ const tn__te *tn__te_coordinates(const tn__te *te) {
   int count = 0;
   if (te->stages.count > MOST_STAGES) return te;
   for (int s = 0; s < now->stages.count; s++) {
-    if (!is_short_sum(now, s)) continue;
+    if (!is_short_sum(now, s) && !is_window_of_pixels(now, s)) continue;
     if (copy == NULL) now = copy = tn__te_copy(te, te->ir);
     write_out(copy, copy->stages.data[s]);
   }

@@ -71,6 +71,30 @@ static void short_sums_are_written_out(void **state) {
       3, 2, 1);
 }
 
+static void windows_of_pixels_are_written_out(void **state) {
+  check(
+      "kernel f(X: i32[6, 7, 3], w: i32[2, 3]) -> Y: i32[5, 5, 3] {\n"
+      "  Y[y, x, c] = sum(r: 2, q: 3) X[y + r, x + q, c] * w[r, q]\n}",
+      1, 1, 0);
+  check(
+      "kernel f(X: i32[6, 7, 2]) -> Y: i32[5, 5, 2] {\n"
+      "  m[y: 5, x: 5, c: 2] = max(r: 2, q: 3) X[y + r, x + q, c]\n  Y[y, x, c] = m[y, x, c] + X[y, x, c]\n}",
+      2, 2, 0);
+  /* Not where weights belong to channels, every other pixel is read, others read the sums elsewhere. */
+  check(
+      "kernel f(X: f32[6, 7, 3], w: f32[2, 3, 3]) -> Y: f32[5, 5, 3] {\n"
+      "  Y[y, x, c] = sum(r: 2, q: 3) X[y + r, x + q, c] * w[r, q, c]\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(X: f32[6, 9, 3]) -> Y: f32[5, 4, 3] {\n"
+      "  Y[y, x, c] = sum(r: 2, q: 2) X[y + r, 2 * x + q, c]\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(X: f32[6, 7, 3]) -> Y: f32[4, 5, 3] {\n"
+      "  m[y: 5, x: 5, c: 3] = sum(r: 2, q: 3) X[y + r, x + q, c]\n  Y[y, x, c] = m[y, x, c] + m[y + 1, x, c]\n}",
+      -1, 0, 0);
+}
+
 static void work_in_common_makes_siblings(void **state) {
   check(
       "kernel f(x: i32[9], y: i32[9]) -> a: i32[9], b: i32[9] {\n"
@@ -163,6 +187,24 @@ static void draw_pairs(drawing *d) {
     tn__strbuf_printf(&d->text, "%s * %s)\n}\n", weight, factor);
 }
 
+static void draw_windows(drawing *d) {
+  static const char *const types[] = {"f32", "i32", "u8", "f64"}, *const reducers[] = {"sum", "max", "min"};
+  static const char *const terms[] = {"X[y + r, x + q, c]", "X[y + r, x + q, c] * w[r, q]",
+                                      "max(X[y + r, x + q, c], w[r, q])", "X[y + r, x + q, c] * X[y + r, x, c]",
+                                      "X[y + r, x + q, c] + v[c]"};
+  static const char *const maps[] = {"S[y, x, c] + 1", "S[y, x, c] * X[y, x, c]", "max(S[y, x, c], v[c])"};
+  const char *type = pick(d, types, 4);
+  int rows = 1 + draw(d, 4), columns = 1 + draw(d, 4), channels = 2 + draw(d, 4), height = 1 + draw(d, 20),
+      width = 1 + draw(d, 40);
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d, %d], w: %s[%d, %d], v: %s[%d]) -> ", type, height + rows,
+                    width + columns, channels, type, rows, columns, type, channels);
+  tn__strbuf_printf(&d->text, "Y: %s[%d, %d, %d] {\n", type, height, width, channels);
+  tn__strbuf_printf(&d->text, "  S[y: %d, x: %d, c: %d] = %s(r: %d, q: %d) %s\n", height, width, channels,
+                    pick(d, reducers, 3), rows, columns, pick(d, terms, 5));
+  tn__strbuf_printf(&d->text, "  Y[y, x, c] = %s\n}\n", pick(d, maps, 3));
+}
+
 static void try_drawing(tn__ir *ir, const void *arg) {
   drawing *d = *(drawing *const *)arg;
   tn__te_source *source;
@@ -177,24 +219,36 @@ static void try_drawing(tn__ir *ir, const void *arg) {
   check_ok(compare_results(default_schedule(te, &target, &options), 3));
 }
 
-static void drawn_pairs_compute_what_they_declare(void **state) {
-  enum { DRAWN = 300 };
-  drawing d = {.seed = 20261130};
-  for (int i = 0; i < DRAWN; i++) {
-    draw_pairs(&d);
+static int try_all(uint64_t seed, int count, void (*draw_kernel)(drawing *d)) {
+  drawing d = {.seed = seed};
+  for (int i = 0; i < count; i++) {
+    draw_kernel(&d);
     drawing *own = &d;
     tn_status *status = in_context(try_drawing, &own);
     if (status != NULL) fail_msg("%s\n%s", tn_status_message(status), tn__strbuf_text(&d.text));
     tn__strbuf_release(&d.text);
   }
-  print_message("%d of %d drawn declarations are rewritten\n", d.rewritten, DRAWN);
-  assert_true(d.rewritten > DRAWN / 2);
+  print_message("%d of %d drawn declarations are rewritten\n", d.rewritten, count);
+  return d.rewritten;
+}
+
+static void drawn_pairs_compute_what_they_declare(void **state) {
+  enum { DRAWN = 300 };
+  assert_true(try_all(20261130, DRAWN, draw_pairs) > DRAWN / 2);
+}
+
+static void drawn_windows_compute_what_they_declare(void **state) {
+  enum { DRAWN = 200 };
+  assert_true(try_all(20261201, DRAWN, draw_windows) > DRAWN / 4);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(results_with_work_in_common_are_tensors),
                                      cmocka_unit_test(short_sums_are_written_out),
-                                     cmocka_unit_test(work_in_common_makes_siblings), cmocka_unit_test(others_stay),
-                                     cmocka_unit_test(drawn_pairs_compute_what_they_declare)};
+                                     cmocka_unit_test(windows_of_pixels_are_written_out),
+                                     cmocka_unit_test(work_in_common_makes_siblings),
+                                     cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(drawn_pairs_compute_what_they_declare),
+                                     cmocka_unit_test(drawn_windows_compute_what_they_declare)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
