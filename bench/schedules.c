@@ -1,14 +1,15 @@
 /* usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only REGEX] [--each N]
  *                        [--shape KIND,N,N...] [--machine FILE] [--far N] [--with TEXT] [--own]
- *                        [--table FILE] [--json FILE] [--verbose] [FILE.te...]
+ *                        [--table FILE] [--json FILE] [--again TABLE] [--verbose] [FILE.te...]
  *
  * How good are the schedules that the static cost function chooses? Random declarations of shapes that nobody chose, or
  * the kernels of files, are each compiled with the static choice and with candidates out of the sketches of all rules
- * that fit (--own: of the chosen one's alone), all that there are or random ones, as many of each rule; all run on this
- * machine, on one thread. Printed are the static choice's time over that of the best candidate (1 where the static
- * choice is the best), and the geometric mean. Of each class, a kind of declaration or a file, pairs of candidates are
- * counted whose times are further apart than a factor of 1.3, and the share of them that the cost function orders right
- * is printed, of candidates of one rule and of two (by what a rule that competes says of both, where there is one).
+ * that fit (--own: of the chosen one's alone), all that there are or random ones, as many of each rule where there are
+ * so many, none twice; all run on this machine, on one thread, in turns. Printed are the static choice's time over that
+ * of the best candidate (1 where the static choice is the best), and the geometric mean. Of each class, a kind of
+ * declaration or a file, pairs of candidates are counted whose times are further apart than a factor of 1.3, and the
+ * share of them that the cost function orders right is printed, of candidates of one rule and of two (by what a rule
+ * that competes says of both, where there is one).
  * Times are the CPU time of the calling thread, the least of several, so that other work on the machine disturbs
  * little. Printed, too, is how long choosing takes, all of it, and how much of that is one weighed candidate.
  *
@@ -19,6 +20,9 @@
  * --seconds bounds the time for each declaration's candidates. --table writes what was measured as JSON, a line for
  * each candidate: class, declaration, rule, decisions, predicted cycles, what a rule that competes says, seconds. The
  * first of a declaration is the static choice. --json writes what is printed, of each declaration and class.
+ *
+ * --again TABLE measures nothing, but reads what was measured and written with --table, and tells how well the cost
+ * function as it is now orders that, and what its choice took, where that was among it.
  *
  * Of files, --only takes the kernels whose names the extended regular expression matches, and --each N as many of each
  * file, evenly spread.
@@ -31,6 +35,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/dtype.h"
 #include "base/file.h"
 #include "codegen/backend.h"
 #include "ir/passes.h"
@@ -298,8 +303,7 @@ typedef struct kernel {
   void *mapped;
   size_t size;
   tn_kernel code;
-  tn__arena arena;
-  void *buffers[16], *workspace;
+  size_t workspace_bytes;
 } kernel;
 
 static size_t buffer_bytes(const tn__buffer *b) {
@@ -312,10 +316,92 @@ static size_t buffer_bytes(const tn__buffer *b) {
   return bytes;
 }
 
-static void *new_buffer(size_t bytes) {
-  float *data = aligned_alloc(64, (bytes + 4096 + 63) / 64 * 64);
+static void *new_memory(size_t bytes) {
+  void *data = aligned_alloc(64, (bytes + 4096 + 63) / 64 * 64);
   if (data == NULL) exit(3);
-  for (size_t i = 0; i < (bytes + 4096) / 4; i++) data[i] = (float)(i % 7) * 0.25f - 0.5f;
+  memset(data, 0, bytes + 4096);
+  return data;
+}
+
+/* How an input of integers chooses elements of others: among how many, or how far loops go. */
+typedef struct choosing {
+  const tn__buffer *input;
+  int64_t among; /* INT64_MAX: it chooses none */
+  bool extent;
+} choosing;
+
+typedef struct chosen_dim {
+  choosing *found;
+  int64_t among;
+} chosen_dim;
+
+static void see_chooser(const tn__expr *e, void *user) {
+  const chosen_dim *dim = user;
+  if (e->kind == TN__EXPR_LOAD && e->value.buffer == dim->found->input && dim->among < dim->found->among)
+    dim->found->among = dim->among;
+}
+
+typedef struct finding {
+  tn__ir *ir;
+  choosing *found;
+} finding;
+
+static void see_indices(tn__ir *ir, choosing *found, const tn__buffer *buffer, const tn__expr *const *indices) {
+  for (int d = 0; d < buffer->rank; d++) {
+    chosen_dim dim = {found, INT64_MAX};
+    tn__ir_as_int(buffer->shape[d], &dim.among);
+    tn__te_visit(ir, indices[d], see_chooser, &dim);
+  }
+}
+
+static void see_load(const tn__expr *e, void *user) {
+  const finding *f = user;
+  if (e->kind == TN__EXPR_LOAD) see_indices(f->ir, f->found, e->value.buffer, e->args);
+}
+
+static choosing find_choosing(const tn__te *te, const tn__buffer *input) {
+  choosing found = {input, INT64_MAX, false};
+  finding f = {tn__te_ir(te), &found};
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    for (int t = 0; t < stage->tensor_count; t++)
+      if (stage->values[t] != NULL) tn__te_visit(f.ir, stage->values[t], see_load, &f);
+    if (stage->kind == TN__TE_ACCUMULATE) see_indices(f.ir, &found, stage->tensors[0], stage->into);
+    for (int a = 0; a < stage->reduce_axes.count; a++) {
+      choosing bound = {input, INT64_MAX, false};
+      chosen_dim dim = {&bound, 0};
+      tn__te_visit(f.ir, stage->reduce_axes.var[a]->extent, see_chooser, &dim);
+      found.extent |= bound.among == 0;
+    }
+  }
+  return found;
+}
+
+static void fill_integers(void *data, tn_dtype dtype, size_t count, const choosing *c) {
+  enum { TERMS = 4 }; /* in a row that data bound */
+  uint64_t state = 1;
+  for (size_t i = 0; i < count; i++) {
+    uint64_t bits = next_random(&state) >> 1;
+    int64_t value = c->among < INT64_MAX ? (int64_t)(bits % (uint64_t)c->among) : (int64_t)(bits % 251);
+    if (c->extent) value = TERMS * (int64_t)i;
+    if (dtype == TN_BOOL) value %= 2;
+    memcpy((char *)data + i * tn_dtype_size(dtype), &value, tn_dtype_size(dtype));
+  }
+}
+
+/* Numbers of the type: small ones, and where they choose elements some of those that there are. */
+static void *new_operand(const tn__te *te, const tn__buffer *buffer) {
+  size_t bytes = buffer_bytes(buffer), size = tn_dtype_size(buffer->dtype), count = bytes / size;
+  void *data = new_memory(bytes);
+  for (size_t i = 0; i < count; i++) {
+    double value = (double)(i % 7) * 0.25 - 0.5;
+    float single = (float)value;
+    if (buffer->dtype == TN_F64) memcpy((char *)data + i * size, &value, size);
+    if (buffer->dtype == TN_F32) memcpy((char *)data + i * size, &single, size);
+    if (buffer->dtype == TN_BF16) memcpy((char *)data + i * size, (char *)&single + 2, size);
+  }
+  choosing c = find_choosing(te, buffer);
+  if (!tn__dtype_is_float(buffer->dtype)) fill_integers(data, buffer->dtype, count, &c);
   return data;
 }
 
@@ -336,13 +422,15 @@ static void compile(kernel *out, const tn__te *te, const tn__schedule *schedule,
     tn_kernel code;
   } entry = {.data = (char *)out->mapped + image.symbols[0].offset};
   out->code = entry.code;
-  out->workspace = info.workspace_bytes > 0 ? new_buffer((size_t)info.workspace_bytes) : NULL;
+  out->workspace_bytes = (size_t)info.workspace_bytes;
 }
 
-/* What a kernel is given; of it, what is far away when it starts. */
+/* What kernels are given; of it, what is far away when they start. */
 typedef struct operands {
   void *buffer[17];
   int count;
+  void *workspace; /* of the largest so far */
+  size_t workspace_bytes;
   const char *far;
   size_t far_bytes;
 } operands;
@@ -359,17 +447,23 @@ static void send_away(const operands *o) {
 static double run_once(kernel *k, operands *o) {
   tn_kernel_env env = {
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = serial_for, .thread_count = 1};
-  o->buffer[o->count] = k->workspace;
+  if (k->workspace_bytes > o->workspace_bytes) {
+    free(o->workspace);
+    o->workspace = new_memory(k->workspace_bytes);
+    o->workspace_bytes = k->workspace_bytes;
+  }
+  o->buffer[o->count] = k->workspace_bytes > 0 ? o->workspace : NULL;
   send_away(o);
   double start = now();
   if (k->code(&env, o->buffer, NULL) != TN_KERNEL_OK) exit(4);
   return now() - start;
 }
 
-/* The least of enough runs to fill `seconds`; stops early when it is far above `best`. */
-static double measure(kernel *k, operands *o, double seconds, double best) {
-  double least = run_once(k, o), total = 0;
-  for (int i = 0; i < 400 && (i < 4 || total < seconds); i++) {
+/* The least of enough runs to fill `seconds`, beginning with what it was before; stops early when it is far above
+ * `best`. */
+static double measure(kernel *k, operands *o, double seconds, double before, double best) {
+  double least = fmin(before, run_once(k, o)), total = least;
+  for (int i = 0; i < 400 && total < seconds; i++) {
     double t = run_once(k, o);
     total += t;
     if (t < least) least = t;
@@ -378,11 +472,7 @@ static double measure(kernel *k, operands *o, double seconds, double best) {
   return least;
 }
 
-static void drop(kernel *k) {
-  munmap(k->mapped, k->size);
-  free(k->workspace);
-  k->workspace = NULL;
-}
+static void drop(kernel *k) { munmap(k->mapped, k->size); }
 
 /* ---- one declaration --------------------------------------------------------------------------------------------- */
 
@@ -394,6 +484,8 @@ typedef struct fitting {
 
 enum { MOST_RULES = 16 };
 
+typedef struct bench bench;
+
 typedef struct job {
   const subject *what;
   const tn__target *target;
@@ -402,6 +494,7 @@ typedef struct job {
   const char *rule;      /* whose sketch the values are for */
   int64_t point;         /* of the sketch; -1: a random one, or the static choice with what `with` says */
   const char *with;      /* "NAME N, ..."; NULL: nothing */
+  const char *measured;  /* a line of a table, instead of measuring; NULL: none */
   uint64_t *random;
   int64_t drawn[TN__MAX_DECISIONS];
   tn__plan plan;
@@ -415,6 +508,7 @@ typedef struct job {
   const char *rule_name;
   int64_t points;
   bool own; /* only the chosen rule is asked for candidates */
+  bench *bench;
   int rule_count;
   fitting rules[MOST_RULES]; /* the chosen one's is the first */
   int asked;                 /* which of them the candidate is of */
@@ -481,6 +575,33 @@ static const tn__schedule *prepare_choice(job *j, const tn__te *te, const tn__sc
   return j->plan.schedule;
 }
 
+/* The number of a member of an object that was written with --table; `otherwise` where there is none. */
+static double member(const char *text, const char *name, double otherwise) {
+  char quoted[128];
+  snprintf(quoted, sizeof(quoted), "\"%s\": ", name);
+  const char *at = strstr(text, quoted);
+  return at != NULL ? strtod(at + strlen(quoted), NULL) : otherwise;
+}
+
+static bool has_member(const char *text, const char *name, const char *value) {
+  char quoted[256];
+  snprintf(quoted, sizeof(quoted), "\"%s\": \"%s\"", name, value);
+  return strstr(text, quoted) != NULL;
+}
+
+/* A candidate that was measured before. */
+static void weigh_again(job *j, const tn__te *te, const tn__schedule_options *options) {
+  const tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, options);
+  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, j->target, options, j->rule);
+  if (k == NULL) tn__throwf(j->arena->escape, TN_INVALID_ARGUMENT, "the rule does not fit");
+  for (int d = 0; d < k->decision_count; d++)
+    j->drawn[d] =
+        (int64_t)member(strstr(j->measured, "\"decisions\""), k->decisions[d].name, (double)k->decisions[d].choices[0]);
+  j->predicted = tn__sketch_cost(k, j->drawn, NULL);
+  j->weighed = weigh(&unit, k, j->drawn);
+  describe(j, k, j->drawn);
+}
+
 static const tn__schedule *prepare_candidate(job *j, const tn__te *te, const tn__schedule_options *options) {
   const tn__plan_unit unit = tn__rule_plan_unit_of(te, j->target, options);
   const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, j->target, options, j->rule);
@@ -499,24 +620,31 @@ static const tn__schedule *prepare_candidate(job *j, const tn__te *te, const tn_
   return tn__sketch_apply(k, j->drawn);
 }
 
+static bool is_new(bench *b, const tn__schedule *schedule);
+
 static void prepare(tn__escape *escape, void *arg) {
   job *j = arg;
   j->arena->escape = escape;
   tn__te *te = declare(j->arena, j->what, j->target);
   tn__schedule_options options = {.threads = 1};
   const tn__schedule *schedule;
+  if (j->measured != NULL && j->rule != NULL) {
+    weigh_again(j, te, &options);
+    return;
+  }
   if (j->rule == NULL)
     schedule = prepare_choice(j, te, &options);
   else
     schedule = prepare_candidate(j, te, &options);
+  if (j->measured != NULL) return;
+  if (!is_new(j->bench, schedule)) tn__throwf(escape, TN_INVALID_ARGUMENT, "these steps were measured");
   operands *o = j->operands;
   if (o->count == 0) {
-    for (int i = 0; i < tn__te_input_count(te); i++)
-      o->buffer[o->count++] = new_buffer(buffer_bytes(tn__te_input_at(te, i)));
+    for (int i = 0; i < tn__te_input_count(te); i++) o->buffer[o->count++] = new_operand(te, tn__te_input_at(te, i));
     if (j->far >= 0 && j->far < o->count)
       o->far = o->buffer[j->far], o->far_bytes = buffer_bytes(tn__te_input_at(te, j->far));
     for (int i = 0; i < tn__te_output_count(te); i++)
-      o->buffer[o->count++] = new_buffer(buffer_bytes(tn__te_output_at(te, i)));
+      o->buffer[o->count++] = new_memory(buffer_bytes(tn__te_output_at(te, i)));
   }
   compile(j->kernel, te, schedule, j->target);
 }
@@ -542,8 +670,11 @@ static bool build(job *j) {
 
 typedef struct sample {
   int rule; /* of the job's */
+  const char *rule_name;
   double predicted, seconds;
   double weighed; /* by the rule that competes, which weighs schedules of others, too; NAN: it cannot tell */
+  kernel kernel;
+  char *text; /* its decisions */
 } sample;
 
 /* Pairs whose times are a factor of 1.3 apart, and those among them that are predicted in that order. */
@@ -559,7 +690,7 @@ typedef struct tally {
   double logs, worst;     /* of the static choice's time over the best one's */
 } tally;
 
-typedef struct bench {
+struct bench {
   const tn__target *target;
   int candidates, far;
   double seconds; /* of each declaration's candidates, at the most */
@@ -567,14 +698,32 @@ typedef struct bench {
   const char *with;
   bool own;
   FILE *table, *json; /* NULL: none */
+  const char *again;  /* the path of a table; NULL: none */
   int written;        /* declarations, to `json` */
   tally tallies[64];
   int tally_count;
   double slowest, choosing; /* seconds: the longest choice; weighing of all candidates */
   int64_t weighed;
-  sample *samples; /* of the current declaration */
+  sample *samples; /* of the current declaration; the static choice is the first */
   int sample_count;
-} bench;
+  uint64_t *seen; /* hashes of their steps */
+  int seen_count;
+};
+
+/* Has no candidate had these steps? Remembers them. */
+static bool is_new(bench *b, const tn__schedule *schedule) {
+  tn__strbuf text;
+  uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+  tn__strbuf_init(&text, NULL);
+  tn__sched_trace_print(schedule, &text);
+  for (const char *c = tn__strbuf_text(&text); *c != 0; c++)
+    hash = (hash ^ (unsigned char)*c) * UINT64_C(1099511628211);
+  tn__strbuf_release(&text);
+  for (int i = 0; i < b->seen_count; i++)
+    if (b->seen[i] == hash) return false;
+  if (b->seen_count <= b->candidates) b->seen[b->seen_count++] = hash;
+  return true;
+}
 
 static tally *tally_of(bench *b, const char *class) {
   for (int i = 0; i < b->tally_count; i++)
@@ -613,33 +762,58 @@ static void write_decisions(FILE *out, const char *text) {
   }
 }
 
-static void add_sample(bench *b, const job *j, double seconds) {
-  b->samples[b->sample_count++] = (sample){j->asked, j->predicted, seconds, j->weighed};
+static void write_sample(const bench *b, const job *j, const sample *of) {
   if (b->table == NULL) return;
   /* No name of ours needs to be escaped. */
   fprintf(b->table, "{\"class\": \"%s\", \"declaration\": \"%s\", \"rule\": \"%s\", \"decisions\": {", j->what->class,
-          j->what->name, j->rule != NULL ? j->rule : j->rule_name);
-  write_decisions(b->table, j->text);
-  fprintf(b->table, "}, \"predicted\": %.6g, ", j->predicted);
-  if (!isnan(j->weighed)) fprintf(b->table, "\"weighed\": %.6g, ", j->weighed);
-  fprintf(b->table, "\"seconds\": %.4g}\n", seconds);
+          j->what->name, of->rule_name);
+  write_decisions(b->table, of->text);
+  fprintf(b->table, "}, \"predicted\": %.6g, ", of->predicted);
+  if (!isnan(of->weighed)) fprintf(b->table, "\"weighed\": %.6g, ", of->weighed);
+  fprintf(b->table, "\"seconds\": %.4g}\n", of->seconds);
 }
 
 /* ---- one declaration's candidates -------------------------------------------------------------------------------- */
 
-typedef struct found {
-  kernel kernel;
-  bool any;
-  double seconds, predicted;
-  const char *rule;
-  char text[1024];
-} found;
+/* What was compiled last, with its first runs. */
+static void add_sample(bench *b, const job *j, const char *rule, double seconds, double best) {
+  sample *own = &b->samples[b->sample_count++];
+  *own = (sample){.rule = j->asked, .rule_name = rule, .predicted = j->predicted, .weighed = j->weighed};
+  own->kernel = *j->kernel;
+  own->text = malloc(strlen(j->text) + 1);
+  if (own->text == NULL) exit(3);
+  memcpy(own->text, j->text, strlen(j->text) + 1);
+  own->seconds = measure(&own->kernel, j->operands, seconds, INFINITY, best);
+}
 
-/* Compiles and measures candidates out of the sketch of one rule, for `seconds` at the most. */
-static void try_rule(bench *b, job *j, int rule, uint64_t *random, double seconds, found *out) {
+/* The fastest candidate; the static choice, which is the first, among equals. */
+static int fastest(const bench *b) {
+  int best = 0;
+  for (int i = 1; i < b->sample_count; i++)
+    if (b->samples[i].seconds < b->samples[best].seconds) best = i;
+  return best;
+}
+
+/* Other work on the machine comes and goes, so that all are measured in turns, and more often what may be the best. */
+static void measure_again(bench *b, const job *j) {
+  enum { ROUNDS = 3, LAST_ROUNDS = 6 };
+  for (int round = 0; round < ROUNDS + LAST_ROUNDS; round++) {
+    double best = b->samples[fastest(b)].seconds;
+    for (int i = 0; i < b->sample_count; i++) {
+      sample *s = &b->samples[i];
+      bool near = s->seconds < 1.3 * best || i == 0;
+      if (round >= ROUNDS ? !near : s->seconds > 0.01 && !near) continue;
+      s->seconds = measure(&s->kernel, j->operands, near ? 0.003 : 0.001, s->seconds, best);
+    }
+  }
+}
+
+/* Compiles candidates out of the sketch of one rule, and runs each for a moment: so many at the most, for `seconds`.
+ * Those whose steps are the same as of others are left out. */
+static void try_rule(bench *b, job *j, int rule, uint64_t *random, int most, double seconds) {
   kernel other;
-  double start = now();
-  int64_t most = b->candidates / j->rule_count, points = j->rules[rule].points;
+  double start = now(), best = b->samples[0].seconds;
+  int64_t points = j->rules[rule].points, tries = 4 * (int64_t)most;
   bool all = points <= most;
   j->asked = rule;
   j->rule = j->rules[rule].name;
@@ -647,8 +821,7 @@ static void try_rule(bench *b, job *j, int rule, uint64_t *random, double second
   j->random = random;
   j->kernel = &other;
   j->with = b->with;
-  if (points == 1 && rule == 0) return; /* the choice itself */
-  for (int64_t i = 0; i < (all ? points : most) && now() - start < seconds; i++) {
+  for (int64_t i = 0; i < (all ? points : tries) && most > 0 && now() - start < seconds; i++) {
     if (b->with != NULL && i > 0) {
       j->with = strchr(j->with, ';');
       if (j->with == NULL) break;
@@ -656,22 +829,13 @@ static void try_rule(bench *b, job *j, int rule, uint64_t *random, double second
     }
     j->point = all && b->with == NULL ? i : -1;
     if (!build(j)) continue;
-    double t = measure(&other, j->operands, 0.005, out->seconds);
-    add_sample(b, j, t);
+    most--;
+    add_sample(b, j, j->rule, 0.001, best);
+    const sample *own = &b->samples[b->sample_count - 1];
     if (b->verbose)
-      printf("    %9.1f us, predicted %9.0f cycles (%.0f): %s: %s\n", t * 1e6, j->predicted, j->weighed, j->rule,
-             j->text);
-    if (t >= out->seconds) {
-      drop(&other);
-      continue;
-    }
-    if (out->any) drop(&out->kernel);
-    out->kernel = other;
-    out->any = true;
-    out->seconds = t;
-    out->predicted = j->predicted;
-    out->rule = j->rule;
-    snprintf(out->text, sizeof(out->text), "%s", j->text);
+      printf("    %9.1f us, predicted %9.0f cycles (%.0f): %s: %s\n", own->seconds * 1e6, j->predicted, j->weighed,
+             j->rule, j->text);
+    best = fmin(best, own->seconds);
   }
 }
 
@@ -682,14 +846,14 @@ static void write_share(FILE *out, const char *name, const pairs *p) {
             (double)p->ordered / (double)p->apart);
 }
 
-static void write_declaration(bench *b, const job *j, const found *best, double seconds, double ratio,
-                              const tally *own) {
+static void write_declaration(bench *b, const job *j, double ratio, const tally *own) {
+  const sample *chosen = &b->samples[0], *best = &b->samples[fastest(b)];
   if (b->json == NULL) return;
   fprintf(b->json,
           "%s\n  {\"class\": \"%s\", \"declaration\": \"%s\", \"rule\": \"%s\", \"best rule\": \"%s\", "
           "\"candidates\": %d, \"seconds\": %.4g, \"ratio\": %.3f, \"choice seconds\": %.4g",
-          b->written++ > 0 ? "," : "{\"declarations\": [", j->what->class, j->what->name, j->rule_name,
-          ratio > 1 ? best->rule : j->rule_name, b->sample_count, seconds, ratio, j->planning);
+          b->written++ > 0 ? "," : "{\"declarations\": [", j->what->class, j->what->name, chosen->rule_name,
+          best->rule_name, b->sample_count, chosen->seconds, ratio, j->planning);
   if (j->chosen_of > 0) fprintf(b->json, ", \"candidate seconds\": %.3g", j->choosing / (double)j->chosen_of);
   write_share(b->json, "pairs", &own->same);
   write_share(b->json, "pairs of two rules", &own->other);
@@ -701,45 +865,110 @@ static void add_pairs(pairs *to, const pairs *from) {
   to->ordered += from->ordered;
 }
 
-static void try_declaration(bench *b, const subject *what, uint64_t seed) {
-  kernel chosen;
-  operands given = {.count = 0};
-  char text[1024];
-  job j = {.what = what, .target = b->target, .kernel = &chosen, .operands = &given, .far = b->far, .own = b->own};
-  b->sample_count = 0;
-  build(&j);
-  double seconds = measure(&chosen, &given, 0.02, INFINITY);
-  add_sample(b, &j, seconds);
-  snprintf(text, sizeof(text), "%s", j.text);
-  double predicted = j.predicted;
-  found best = {.seconds = seconds};
-  for (int r = 0; r < j.rule_count; r++) try_rule(b, &j, r, &seed, b->seconds / j.rule_count, &best);
-  for (int i = 0; best.any && i < 6; i++) { /* once more, taking turns: of 200 the least is partly luck */
-    double again = measure(&best.kernel, &given, 0.004, INFINITY);
-    best.seconds = i == 0 || again < best.seconds ? again : best.seconds;
-    again = measure(&chosen, &given, 0.004, INFINITY);
-    seconds = i == 0 || again < seconds ? again : seconds;
+/* What is left of the allowance goes to the rules that have more candidates than their share. */
+static void try_rules(bench *b, job *j, uint64_t *random) {
+  int order[MOST_RULES];
+  double start = now();
+  for (int r = 0; r < j->rule_count; r++) {
+    int at = r;
+    for (; at > 0 && j->rules[order[at - 1]].points > j->rules[r].points; at--) order[at] = order[at - 1];
+    order[at] = r;
   }
-  double ratio = best.any && best.seconds < seconds ? seconds / best.seconds : 1;
-  printf("%5.2f  %9.1f us  %6.2f ms, %6.2f for %5lld  %s, %d candidates\n       %s: %s\n", ratio, seconds * 1e6,
-         j.planning * 1e3, j.choosing * 1e3, (long long)j.chosen_of, what->name, b->sample_count, j.rule_name, text);
-  if (ratio > 1) printf("  best %s: %s (predicted %.2f of it)\n", best.rule, best.text, best.predicted / predicted);
-  fflush(stdout);
-  tally own = {.declarations = 1}, *t = tally_of(b, what->class);
+  for (int r = 0; r < j->rule_count; r++) {
+    int left = j->rule_count - r;
+    double seconds = b->seconds - (now() - start);
+    try_rule(b, j, order[r], random, (b->candidates + 1 - b->sample_count) / left, seconds / left);
+  }
+}
+
+static void count_declaration(bench *b, const job *j, double ratio) {
+  tally own = {.declarations = 1}, *t = tally_of(b, j->what->class);
   count_pairs(b, &own);
-  write_declaration(b, &j, &best, seconds, ratio, &own);
+  write_declaration(b, j, ratio, &own);
   add_pairs(&t->same, &own.same);
   add_pairs(&t->other, &own.other);
   t->declarations++;
   t->near += ratio <= 1.15;
   t->logs += log(ratio);
   t->worst = fmax(t->worst, ratio);
-  b->slowest = fmax(b->slowest, j.planning);
-  b->choosing += j.choosing;
-  b->weighed += j.chosen_of;
-  drop(&chosen);
-  if (best.any) drop(&best.kernel);
+  b->slowest = fmax(b->slowest, j->planning);
+  b->choosing += j->choosing;
+  b->weighed += j->chosen_of;
+}
+
+/* What was measured before, as it is weighed now. The choice comes first, with its time if it is among that. */
+static void try_again(bench *b, const subject *what) {
+  operands none = {.count = 0};
+  kernel unused = {.code = NULL};
+  job j = {.what = what, .target = b->target, .kernel = &unused, .operands = &none, .own = true, .measured = ""};
+  static char line[8192];
+  char names[MOST_RULES][64] = {""};
+  char chosen[sizeof(j.text)];
+  FILE *table = fopen(b->again, "r");
+  double time = NAN;
+  j.bench = b;
+  b->sample_count = 0;
+  build(&j);
+  snprintf(chosen, sizeof(chosen), "%s", j.text);
+  while (table != NULL && fgets(line, sizeof(line), table) != NULL && b->sample_count < b->candidates) {
+    char rule[64] = "";
+    const char *at = strstr(line, "\"rule\": \"");
+    if (at == NULL || !has_member(line, "class", what->class) || !has_member(line, "declaration", what->name)) continue;
+    snprintf(rule, sizeof(rule), "%.*s", (int)strcspn(at + 9, "\""), at + 9);
+    j.measured = line;
+    j.rule = rule;
+    if (!build(&j)) continue;
+    int place = 0;
+    while (place < MOST_RULES - 1 && names[place][0] != 0 && strcmp(names[place], rule) != 0) place++;
+    snprintf(names[place], sizeof(names[place]), "%s", rule);
+    sample *own = &b->samples[b->sample_count++];
+    *own = (sample){.rule = place, .rule_name = names[place], .predicted = j.predicted, .weighed = j.weighed};
+    own->seconds = member(line, "seconds", NAN);
+    own->text = j.text;
+    write_sample(b, &j, own);
+    if (strcmp(rule, j.rule_name) == 0 && strcmp(j.text, chosen) == 0) time = own->seconds;
+  }
+  if (table != NULL) fclose(table);
+  if (b->sample_count == 0) return;
+  double ratio = time / b->samples[fastest(b)].seconds;
+  printf("%5.2f  %9.1f us  %s, %d candidates\n       %s: %s\n", ratio, time * 1e6, what->name, b->sample_count,
+         j.rule_name, chosen);
+  count_declaration(b, &j, isnan(ratio) ? 1 : ratio);
+}
+
+static void try_declaration(bench *b, const subject *what, uint64_t seed) {
+  if (b->again != NULL) {
+    try_again(b, what);
+    return;
+  }
+  kernel chosen;
+  operands given = {.count = 0};
+  job j = {.what = what, .target = b->target, .kernel = &chosen, .operands = &given, .far = b->far, .own = b->own};
+  j.bench = b;
+  b->sample_count = b->seen_count = 0;
+  build(&j);
+  add_sample(b, &j, j.rule_name, 0.02, INFINITY);
+  try_rules(b, &j, &seed);
+  measure_again(b, &j);
+  const sample *first = &b->samples[0], *best = &b->samples[fastest(b)];
+  double ratio = first->seconds / best->seconds;
+  printf("%5.2f  %9.1f us  %6.2f ms, %6.2f for %5lld  %s, %d candidates\n       %s: %s\n", ratio, first->seconds * 1e6,
+         j.planning * 1e3, j.choosing * 1e3, (long long)j.chosen_of, what->name, b->sample_count, first->rule_name,
+         first->text);
+  if (ratio > 1) {
+    printf("  best %s: %s (predicted %.2f of it", best->rule_name, best->text, best->predicted / first->predicted);
+    if (!isnan(best->weighed / first->weighed)) printf(", by one function %.2f", best->weighed / first->weighed);
+    printf(")\n");
+  }
+  fflush(stdout);
+  count_declaration(b, &j, ratio);
+  for (int i = 0; i < b->sample_count; i++) {
+    write_sample(b, &j, &b->samples[i]);
+    drop(&b->samples[i].kernel);
+    free(b->samples[i].text);
+  }
   for (int i = 0; i < given.count; i++) free(given.buffer[i]);
+  free(given.workspace);
 }
 
 static void print_pairs(const pairs *p, const char *of) {
@@ -861,7 +1090,7 @@ static bool read_shape(const char *text, shape *out) {
 
 typedef struct arguments {
   long seed, count, candidates, seconds, each;
-  const char *only, *table, *json, *machine, *with;
+  const char *only, *table, *json, *machine, *with, *again;
   long far; /* -1: none */
   bool verbose, own;
   shape given;
@@ -886,6 +1115,8 @@ static arguments read_arguments(int argc, char **argv) {
       a.only = argv[++i];
     } else if (strcmp(argv[i], "--table") == 0 && i + 1 < argc) {
       a.table = argv[++i];
+    } else if (strcmp(argv[i], "--again") == 0 && i + 1 < argc) {
+      a.again = argv[++i];
     } else if (strcmp(argv[i], "--json") == 0 && i + 1 < argc) {
       a.json = argv[++i];
     } else if (strcmp(argv[i], "--machine") == 0 && i + 1 < argc) {
@@ -912,7 +1143,7 @@ static arguments read_arguments(int argc, char **argv) {
       fprintf(stderr,
               "usage: bench_schedules [--seed N] [--count N] [--candidates N] [--seconds N] [--only REGEX]\n"
               "                       [--each N] [--shape KIND,N...] [--machine FILE] [--far N] [--with TEXT] [--own]\n"
-              "                       [--table FILE] [--json FILE] [--verbose] [FILE.te...]\n");
+              "                       [--table FILE] [--json FILE] [--again TABLE] [--verbose] [FILE.te...]\n");
       exit(2);
     }
   }
@@ -967,11 +1198,13 @@ int main(int argc, char **argv) {
              .far = (int)a.far,
              .with = a.with,
              .own = a.own || a.with != NULL,
+             .again = a.again,
              .verbose = a.verbose,
              .table = open_for_writing(a.table),
              .json = open_for_writing(a.json),
-             .samples = malloc(sizeof(sample) * (size_t)(a.candidates + 1))};
-  if (b.samples == NULL) return 3;
+             .samples = malloc(sizeof(sample) * (size_t)(a.candidates + 1)),
+             .seen = malloc(sizeof(uint64_t) * (size_t)(a.candidates + 1))};
+  if (b.samples == NULL || b.seen == NULL) return 3;
   uint64_t state = (uint64_t)a.seed;
   printf("ratio       static   choice, candidates weighed   declaration\n");
   for (int i = a.files; i < argc; i++) {
@@ -986,6 +1219,7 @@ int main(int argc, char **argv) {
   }
   print_tallies(&b);
   free(b.samples);
+  free(b.seen);
   if (a.only != NULL) regfree(&only);
   close_written(b.table, a.table);
   close_written(b.json, a.json);

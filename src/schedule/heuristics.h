@@ -9,14 +9,18 @@
  * for long; other functions are polynomials of some twenty steps. */
 #define TN__RULE_DIVISION_COST 4
 #define TN__RULE_ROOT_COST 8
-/* Quotients and roots of floating-point vectors, as outlines count them: five cycles for 32 bytes, while two additions
- * are done in each. */
-#define TN__RULE_BUSY_COST 12
+/* Cycles that 32 bytes of quotients or roots of floating-point numbers keep their unit busy, in single and double
+ * precision, as outlines count them. */
+#define TN__RULE_BUSY_CYCLES 5
+#define TN__RULE_BUSY_DOUBLE 8
 #define TN__RULE_FUNCTION_COST 20
 /* Up to how many elements apart lanes are loaded side by side and put in order by shuffles, and from how many lanes on,
  * as emit_memory.c does it. */
 #define TN__RULE_SHUFFLED_STRIDE 4
 #define TN__RULE_SHUFFLED_LANES 4
+/* The share of setting up a loop that goes on beside what was before, as outlines count it: a loop of four turns for
+ * each of many results took two cycles more than what is in it. */
+#define TN__RULE_ENTRY_HIDDEN (2.0 / 3)
 /* Terms in a row that are not worth a vector. */
 #define TN__RULE_SHORT_ROW 8
 /* Instructions of a turn of a loop that do none of its work: counting, comparing, the jump. */

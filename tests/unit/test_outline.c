@@ -16,6 +16,7 @@ static tn__te *make_odd(tn__ir *ir, dice *d) {
   int rank = 2 + roll(d, 3), kept = 1 + roll(d, rank - 1), order[2][4], combiner = roll(d, 4);
   const tn__expr *extents[4], *shape[4], *index[4], *term = NULL;
   for (int x = 0; x < rank; x++) extents[x] = tn__ir_index(ir, roll(d, 3) == 0 ? 1 + roll(d, 40) : 1 + roll(d, 9));
+  if (roll(d, 3) == 0) extents[roll(d, rank)] = tn__te_dim(te, "n", 0)->self; /* known when it runs */
   tn__te_axes results = tn__te_axes_create(te, "i", kept, extents);
   tn__te_axes reduced = tn__te_axes_create(te, "k", rank - kept, extents + kept);
   for (int t = 0; t < 1 + roll(d, 2); t++) {
@@ -152,7 +153,9 @@ static bool same_views(const tn__outline_views *own, const tn__outline_views *re
       same = a->access[i].element == c->access[i].element && a->access[i].store == c->access[i].store &&
              a->access[i].tensor == c->access[i].tensor;
       for (int l = 0; l < a->loop_count && !a->access[i].scattered && same; l++)
-        same = a->loops[l].extent == 1 || a->access[i].stride[l] == c->access[i].stride[l];
+        same = a->loops[l].extent == 1 ||
+               (a->access[i].stride[l] == c->access[i].stride[l] && a->access[i].panel[l] == c->access[i].panel[l] &&
+                a->access[i].far[l] == c->access[i].far[l]);
     }
   }
   return same;
@@ -168,7 +171,7 @@ static void check_views(const tn__schedule *s, const tn__outline_views *own, con
 }
 
 typedef struct counts {
-  int fits, points, moves, refused, beaten;
+  int fits, points, moves, refused, beaten, alone;
 } counts;
 
 typedef struct drawing {
@@ -179,7 +182,8 @@ typedef struct drawing {
 
 /* ---- points of the rule ------------------------------------------------------------------------------------------ */
 
-/* The search chooses the same each time, weighs no more than it may, and finds what a random point does not beat. */
+/* The search chooses the same each time, weighs no more than it may, and finds what a random point does not beat, for
+ * one thread: more of them take the order of terms that one likes best. */
 static void check_search(const tn__sketch *k, double random_cost, counts *all) {
   int64_t chosen[TN__MAX_DECISIONS], again[TN__MAX_DECISIONS];
   tn__cost cost;
@@ -187,7 +191,8 @@ static void check_search(const tn__sketch *k, double random_cost, counts *all) {
   tn__sketch_choose(k, again, NULL);
   assert_memory_equal(chosen, again, (size_t)k->decision_count * sizeof chosen[0]);
   assert_true(weighed <= (k->options.threads > 1 ? 4 : 1) * (int64_t)k->options.search_space);
-  all->beaten += random_cost < cost.cycles * (1 - 1e-9);
+  all->alone += k->options.threads == 1;
+  all->beaten += k->options.threads == 1 && random_cost < cost.cycles * (1 - 1e-9);
 }
 
 static void check_point(tn__ir *ir, const void *arg) {
@@ -214,7 +219,7 @@ static void check_point(tn__ir *ir, const void *arg) {
   }
   if (!isfinite(cost)) return;
   drawn->counts->points++;
-  if (drawn->chain) check_search(k, cost, drawn->counts);
+  check_search(k, cost, drawn->counts);
   assert_true(drawn->chain ? tn__rule_chain_outline_of(k, values, o) : tn__rule_outline_of(k, values, o));
   assert_true(tn__outline_views_of(o, own));
   tn__schedule *s = tn__sketch_apply(k, values);
@@ -233,7 +238,8 @@ static void points_are_what_they_become(void **state) {
     if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
   }
   print_message("%d declarations are one reduction, %d points\n", all.fits, all.points);
-  assert_true(all.points > 150);
+  print_message("%d times of %d a random point was better than what was chosen\n", all.beaten, all.alone);
+  assert_true(all.points > 150 && all.alone > 75 && 50 * all.beaten <= all.alone);
 }
 
 static void points_of_several_stages_are_what_they_become(void **state) {
@@ -244,8 +250,8 @@ static void points_of_several_stages_are_what_they_become(void **state) {
     if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
   }
   print_message("%d declarations are of several stages, %d points\n", all.fits, all.points);
-  print_message("%d times a random point was better than what was chosen\n", all.beaten);
-  assert_true(all.points > 200 && 50 * all.beaten <= all.points);
+  print_message("%d times of %d a random point was better than what was chosen\n", all.beaten, all.alone);
+  assert_true(all.points > 200 && all.alone > 100 && 50 * all.beaten <= all.alone);
 }
 
 /* ---- any moves --------------------------------------------------------------------------------------------------- */
@@ -264,6 +270,19 @@ static int some_node(const tn__outline *o, dice *d, bool block) {
   return -1;
 }
 
+static bool is_fused(const tn__outline *o, int loop) {
+  return o->node[loop].fused || o->node[o->node[loop].parent].fused;
+}
+
+/* A loop and the only other one in it. */
+static void fuse_somehow(tn__outline *o, int loop) {
+  int inner = o->node[loop].first;
+  bool apart = o->node[inner].axis != o->node[loop].axis && o->node[loop].extent > 1 && o->node[inner].extent > 1;
+  bool known = o->node[inner].axis >= 0 && !o->facts[0]->reduce.nest.open[o->node[inner].axis];
+  if (!o->node[inner].is_block && o->node[inner].next < 0 && apart && known && !is_fused(o, inner))
+    tn__outline_fuse(o, loop, inner);
+}
+
 static void move_somehow(tn__escape *escape, void *arg) {
   const try *t = arg;
   tn__outline *o = t->o;
@@ -272,7 +291,11 @@ static void move_somehow(tn__escape *escape, void *arg) {
   o->s->arena->escape = escape;
   if (loop < 0 || block < 0) return;
   int count = tn__outline_path(o, block, path);
-  switch (roll(d, 8)) {
+  bool fused = is_fused(o, loop);
+  for (int i = 0; i < count; i++) fused |= is_fused(o, path[i]);
+  int move = roll(d, 9);
+  if (fused && move != 3 && move != 4) return; /* such loops stay as they are */
+  switch (move) {
     case 0: tn__outline_split(o, loop, (int64_t[]){0, 1 + roll(d, 5)}, 2, parts); break;
     case 1: tn__outline_split(o, loop, (int64_t[]){0, 1 + roll(d, 3), 1 + roll(d, 4)}, 3, parts); break;
     case 2:
@@ -295,6 +318,7 @@ static void move_somehow(tn__escape *escape, void *arg) {
     case 5:
       if (o->node[block].role == TN__OUTLINE_COPY) tn__outline_reverse_compute_at(o, block, loop);
       break;
+    case 7: fuse_somehow(o, loop); break;
     case 6:
       if (o->node[block].role == TN__OUTLINE_REDUCE && count > 0) tn__outline_decompose(o, block, path[roll(d, count)]);
       break;

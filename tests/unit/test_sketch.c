@@ -730,10 +730,15 @@ static void find_chosen_rows(tn__ir *ir, const void *arg) {
       assert_false(access->scattered);
       assert_int_equal(access->along[0].stride, 508);
       assert_int_equal(access->along[1].stride, 4);
+      /* 60 steps choose among 8 rows; of 5 two choose the same as a rule. Rows that are chosen are no long walk. */
+      assert_true(tn__nest_footprint(&target, access, (int64_t[]){60, 16}) == 8 * 64);
+      assert_true(tn__nest_footprint(&target, access, (int64_t[]){5, 16}) == 4 * 64);
+      assert_int_equal(tn__nest_piece(&target, access, (int64_t[]){60, 127}), 508);
       found++;
     }
     if (access->buffer == x) {
       assert_true(access->scattered);
+      assert_true(tn__nest_footprint(&target, access, (int64_t[]){60, 127}) == 64); /* all there is */
       found++;
     }
   }

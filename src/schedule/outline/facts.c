@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "schedule/heuristics.h"
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
@@ -15,7 +16,7 @@ typedef struct counting {
   tn__expr_set seen; /* results that are reduced together may share work */
 } counting;
 
-static void add_work(tn__outline_body *body, uint32_t along, double weight) {
+static void add_work(tn__outline_body *body, uint32_t along, double weight, double busy) {
   int at = 0;
   while (at < body->work_count && body->works[at].along != along) at++;
   if (at == TN__OUTLINE_WORKS) { /* with what differs everywhere */
@@ -25,6 +26,7 @@ static void add_work(tn__outline_body *body, uint32_t along, double weight) {
     body->works[body->work_count++] = (tn__outline_work){.along = along};
   }
   body->works[at].weight += weight;
+  body->works[at].busy += busy;
 }
 
 static uint32_t axes_of(const counting *c, const tn__expr *e) {
@@ -34,17 +36,24 @@ static uint32_t axes_of(const counting *c, const tn__expr *e) {
   return along;
 }
 
+/* Quotients and roots of numbers are one instruction, which keeps its unit busy; cycles for 32 bytes. */
+static double busy_of(const tn__expr *e) {
+  bool divides = e->kind == TN__EXPR_DIV && tn__dtype_is_float(e->dtype);
+  bool roots = e->kind == TN__EXPR_CALL && (e->intrinsic == TN__CALL_SQRT || e->intrinsic == TN__CALL_RSQRT);
+  return !divides && !roots ? 0 : e->dtype == TN_F64 ? TN__RULE_BUSY_DOUBLE : TN__RULE_BUSY_CYCLES;
+}
+
 static void count_node(const tn__expr *e, void *user) {
   counting *c = user;
   if (!tn__expr_set_add(&c->seen, e)) return;
-  double weight = (double)c->price(e);
+  double busy = busy_of(e), weight = busy > 0 ? 1 : (double)c->price(e);
   bool addresses = e->dtype == TN_I64 && !tn__expr_has_load(e); /* instructions reckon addresses on the way */
   if (weight == 0 || addresses || e->kind == TN__EXPR_LOAD) return;
-  add_work(c->out, axes_of(c, e), weight);
+  add_work(c->out, axes_of(c, e), weight, busy);
   if ((e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB) || !tn__dtype_is_float(e->dtype)) return;
   const tn__expr *product = e->args[0]->kind == TN__EXPR_MUL ? e->args[0] : e->args[1];
   /* One instruction multiplies and adds. */
-  if (product->kind == TN__EXPR_MUL) add_work(c->out, axes_of(c, product), -(double)c->price(product));
+  if (product->kind == TN__EXPR_MUL) add_work(c->out, axes_of(c, product), -(double)c->price(product), 0);
 }
 
 static void count_value(const tn__expr *e, void *user) {
@@ -192,7 +201,8 @@ static tn__outline_facts *facts_of_block(tn__schedule *s, const char *name, tn__
   tn__outline_body_of(s, name, price, &f->reduce);
   for (int x = 0; x < f->reduce.nest.axis_count; x++) {
     f->axis[x] = (int16_t)x;
-    if (f->reduce.nest.open[x]) return NULL;
+    if (!tn__outline_number(s, block->axes[x].var->extent, &f->reduce.nest.extent[x])) return NULL;
+    if (f->reduce.nest.extent[x] < 1) return NULL;
   }
   return f;
 }
@@ -218,6 +228,8 @@ const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name,
 tn__outline_facts *tn__outline_stage_facts(tn__schedule *s, const char *block, tn__outline_price *price) {
   tn__outline_facts *f = facts_of_block(s, block, price);
   if (f == NULL || f->results != 1 || f->spatial == 0) return NULL;
+  for (int x = 0; x < f->reduce.nest.axis_count; x++)
+    if (f->reduce.nest.open[x]) return NULL; /* two that look alike may not be */
   if (f->map && (f->spatial != f->reduce.nest.axis_count || f->tensor < 0)) return NULL;
   f->out[0] = true; /* others want it */
   if (f->map)

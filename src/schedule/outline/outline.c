@@ -115,7 +115,8 @@ static const tn__snode *beside(const tn__outline *o, int node) {
   for (int i = 0; i < count; i++) {
     int place = 0;
     for (int n = o->node[o->node[path[i]].parent].first; n != path[i]; n = o->node[n].next) place++;
-    TN__INVARIANT(at->children.count > place); /* the outline is that of the schedule */
+    while (i + 1 < count && o->node[path[i]].fused) i++; /* the same loop there */
+    TN__INVARIANT(at->children.count > place);           /* the outline is that of the schedule */
     at = at->children.data[place];
   }
   TN__INVARIANT(at->is_block == o->node[node].is_block);
@@ -243,6 +244,18 @@ void tn__outline_kind(tn__outline *o, int loop, tn__loop_kind kind) {
       tn__sched_unroll(o->s, name);
   }
   o->node[loop].kind = kind;
+  if (o->node[o->node[loop].parent].fused) o->node[o->node[loop].parent].kind = kind;
+  if (o->node[loop].fused) o->node[o->node[loop].first].kind = kind;
+}
+
+void tn__outline_fuse(tn__outline *o, int outer, int inner) {
+  if (o->full) return;
+  if (o->s != NULL) {
+    const char *name = name_of(o, outer);
+    tn__sched_fuse(o->s, name, name_of(o, inner));
+  }
+  o->node[outer].fused = true;
+  o->node[outer].kind = o->node[inner].kind = TN__LOOP_SERIAL;
 }
 
 int tn__outline_cache_write(tn__outline *o, int block, int result) {

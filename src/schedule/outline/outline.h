@@ -35,10 +35,11 @@ enum {
 /* What a node of an expression costs, in additions. */
 typedef int64_t tn__outline_price(const tn__expr *e);
 
-/* Operations that have another value for each position along these axes, a bit each. */
+/* Operations that have another value for each position along these axes, a bit each, and quotients and roots among
+ * them, which keep their unit busy. */
 typedef struct tn__outline_work {
   uint32_t along;
-  double weight;
+  double weight, busy;
 } tn__outline_work;
 
 typedef struct tn__outline_body {
@@ -85,6 +86,7 @@ typedef struct tn__outline_node {
   tn__loop_kind kind;
   int16_t axis; /* of the outline; -1: over partial results */
   bool partial; /* each iteration has partial results of its own */
+  bool fused;   /* with the loop in it, which has no other beside it; their kind is one, and nothing else moves them */
   int64_t extent, step;
   /* blocks */
   int16_t stage;
@@ -110,14 +112,18 @@ typedef struct tn__outline_view_loop {
   tn__loop_kind kind;
   int64_t extent;
   bool reduces; /* the block's own results */
+  double trips; /* the share of the last iteration that is beyond the axis' end does nothing */
 } tn__outline_view_loop;
 
 typedef struct tn__outline_view_access {
   int tensor; /* as tn__outline_tensor() counts; -1: another one */
-  int64_t element;
+  int64_t element, bytes;
   bool store, scattered, again;
-  int64_t stride[TN__NEST_AXES]; /* bytes from one iteration of each loop to the next */
+  /* Bytes from one iteration of each loop to the next; with panels from one in a panel to the next, and from one panel
+   * to the next: `x / 2` has panels of two iterations, within which nothing moves. */
+  int64_t stride[TN__NEST_AXES], panel[TN__NEST_AXES], far[TN__NEST_AXES];
   int64_t spread[TN__NEST_AXES]; /* as in tn__nest_access */
+  int64_t places[TN__NEST_AXES]; /* as in tn__nest_stride */
 } tn__outline_view_access;
 
 /* A block with the loops around it, outermost first. Accesses are those of memory: not of registers and the stack. */
@@ -144,7 +150,7 @@ typedef struct tn__outline_views {
 /* ---- facts.c ----------------------------------------------------------------------------------------------------- */
 
 /* Of the reduction `block` of an unscheduled declaration, and of the one map that reads its results, element by
- * element, or NULL. NULL when the block is none, has open extents or more axes than there may be. */
+ * element, or NULL. NULL when the block is none, is as long as data say or has more axes than there may be. */
 const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *block, const char *epilogue,
                                               tn__outline_price *price);
 /* Does the stage read the tensor? */
@@ -183,6 +189,9 @@ int tn__outline_path(const tn__outline *o, int node, int *out);
 void tn__outline_split(tn__outline *o, int loop, const int64_t *factors, int count, int *parts);
 void tn__outline_reorder(tn__outline *o, const int *loops, int count);
 void tn__outline_kind(tn__outline *o, int loop, tn__loop_kind kind); /* parallel, vectorised or unrolled */
+/* A loop and the only one in it, of several steps each and along another axis, whose extent is known. Views keep them
+ * apart. */
+void tn__outline_fuse(tn__outline *o, int outer, int inner);
 /* The result goes into registers first; a copy then writes it in a nest of its own. Returns the copy; -1 for a result
  * that nobody wants, which stays there. */
 int tn__outline_cache_write(tn__outline *o, int block, int result);
@@ -200,6 +209,9 @@ void tn__outline_turn(tn__outline *o, int block, int dim);
 void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope);
 
 /* ---- view.c ------------------------------------------------------------------------------------------------------ */
+
+/* An extent or a place, with every open dimension taken for TN__OPEN_EXTENT. False where data or loops decide. */
+bool tn__outline_number(const tn__schedule *s, const tn__expr *e, int64_t *out);
 
 /* False where there are more loops or blocks than views have room for. */
 bool tn__outline_views_of(const tn__outline *o, tn__outline_views *out);

@@ -1,16 +1,26 @@
 /* Views: each block with the loops around it and its accesses along these, of an outline and of a schedule. */
 #include "schedule/outline/outline.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ir/linear.h"
 
-/* Bytes that an access moves by `step` steps of an axis; panels count where the steps stay in one or jump over whole
- * ones. */
-static int64_t moved(const tn__nest_stride *along, int64_t step) {
-  if (along->panel > 0 && step % along->panel == 0) return step / along->panel * along->far;
-  return tn__ir_bound_mul(step, along->stride);
+/* Adds what an access moves along a loop of `step` steps of an axis in each iteration; panels count where the steps
+ * jump over whole ones, or stay in one for some iterations. */
+static void add_movement(const tn__nest_stride *along, int64_t step, int l, int64_t extent,
+                         tn__outline_view_access *to) {
+  int64_t panel = along->panel;
+  to->places[l] = along->places;
+  if (panel > 0 && step % panel == 0) {
+    to->stride[l] += step / panel * along->far;
+    return;
+  }
+  to->stride[l] += tn__ir_bound_mul(step, along->stride);
+  if (panel <= 0 || panel % step != 0 || extent * step <= panel) return;
+  to->panel[l] = panel / step;
+  to->far[l] = along->far;
 }
 
 /* The steps along one axis of each loop of a view. */
@@ -34,6 +44,7 @@ static void add_accesses(const tn__outline_body *body, uint32_t without, const a
     tn__outline_view_access *to = &v->access[v->access_count++];
     *to = (tn__outline_view_access){.tensor = body->tensor[a],
                                     .element = from->element,
+                                    .bytes = from->bytes,
                                     .store = from->store,
                                     .scattered = from->scattered,
                                     .again = from->again};
@@ -42,7 +53,7 @@ static void add_accesses(const tn__outline_body *body, uint32_t without, const a
       for (int l = room->outside[a]; l < v->loop_count; l++) {
         int64_t step = steps->step[x][l];
         if (step == 0) continue;
-        to->stride[l] += moved(&from->along[x], step);
+        add_movement(&from->along[x], step, l, v->loops[l].extent, to);
         if (least < 0 || step <= steps->step[x][least]) least = l;
       }
       if (least >= 0) to->spread[least] += from->spread[x];
@@ -50,10 +61,30 @@ static void add_accesses(const tn__outline_body *body, uint32_t without, const a
   }
 }
 
+/* What splits leave beyond the end of an axis is cut off, but for lanes and partial results (`whole`, a bit for each
+ * loop), which run for nothing: the outermost loop along the axis counts so much less. */
+static void find_trips(tn__outline_view *v, const axis_steps *steps, const int64_t *extents, int axes, uint32_t whole) {
+  for (int x = 0; x < axes; x++) {
+    int outermost = -1;
+    double unit = 1, inside = 1; /* what one iteration of the outermost loop covers */
+    for (int l = 0; l < v->loop_count; l++) {
+      if (steps->step[x][l] == 0) continue;
+      if (outermost < 0 || steps->step[x][l] > steps->step[x][outermost]) outermost = l;
+      if (whole >> l & 1) unit *= (double)v->loops[l].extent;
+    }
+    if (outermost < 0 || whole >> outermost & 1) continue;
+    for (int l = 0; l < v->loop_count; l++)
+      if (l != outermost) inside += (double)(v->loops[l].extent - 1) * (double)steps->step[x][l];
+    double used = ceil((double)extents[x] / unit) * unit, step = (double)steps->step[x][outermost];
+    double trips = used > inside ? (used - inside) / step + 1 : 1;
+    if (trips < v->loops[outermost].trips) v->loops[outermost].trips = trips;
+  }
+}
+
 static void add_works(const tn__outline_body *body, const axis_steps *steps, int axes, tn__outline_view *v) {
   v->work_count = body->work_count;
   for (int w = 0; w < body->work_count; w++) {
-    v->works[w] = (tn__outline_work){.weight = body->works[w].weight};
+    v->works[w] = (tn__outline_work){.weight = body->works[w].weight, .busy = body->works[w].busy};
     for (int x = 0; x < axes; x++)
       for (int l = 0; l < v->loop_count && body->works[w].along >> x & 1; l++)
         if (steps->step[x][l] != 0) v->works[w].along |= 1u << l;
@@ -113,18 +144,22 @@ static void view_block(const tn__outline *o, int node, const int *path, tn__outl
   const tn__outline_facts *facts = o->facts[block->stage];
   int count = v->loop_count;
   axis_steps steps = {0};
+  uint32_t whole = 0;
   v->role = block->role;
   v->near = block->near;
   v->shared = v->access_count = v->work_count = 0;
   find_results(facts, block, v);
   for (int l = 0; l < count; l++) {
     const tn__outline_node *loop = &o->node[path[l]];
-    v->loops[l] = (tn__outline_view_loop){loop->kind, loop->extent, tn__outline_reduces(facts, loop)};
+    v->loops[l] =
+        (tn__outline_view_loop){loop->kind, loop->extent, tn__outline_reduces(facts, loop), (double)loop->extent};
+    if (loop->kind == TN__LOOP_VECTORIZED || loop->partial) whole |= 1u << l;
     for (int x = 0; x < facts->reduce.nest.axis_count && loop->axis >= 0; x++)
       if (facts->axis[x] == loop->axis) steps.step[x][l] = loop->step;
     ids[l] = loop;
   }
   const tn__nest *nest = &facts->reduce.nest;
+  find_trips(v, &steps, nest->extent, nest->axis_count, whole);
   if (block->role == TN__OUTLINE_COPY) {
     uint32_t results = o->node[o->last[block->stage]].near ? facts->results_read : 0;
     add_body(o, &facts->copy[block->copy], results, &steps, path, v);
@@ -140,7 +175,7 @@ static void view_block(const tn__outline *o, int node, const int *path, tn__outl
   if (block->role == TN__OUTLINE_REDUCE) add_works(&facts->reduce, &steps, nest->axis_count, v);
   if (block->role == TN__OUTLINE_COMBINE) {
     v->work_count = 1;
-    v->works[0] = (tn__outline_work){(uint32_t)((UINT64_C(1) << count) - 1), facts->combine};
+    v->works[0] = (tn__outline_work){.along = (uint32_t)((UINT64_C(1) << count) - 1), .weight = facts->combine};
   }
 }
 
@@ -207,6 +242,19 @@ typedef struct reading {
   bool told;                  /* all of it so far */
 } reading;
 
+bool tn__outline_number(const tn__schedule *s, const tn__expr *e, int64_t *out) {
+  const tn__var *vars[TN__MAX_RANK];
+  const tn__expr *values[TN__MAX_RANK];
+  int count = tn__te_dim_count(s->te);
+  if (tn__ir_as_int(e, out)) return true;
+  if (count > TN__MAX_RANK) return false;
+  for (int i = 0; i < count; i++) {
+    vars[i] = tn__te_dim_at(s->te, i);
+    values[i] = tn__ir_index(s->ir, TN__OPEN_EXTENT);
+  }
+  return tn__ir_as_int(tn__ir_substitute(s->ir, e, vars, values, count), out);
+}
+
 static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *const *path, int count,
                         const tn__snode *loop, int64_t value, bool *told) {
   const tn__var *vars[TN__MAX_LOOPS];
@@ -216,7 +264,7 @@ static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *con
     vars[i] = path[i]->var;
     values[i] = tn__ir_index(s->ir, path[i] == loop ? value : 0);
   }
-  *told &= tn__ir_as_int(tn__ir_substitute(s->ir, e, vars, values, count), &number);
+  *told &= tn__outline_number(s, tn__ir_substitute(s->ir, e, vars, values, count), &number);
   return number;
 }
 
@@ -226,7 +274,7 @@ static void read_loop(reading *r, const tn__snode *node, tn__snode *const *path,
   const tn__snode *loop = path[at];
   periods p = {.var = loop->var, .count = 1, .at = {1}};
   int64_t extent;
-  if (!tn__ir_as_int(loop->var->extent, &extent)) r->told = false;
+  if (!tn__outline_number(r->s, loop->var->extent, &extent)) r->told = false;
   if (loop->prefetches.count > 0 || loop->tensor != NULL || loop->transposes) r->told = false;
   for (int x = 0; x < node->block.axis_count; x++) tn__te_visit(r->s->ir, node->block.axes[x].binding, see_period, &p);
   for (int i = p.count - 1; i >= 0 && r->told; i--) {
@@ -235,7 +283,8 @@ static void read_loop(reading *r, const tn__snode *node, tn__snode *const *path,
     if (!r->told) return;
     int l = v->loop_count++;
     r->path_of[l] = at;
-    v->loops[l] = (tn__outline_view_loop){loop->kind, (end + p.at[i] - 1) / p.at[i], false};
+    v->loops[l] = (tn__outline_view_loop){loop->kind, (end + p.at[i] - 1) / p.at[i], false, 0};
+    v->loops[l].trips = (double)v->loops[l].extent;
     ids[l] = i == 0 ? (const void *)loop : (const void *)&loop->children.data[i];
     for (int x = 0; x < node->block.axis_count; x++) {
       const tn__expr *binding = node->block.axes[x].binding;
@@ -314,7 +363,14 @@ static void read_block(tn__snode *node, void *user) {
   if (v->role == TN__OUTLINE_REDUCE || v->role == TN__OUTLINE_COMBINE)
     tn__outline_combiner_of(r->s, node->combiner, r->price, &v->combine, &v->chain);
   for (int l = 0; l < count; l++) read_loop(r, node, path, count, l, v, &steps, r->ids[out->count]);
+  int64_t extents[TN__NEST_AXES];
+  uint32_t whole = 0;
+  for (int l = 0; l < v->loop_count; l++)
+    if (v->loops[l].kind == TN__LOOP_VECTORIZED) whole |= 1u << l;
+  for (int x = 0; x < node->block.axis_count && r->told; x++)
+    r->told = tn__outline_number(r->s, node->block.axes[x].var->extent, &extents[x]);
   if (!r->told) return;
+  find_trips(v, &steps, extents, node->block.axis_count, whole);
   tn__outline_body_of(r->s, node->name, r->price, &body);
   rooms room;
   uint32_t without = read_rooms(r, &body, path, v, &room);

@@ -15,6 +15,15 @@ enum { MOST_TENSORS = 32 };
 enum { NARROWEST = 16 };
 #define INITIALISED 0.25
 
+/* Values that registers hold along a loop, beside results and addresses. */
+enum { MOST_HELD = 12 };
+
+/* Bytes of vectors that TN__RULE_BUSY_CYCLES is for. */
+#define BUSY_BYTES 32.0
+
+/* Bytes of the narrowest elements that there are instructions to gather. */
+enum { NARROWEST_GATHERED = 4 };
+
 /* Cycles until what was stored can be read again. */
 enum { STORED_AND_READ = 5 };
 
@@ -38,13 +47,12 @@ static shape shape_of(const tn__outline_view *v) {
       s.innermost = l;
   }
   for (int l = 0; l < v->loop_count; l++) {
-    double extent = (double)v->loops[l].extent;
     if (l == s.vector)
-      s.lanes = extent;
+      s.lanes = (double)v->loops[l].extent;
     else if (l <= s.innermost)
-      s.executions *= extent;
+      s.executions *= v->loops[l].trips;
     else
-      s.copies *= extent;
+      s.copies *= (double)v->loops[l].extent;
   }
   return s;
 }
@@ -61,8 +69,14 @@ static double share_moving(const shape *s, uint32_t along) {
 static uint32_t moves_along(const tn__outline_view *v, const tn__outline_view_access *a) {
   uint32_t along = 0;
   for (int l = 0; l < v->loop_count; l++)
-    if (a->stride[l] != 0 || a->scattered) along |= 1u << l;
+    if (a->stride[l] != 0 || a->far[l] != 0 || a->scattered) along |= 1u << l;
   return along;
+}
+
+/* Where iteration i of a loop lies from its first. */
+static int64_t moved(const tn__outline_view_access *a, int l, int64_t i) {
+  if (a->panel[l] == 0) return i * a->stride[l];
+  return i / a->panel[l] * a->far[l] + i % a->panel[l] * a->stride[l];
 }
 
 /* Different addresses of an access over the loops that are unrolled. */
@@ -72,14 +86,14 @@ static double addresses(const shape *s, const tn__outline_view_access *a) {
   double all = 1;
   seen[0] = 0;
   for (int l = s->innermost + 1; l < s->v->loop_count; l++) {
-    if (l == s->vector || a->stride[l] == 0) continue;
+    if (l == s->vector || (a->stride[l] == 0 && a->far[l] == 0)) continue;
     int64_t extent = s->v->loops[l].extent;
     all *= (double)extent;
     if (all > MOST_COMPARED || a->scattered) return all;
     int before = count;
     for (int64_t i = 1; i < extent; i++)
       for (int k = 0; k < before; k++) {
-        int64_t address = seen[k] + i * a->stride[l];
+        int64_t address = seen[k] + moved(a, l, i);
         int at = 0;
         while (at < count && seen[at] != address) at++;
         if (at == count) seen[count++] = address;
@@ -94,46 +108,60 @@ static double crossing(const tn__target *target, const shape *s, const tn__outli
   int line = target->cpu.machine.costs.line_bytes;
   bool aligned = true;
   for (int l = 0; l < s->v->loop_count; l++)
-    aligned &= l == s->vector || s->v->loops[l].extent == 1 || a->stride[l] % (int64_t)bytes == 0;
+    aligned &= l == s->vector || s->v->loops[l].extent == 1 ||
+               (a->stride[l] % (int64_t)bytes == 0 && a->far[l] % (int64_t)bytes == 0);
   return aligned ? 0 : bytes / line > 1 ? 1 : bytes / line;
+}
+
+/* What no instruction gathers is loaded and put into its lane one by one. */
+static void add_gather(const tn__outline_view_access *a, double elements, tn__operations *ops) {
+  ops->gathers += elements;
+  if (a->element >= NARROWEST_GATHERED) return;
+  ops->shuffles += elements;
+  ops->other += elements;
 }
 
 /* Adds what an access takes in one execution to `ops`. */
 static void add_access(const tn__target *target, const shape *s, const tn__outline_view_access *a, int width,
                        tn__operations *ops) {
-  double times = addresses(s, a) * share_moving(s, moves_along(s->v, a));
-  int64_t stride = s->vector >= 0 ? a->stride[s->vector] : 0;
+  double times = addresses(s, a);
+  if (times <= MOST_HELD) times *= share_moving(s, moves_along(s->v, a)); /* more are loaded again in each turn */
+  int64_t stride = s->vector >= 0 ? a->stride[s->vector] : 0, panel = s->vector >= 0 ? a->panel[s->vector] : 0;
   double bytes = s->lanes * (double)a->element, pieces = ceil(bytes / width);
   double each = pieces * (1 + crossing(target, s, a, bytes < width ? bytes : width));
-  if (s->vector < 0 || (stride == 0 && !a->scattered)) {
+  bool repeats = panel > 0 && stride == 0 && a->far[s->vector] == a->element; /* x / 2: each lane several times */
+  if (s->vector < 0 || (stride == 0 && panel == 0 && !a->scattered)) {
     *(a->store ? &ops->stores : &ops->loads) += times;
-  } else if (stride == a->element && !a->scattered) {
+  } else if (stride == a->element && panel == 0 && !a->scattered) {
     *(a->store ? &ops->stores : &ops->loads) += times * each;
   } else if (a->store) { /* each lane is taken out and stored alone */
     ops->stores += times * s->lanes;
     ops->shuffles += times * s->lanes;
     ops->other += times * s->lanes;
+  } else if (repeats) {
+    ops->loads += times * each;
+    ops->shuffles += times * pieces;
   } else {
-    double loads = a->scattered ? 0 : tn__nest_shuffled(a->element, stride, s->lanes);
+    double loads = a->scattered || panel > 0 ? 0 : tn__nest_shuffled(a->element, stride, s->lanes);
     if (loads > 0) {
       ops->loads += times * loads * each;
       ops->shuffles += times * (loads - 1) * pieces;
     } else {
-      ops->gathers += times * s->lanes;
+      add_gather(a, times * s->lanes, ops);
     }
   }
 }
 
-static double count_works(const shape *s, double pieces) {
-  double all = 0;
+static void count_works(const shape *s, double pieces, tn__operations *ops) {
   for (int w = 0; w < s->v->work_count; w++) {
     const tn__outline_work *work = &s->v->works[w];
     double times = share_moving(s, work->along);
     for (int l = s->innermost + 1; l < s->v->loop_count; l++)
       if (l != s->vector && work->along >> l & 1) times *= (double)s->v->loops[l].extent;
-    all += times * work->weight * (s->vector >= 0 && work->along >> s->vector & 1 ? pieces : 1);
+    if (s->vector >= 0 && work->along >> s->vector & 1) times *= pieces;
+    ops->fma += times * work->weight;
+    ops->busy += times * work->busy * ops->vector_bytes / BUSY_BYTES;
   }
-  return all;
 }
 
 /* Registers of results: those of all copies, along loops that don't reduce. */
@@ -169,7 +197,8 @@ static void find_piece(const tn__outline_view *v, const tn__target *target, int 
     ops.fma = each * v->combine;
     ops.shuffles = each * v->results;
   } else {
-    ops.fma = count_works(&s, pieces) + (v->role == TN__OUTLINE_INIT ? INITIALISED * results : 0);
+    count_works(&s, pieces, &ops);
+    if (v->role == TN__OUTLINE_INIT) ops.fma += INITIALISED * results;
   }
   for (int a = 0; a < v->access_count; a++) {
     add_access(target, &s, &v->access[a], width, &ops);
@@ -203,11 +232,14 @@ static double instructions_of_results(const piece *pieces, int count) {
 
 static void add_loops(const piece *p, const tn__target *target, tn__sketch_features *f) {
   const tn__outline_view *v = p->s.v;
-  double entries = 1;
+  double entries = 1, hidden = TN__RULE_ENTRY_HIDDEN * target->cpu.machine.costs.loop_entry;
   for (int l = 0; l <= p->s.innermost; l++) {
-    double extent = (double)v->loops[l].extent;
-    if (l >= p->own && v->loops[l].kind != TN__LOOP_UNROLLED && extent > 1) tn__cost_loop(f, target, entries, extent);
-    entries *= extent;
+    double trips = v->loops[l].trips;
+    if (l >= p->own && v->loops[l].kind != TN__LOOP_UNROLLED && v->loops[l].extent > 1) {
+      tn__cost_loop(f, target, entries, trips);
+      f->work_cycles -= entries * hidden;
+    }
+    entries *= trips;
   }
 }
 
@@ -234,8 +266,11 @@ static bool append_access(tn__nest *nest, const tn__outline_view_access *from, c
                           const tn__outline_view *main) {
   if (nest->access_count == TN__NEST_ACCESSES) return false;
   tn__nest_access *to = &nest->access[nest->access_count++];
-  *to = (tn__nest_access){
-      .element = from->element, .store = from->store, .scattered = from->scattered, .again = from->again};
+  *to = (tn__nest_access){.element = from->element,
+                          .bytes = from->bytes,
+                          .store = from->store,
+                          .scattered = from->scattered,
+                          .again = from->again};
   to->straddles = true;
   int at = own->shared; /* loops below are copies of those around the reduction that don't reduce, in order */
   for (int l = 0; l < main->loop_count; l++) {
@@ -247,7 +282,10 @@ static bool append_access(tn__nest *nest, const tn__outline_view_access *from, c
       loop = at++;
     }
     to->along[l].stride = llabs(from->stride[loop]);
+    to->along[l].panel = from->panel[loop];
+    to->along[l].far = llabs(from->far[loop]);
     to->spread[l] = from->spread[loop];
+    to->along[l].places = from->places[loop];
   }
   return true;
 }
@@ -288,6 +326,13 @@ static const tn__outline_view *main_of(const tn__outline_views *views) {
   return main;
 }
 
+/* Iterations of the outermost loops that threads share. */
+static int64_t chunks_of(const tn__outline_view *v) {
+  int64_t chunks = 1;
+  for (int l = 0; l < v->loop_count && v->loops[l].kind == TN__LOOP_PARALLEL; l++) chunks *= v->loops[l].extent;
+  return chunks;
+}
+
 void tn__outline_features(const tn__outline_views *views, const tn__target *target, const tn__schedule_options *options,
                           tn__nest *nest, tn__sketch_features *f) {
   const tn__outline_view *main = main_of(views);
@@ -308,7 +353,7 @@ void tn__outline_features(const tn__outline_views *views, const tn__target *targ
   }
   tn__nest_finish(nest);
   f->pieces = share_of_pieces(target, options, nest);
-  f->chunks = main->loop_count > 0 && main->loops[0].kind == TN__LOOP_PARALLEL ? main->loops[0].extent : 1;
+  f->chunks = chunks_of(main);
 }
 
 /* ---- several stages ---------------------------------------------------------------------------------------------- */
@@ -428,7 +473,7 @@ static void weigh_block(tn__outline_work_room *room, int b, piece *p, const tn__
   for (int l = 0; l < v->loop_count; l++) f.loops[l] = (tn__nest_loop){l, v->loops[l].extent, 1};
   for (int d = 0; d <= around; d++) beside[d] = touched_beside(room, b, d);
   f.beside = beside;
-  f.chunks = v->loop_count > 0 && v->loops[0].kind == TN__LOOP_PARALLEL ? v->loops[0].extent : 1;
+  f.chunks = chunks_of(v);
   for (int a = 0; a < nest->access_count; a++)
     nest->access[a].held = held_in(room, target, options, b, v->access[a].tensor, beside);
   f.pieces = share_of_pieces(target, options, nest);

@@ -97,7 +97,7 @@ static bool find_stages(tn__schedule *s, variant *v) {
   tn__sched_blocks(s, s->root, &blocks);
   if (blocks.count < 2 || blocks.count > MOST_STAGES) return false;
   for (int i = 0; i < blocks.count; i++) {
-    v->facts[i] = tn__outline_stage_facts(s, blocks.data[i]->name, tn__rule_outline_price);
+    v->facts[i] = tn__outline_stage_facts(s, blocks.data[i]->name, tn__rule_cost_of_node);
     if (v->facts[i] == NULL) return false;
     v->output[i] = tn__sched_is_output(s, blocks.data[i]->block.writes[0].buffer);
     v->lane_count[i] = axes_for_lanes(v->facts[i], v->lanes[i]);
@@ -467,7 +467,7 @@ static void apply_chain(const tn__sketch *k, const int64_t *values, tn__schedule
 /* The same function on what another rule does. */
 static double weigh_chain(const tn__sketch *k, tn__schedule *other, tn__cost *out) {
   const chain *d = k->data;
-  if (!tn__outline_read(other, tn__rule_outline_price, &d->room->views)) return NAN;
+  if (!tn__outline_read(other, tn__rule_cost_of_node, &d->room->views)) return NAN;
   return tn__outline_weigh(d->room, k->target, &k->options, out);
 }
 

@@ -11,12 +11,14 @@
 #include "schedule/rules/reduce.h"
 #include "schedule/rules/structure.h"
 
-/* Places in a sketch's values: the axis that vectors run along (counted from 1) and how many are at hand, the axis of
- * which so many results are computed beside each other (0: none), the orders of loops by their places in the tables,
- * and whether short loops of the reduction are written out. */
-enum { LANES, VECTORS, ROWS, HEIGHT, ORDER, TERMS, WRITTEN };
+/* Places in a sketch's values, in the order in which the beam decides: the axis that vectors run along (from 1 on), the
+ * axis of which so many results are computed beside each other (0: none), how many vectors are at hand, the orders
+ * of loops by their places in the tables, how much of the innermost loop of the reduction is written out (1: all of
+ * the loops that are short), how many of its steps are added to sums in memory at a time (0: sums stay in registers
+ * until they are complete), and the axis of results that is gone through in strips of so many of its tiles. */
+enum { LANES, ROWS, HEIGHT, VECTORS, ORDER, TERMS, WRITTEN, DEEP, STRIPS, STRIP };
 
-enum { MOST_ORDERED = 4, MOST_ORDERS = 24, FEWEST_RESULTS = 16 };
+enum { MOST_ORDERED = 4, MOST_ORDERS = 24, FEWEST_RESULTS = 16, SHORT_LOOPS = 1, MOST_DEEP = 64, PIECES = 4 };
 
 typedef struct scratch {
   tn__outline outline;
@@ -31,13 +33,6 @@ typedef struct structure {
   bool large;
   scratch *scratch; /* of one candidate */
 } structure;
-
-/* In vectors, quotients and roots of numbers keep their unit busy, for twice as long in vectors of twice the width. */
-int64_t tn__rule_outline_price(const tn__expr *e) {
-  bool divides = e->kind == TN__EXPR_DIV && tn__dtype_is_float(e->dtype);
-  bool roots = e->kind == TN__EXPR_CALL && (e->intrinsic == TN__CALL_SQRT || e->intrinsic == TN__CALL_RSQRT);
-  return divides || roots ? TN__RULE_BUSY_COST : tn__rule_cost_of_node(e);
-}
 
 /* ---- which declarations ------------------------------------------------------------------------------------------ */
 
@@ -63,7 +58,7 @@ const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
   if (reduce == NULL) return NULL;
   const char *epilogue = tn__reduce_epilogue_of(s, reduce);
   if (blocks.count != (epilogue != NULL ? 2 : 1)) return NULL;
-  return tn__outline_facts_of(s, reduce->name, epilogue, tn__rule_outline_price);
+  return tn__outline_facts_of(s, reduce->name, epilogue, tn__rule_cost_of_node);
 }
 
 /* ---- the space --------------------------------------------------------------------------------------------------- */
@@ -119,7 +114,8 @@ static int axes_for_lanes(const tn__outline_facts *f, int64_t *out) {
 }
 
 static void open_structure(tn__sketch *k, tn__schedule *s) {
-  static const int64_t vectors[] = {1, 2, 4, 8}, heights[] = {1, 2, 3, 4, 6, 8}, written[] = {0, 1};
+  static const int64_t vectors[] = {1, 2, 4, 8}, heights[] = {1, 2, 3, 4, 6, 8, 12, 16}, written[] = {0, 1, 2, 4, 8},
+                       deep[] = {0, 4, 8, 16}, strip[] = {0, 1, 4, 16, 64};
   int64_t axes[TN__MAX_CHOICES] = {0}, numbers[MOST_ORDERS];
   for (int i = 0; i < tn__te_stage_count(k->te); i++)
     if (tn__reduce_has_few_results(tn__te_ir(k->te), tn__te_stage_at(k->te, i), &k->options))
@@ -137,16 +133,19 @@ static void open_structure(tn__sketch *k, tn__schedule *s) {
   int count = axes_for_lanes(f, axes);
   if (count == 0) tn__sched_refuse(s, "structure: nothing is contiguous in what \"%s\" reads", f->block);
   k->decisions[tn__sketch_open(k, "lanes", axes, count)].orders = true;
-  k->decisions[tn__sketch_open(k, "vectors", vectors, 4)].orders = true;
   int64_t rows[TN__MAX_CHOICES] = {0};
   count = 1;
   for (int x = 0; x < f->spatial && count < TN__MAX_CHOICES; x++)
     if (nest->extent[x] > 1) rows[count++] = x + 1;
   tn__sketch_open(k, "rows", rows, count);
-  tn__sketch_open(k, "height", heights, 6);
+  tn__sketch_open(k, "height", heights, 8);
+  k->decisions[tn__sketch_open(k, "vectors", vectors, 4)].orders = true;
   tn__sketch_open(k, "order", numbers, d->orders);
   k->decisions[tn__sketch_open(k, "terms", numbers, d->terms)].orders = true;
-  tn__sketch_open(k, "written out", written, 2);
+  tn__sketch_open(k, "written out", written, 5);
+  tn__sketch_open(k, "deep", deep, f->out[0] || f->epilogue != NULL ? 4 : 1);
+  tn__sketch_open(k, "strips", rows, count);
+  tn__sketch_open(k, "strip", strip, 5);
 }
 
 /* ---- one point --------------------------------------------------------------------------------------------------- */
@@ -156,6 +155,7 @@ typedef struct point {
   const int64_t *v;
   int64_t lanes; /* of a vector */
   bool parallel;
+  int64_t pieces; /* that suffice for all threads */
 } point;
 
 /* The lanes of vectors along the axis; 0: too few. */
@@ -170,16 +170,19 @@ static int64_t lanes_of(const structure *d, const tn__schedule_options *options,
   return lanes >= (along ? 4 : 2) && lanes <= extent ? lanes : 0;
 }
 
-/* Do the decisions go together? */
+/* Do the decisions go together? What is decided of nothing, as the height of no rows, is as it was. */
 static bool is_point(const structure *d, const int64_t *v, int64_t lanes) {
   const tn__outline_facts *f = d->facts;
-  int axis = (int)v[LANES] - 1;
-  int64_t extent = f->reduce.nest.extent[axis];
-  if (lanes == 0 || (v[VECTORS] > 1 && v[VECTORS] * lanes > extent)) return false;
-  if ((v[ROWS] == 0) != (v[HEIGHT] == 1) || v[ROWS] == v[LANES]) return false;
-  if (v[ROWS] > 0 && v[HEIGHT] > f->reduce.nest.extent[v[ROWS] - 1]) return false;
-  if (axis < f->spatial) return v[VECTORS] == 1 || tn__rule_fills(extent, v[VECTORS] * lanes);
-  return v[ROWS] == 0 && v[WRITTEN] == 0 && d->term[v[TERMS]][f->reduce.nest.axis_count - f->spatial - 1] == axis;
+  const tn__nest *nest = &f->reduce.nest;
+  int axis = (int)v[LANES] - 1, rows = (int)v[ROWS] - 1;
+  if (lanes == 0 || (v[VECTORS] > 1 && v[VECTORS] * lanes > nest->extent[axis])) return false;
+  if (rows == axis || (rows < 0 && v[HEIGHT] > 1) || (rows >= 0 && v[HEIGHT] > nest->extent[rows])) return false;
+  if (v[STRIPS] == 0 && v[STRIP] > 0) return false;
+  if (axis >= f->spatial) return v[HEIGHT] == 1 && v[WRITTEN] == 0 && v[DEEP] == 0;
+  /* Threads share strips of results, as the loops over terms are around all else. */
+  if (v[DEEP] > 0 && d->large && v[STRIP] == 0) return false;
+  if (v[DEEP] > 0 && (v[WRITTEN] > 0 || v[DEEP] * v[VECTORS] * v[HEIGHT] > MOST_DEEP)) return false;
+  return v[VECTORS] == 1 || nest->open[axis] || tn__rule_fills(nest->extent[axis], v[VECTORS] * lanes);
 }
 
 /* Writes short loops of the reduction out, from the innermost on; false when there is none. */
@@ -194,8 +197,99 @@ static bool write_out(tn__outline *o, const int *loops, int count, int64_t copie
   return any;
 }
 
-static void share_outermost(const point *p, tn__outline *o, int loop) {
-  if (p->parallel && o->node[loop].extent > 1) tn__outline_kind(o, loop, TN__LOOP_PARALLEL);
+/* Threads share the outermost loop over results, and the next one where it is too short for all of them. */
+static void share_outermost(const point *p, tn__outline *o, const int *loops, int count) {
+  const tn__outline_facts *f = p->d->facts;
+  if (!p->parallel || count == 0 || o->full) return;
+  const tn__outline_node *outer = &o->node[loops[0]];
+  if (tn__outline_reduces(f, outer)) return;
+  bool fuses = count > 1 && outer->extent > 1 && outer->extent < p->pieces &&
+               !tn__outline_reduces(f, &o->node[loops[1]]) && !f->reduce.nest.open[o->node[loops[1]].axis] &&
+               outer->first == loops[1] && o->node[loops[1]].next < 0 && o->node[loops[1]].extent > 1;
+  if (fuses) tn__outline_fuse(o, loops[0], loops[1]);
+  if (outer->extent > 1) tn__outline_kind(o, loops[0], TN__LOOP_PARALLEL);
+}
+
+/* The loop over results that is gone through in strips is split: the outer part stands outermost, in `list`. */
+static int add_strips(const point *p, tn__outline *o, int *axis, int *list) {
+  int loop = p->v[STRIPS] > 0 ? axis[p->v[STRIPS] - 1] : -1, parts[2];
+  if (p->v[STRIP] == 0 || o->node[loop].extent <= p->v[STRIP]) return 0;
+  tn__outline_split(o, loop, (int64_t[]){0, p->v[STRIP]}, 2, parts);
+  list[0] = parts[0];
+  axis[p->v[STRIPS] - 1] = parts[1];
+  return 1;
+}
+
+/* The loops of a tile of results, while it is made. */
+typedef struct tile {
+  int axis[TN__NEST_AXES]; /* the loop over what is left of each axis */
+  int inner[4], inner_count, copies[TN__OUTLINE_RESULTS], copy_count;
+} tile;
+
+/* Results go through registers, in vectors of the axis, and several rows of them. */
+static void make_tile(const point *p, tn__outline *o, int block, tile *t) {
+  const tn__outline_facts *f = p->d->facts;
+  int parts[3], path[TN__OUTLINE_NODES], lane_axis = (int)p->v[LANES] - 1;
+  int count = tn__outline_path(o, block, path);
+  for (int i = 0; i < count && i < TN__NEST_AXES; i++) t->axis[i] = path[i];
+  if (f->epilogue != NULL && p->v[DEEP] == 0) {
+    t->copies[t->copy_count++] = tn__outline_block(o, TN__OUTLINE_COPY);
+    tn__outline_set_scope(o, block, TN__SCOPE_REGISTER);
+  }
+  for (int r = 0; r < f->results && f->epilogue == NULL && p->v[DEEP] == 0; r++) {
+    int copy = tn__outline_cache_write(o, block, r);
+    if (copy >= 0) t->copies[t->copy_count++] = copy;
+  }
+  if (p->v[DEEP] == 0) tn__outline_turn(o, block, lane_axis);
+  if (p->v[HEIGHT] > 1) {
+    tn__outline_split(o, t->axis[p->v[ROWS] - 1], (int64_t[]){0, p->v[HEIGHT]}, 2, parts);
+    t->inner[t->inner_count++] = parts[1];
+  }
+  int in_lane = p->v[VECTORS] > 1 ? 3 : 2;
+  tn__outline_split(o, t->axis[lane_axis],
+                    in_lane == 3 ? (int64_t[]){0, p->v[VECTORS], p->lanes} : (int64_t[]){0, p->lanes, 0}, in_lane,
+                    parts);
+  for (int i = 1; i < in_lane; i++) t->inner[t->inner_count++] = parts[i];
+}
+
+/* The innermost loop of the reduction goes so many steps at a time. */
+static int split_terms(tn__outline *o, int loop, int64_t steps) {
+  int parts[2];
+  if (o->node[loop].extent <= steps) return -1;
+  tn__outline_split(o, loop, (int64_t[]){0, steps}, 2, parts);
+  return parts[1];
+}
+
+/* Some steps of the reduction for all results, which are in memory, before the next steps. */
+static bool add_in_memory(const point *p, tn__outline *o, int block, tile *t) {
+  const structure *d = p->d;
+  const tn__outline_facts *f = d->facts;
+  const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
+  int list[TN__OUTLINE_NODES] = {0}, n = 0, last = f->reduce.nest.axis_count - f->spatial - 1;
+  int steps = split_terms(o, t->axis[term[last]], p->v[DEEP]);
+  if (steps < 0) return false;
+  n = add_strips(p, o, t->axis, list);
+  int first = n, results = n + last + 1;
+  for (int i = 0; i <= last; i++) list[n++] = t->axis[term[i]];
+  for (int i = 0; i < f->spatial; i++) list[n++] = t->axis[order[i]];
+  list[n++] = steps;
+  for (int i = 0; i < t->inner_count; i++) list[n++] = t->inner[i];
+  tn__outline_reorder(o, list, n);
+  for (int i = results + f->spatial; i < n; i++)
+    tn__outline_kind(o, list[i], i == n - 1 ? TN__LOOP_VECTORIZED : TN__LOOP_UNROLLED);
+  tn__outline_decompose(o, block, list[first]);
+  if (first > 0) share_outermost(p, o, list, 1);
+  return true;
+}
+
+/* Vectors of the map behind a reduction that stands in a nest of its own. */
+static void vectorize_epilogue(const point *p, tn__outline *o) {
+  int path[TN__OUTLINE_NODES], parts[2];
+  if (p->d->facts->epilogue == NULL || o->full) return;
+  int copy = tn__outline_block(o, TN__OUTLINE_COPY), count = tn__outline_path(o, copy, path);
+  if (o->node[path[count - 1]].extent < p->lanes) return;
+  tn__outline_split(o, path[count - 1], (int64_t[]){0, p->lanes}, 2, parts);
+  tn__outline_kind(o, parts[1], TN__LOOP_VECTORIZED);
 }
 
 /* Vectors across results: a tile of them stays in registers while the reduction runs. */
@@ -203,42 +297,35 @@ static bool build_across(const point *p, tn__outline *o) {
   const structure *d = p->d;
   const tn__outline_facts *f = d->facts;
   const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
-  int axis[TN__NEST_AXES] = {0}, list[TN__OUTLINE_NODES] = {0}, copies[TN__OUTLINE_RESULTS], parts[3], n = 0,
-      copy_count = 0;
-  int lane_axis = (int)p->v[LANES] - 1, row_axis = (int)p->v[ROWS] - 1;
-  int block = tn__outline_block(o, TN__OUTLINE_REDUCE), inner[4], inner_count = 0;
-  tn__outline_path(o, block, axis);
-  if (f->epilogue != NULL) {
-    copies[copy_count++] = tn__outline_block(o, TN__OUTLINE_COPY);
-    tn__outline_set_scope(o, block, TN__SCOPE_REGISTER);
+  int list[TN__OUTLINE_NODES] = {0}, n = 0, steps = -1, terms = f->reduce.nest.axis_count - f->spatial;
+  int block = tn__outline_block(o, TN__OUTLINE_REDUCE);
+  tile t = {.copy_count = 0};
+  make_tile(p, o, block, &t);
+  if (p->v[DEEP] > 0) {
+    if (!add_in_memory(p, o, block, &t)) return false;
+    vectorize_epilogue(p, o);
+    return true;
   }
-  for (int r = 0; r < f->results && f->epilogue == NULL; r++) {
-    int copy = tn__outline_cache_write(o, block, r);
-    if (copy >= 0) copies[copy_count++] = copy;
+  if (p->v[WRITTEN] > SHORT_LOOPS) {
+    steps = split_terms(o, t.axis[term[terms - 1]], p->v[WRITTEN]);
+    if (steps < 0) return false;
   }
-  tn__outline_turn(o, block, lane_axis);
-  if (row_axis >= 0) {
-    tn__outline_split(o, axis[row_axis], (int64_t[]){0, p->v[HEIGHT]}, 2, parts);
-    inner[inner_count++] = parts[1];
-  }
-  int in_lane = p->v[VECTORS] > 1 ? 3 : 2;
-  tn__outline_split(o, axis[lane_axis],
-                    in_lane == 3 ? (int64_t[]){0, p->v[VECTORS], p->lanes} : (int64_t[]){0, p->lanes, 0}, in_lane,
-                    parts);
-  for (int i = 1; i < in_lane; i++) inner[inner_count++] = parts[i];
-  for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];
-  int tile = list[n - 1], outermost = list[0], reduce = n;
-  for (int i = 0; i < f->reduce.nest.axis_count - f->spatial; i++) list[n++] = axis[term[i]];
+  n = add_strips(p, o, t.axis, list);
+  for (int i = 0; i < f->spatial; i++) list[n++] = t.axis[order[i]];
+  int around = list[n - 1], reduce = n;
+  for (int i = 0; i < terms; i++) list[n++] = t.axis[term[i]];
+  if (steps >= 0) list[n++] = steps;
   int first = list[reduce], reduce_count = n - reduce;
-  for (int i = 0; i < inner_count; i++) list[n++] = inner[i];
+  for (int i = 0; i < t.inner_count; i++) list[n++] = t.inner[i];
   tn__outline_reorder(o, list, n);
   int64_t at_hand = p->v[VECTORS] * p->v[HEIGHT];
-  if (p->v[WRITTEN] && !write_out(o, list + reduce, reduce_count, at_hand)) return false;
-  for (int i = 0; i < inner_count; i++)
-    tn__outline_kind(o, inner[i], i == inner_count - 1 ? TN__LOOP_VECTORIZED : TN__LOOP_UNROLLED);
-  for (int i = 0; i < copy_count; i++) tn__outline_reverse_compute_at(o, copies[i], tile);
+  if (p->v[WRITTEN] == SHORT_LOOPS && !write_out(o, list + reduce, reduce_count, at_hand)) return false;
+  if (steps >= 0) tn__outline_kind(o, steps, TN__LOOP_UNROLLED);
+  for (int i = 0; i < t.inner_count; i++)
+    tn__outline_kind(o, t.inner[i], i == t.inner_count - 1 ? TN__LOOP_VECTORIZED : TN__LOOP_UNROLLED);
+  for (int i = 0; i < t.copy_count; i++) tn__outline_reverse_compute_at(o, t.copies[i], around);
   tn__outline_decompose(o, block, first);
-  share_outermost(p, o, outermost);
+  share_outermost(p, o, list, reduce);
   return true;
 }
 
@@ -284,19 +371,19 @@ static void build_along(const point *p, tn__outline *o) {
   const structure *d = p->d;
   const tn__outline_facts *f = d->facts;
   const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
-  int axis[TN__NEST_AXES] = {0}, list[TN__OUTLINE_NODES] = {0}, path[TN__OUTLINE_NODES], n = 0;
+  int axis[TN__OUTLINE_NODES] = {0}, list[TN__OUTLINE_NODES] = {0}, along = (int)p->v[LANES] - 1;
   int block = tn__outline_block(o, TN__OUTLINE_REDUCE);
   tn__outline_path(o, block, axis);
+  int n = add_strips(p, o, axis, list);
   for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];
-  for (int i = 0; i < f->reduce.nest.axis_count - f->spatial; i++) list[n++] = axis[term[i]];
+  int results = n;
+  for (int i = 0; i < f->reduce.nest.axis_count - f->spatial; i++)
+    if (term[i] != along) list[n++] = axis[term[i]];
+  list[n++] = axis[along];
   tn__outline_reorder(o, list, n);
   tn__rule_outline_halves(o, block, p->v[VECTORS], p->lanes);
-  share_outermost(p, o, list[0]);
-  if (f->epilogue == NULL || o->full) return;
-  int copy = tn__outline_block(o, TN__OUTLINE_COPY), parts[2], count = tn__outline_path(o, copy, path);
-  if (o->node[path[count - 1]].extent < p->lanes) return;
-  tn__outline_split(o, path[count - 1], (int64_t[]){0, p->lanes}, 2, parts);
-  tn__outline_kind(o, parts[1], TN__LOOP_VECTORIZED);
+  share_outermost(p, o, list, results);
+  vectorize_epilogue(p, o);
 }
 
 /* The outline of a point, with its steps on the schedule unless that is NULL; false: its decisions don't agree. */
@@ -304,6 +391,7 @@ static bool build(const tn__sketch *k, const int64_t *v, tn__outline *o, tn__sch
   const structure *d = k->data;
   const tn__outline_facts *f = d->facts;
   point p = {.d = d, .v = v, .parallel = d->large && k->options.threads > 1};
+  p.pieces = PIECES * (int64_t)k->options.threads;
   p.lanes = lanes_of(d, &k->options, (int)v[LANES] - 1);
   if (!is_point(d, v, p.lanes)) return false;
   tn__outline_start(o, f, s);
@@ -341,5 +429,5 @@ static double weigh_structure(const tn__sketch *k, tn__schedule *other, tn__cost
   return tn__cost_of(k->target, &k->options, &own->nest, &f, out);
 }
 
-const tn__rule tn__rule_structure = {"structure",        matches,         open_structure,
-                                     structure_features, apply_structure, .weigh = weigh_structure};
+const tn__rule tn__rule_structure = {"structure",     matches,      open_structure,          structure_features,
+                                     apply_structure, .beam = true, .weigh = weigh_structure};

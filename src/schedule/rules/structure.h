@@ -11,8 +11,6 @@ bool tn__rule_outline_of(const tn__sketch *k, const int64_t *values, tn__outline
  * is left than a reduction and a map of its results. */
 const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s);
 
-/* What a node costs where outlines are weighed. */
-int64_t tn__rule_outline_price(const tn__expr *e);
 /* Reduces along the block's last loop in `vectors` vectors of partial results, which are added up by halves. Returns
  * the block that completes the results. */
 int tn__rule_outline_halves(tn__outline *o, int block, int64_t vectors, int64_t lanes);

@@ -29,16 +29,36 @@ static void add_run(extent *runs, int *n, int64_t line, int64_t stride, int64_t 
 
 enum { MOST_RUNS = 2 * TN__NEST_AXES + 1 };
 
+/* How many places in a tensor, which data choose, the steps of all axes that choose come to; 0: none chooses. They lie
+ * anywhere, so that none overlaps with the next, nor goes on where it ends. */
+static int64_t chosen_places(const tn__nest_access *a, const int64_t *ranges) {
+  int64_t steps = 1, most = 0;
+  for (int i = 0; i < a->moving; i++) {
+    int64_t places = a->along[a->order[i]].places;
+    if (places == 0) continue;
+    steps = tn__ir_bound_mul(steps, ranges[a->order[i]]);
+    most = places;
+  }
+  if (most == 0) return 0;
+  return (int64_t)ceil((double)most * (1 - exp(-(double)steps / (double)most))); /* some of them more than once */
+}
+
 /* The lines of an access as nested runs; returns how many there are. */
 static int runs_of(const tn__target *target, const tn__nest_access *a, const int64_t *ranges, extent runs[MOST_RUNS]) {
   const int line = target->cpu.machine.costs.line_bytes;
+  int64_t chosen = chosen_places(a, ranges);
   int n = 1;
   runs[0] = (extent){1, a->element};
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
     const tn__nest_stride *s = &a->along[axis];
     int64_t range = ranges[axis] + a->spread[axis];
-    add_run(runs, &n, line, s->stride, s->panel > 0 && range > s->panel ? s->panel : range);
+    if (s->places > 0) {
+      if (chosen > 1) runs[n++] = (extent){s->stride, chosen};
+      chosen = 0; /* of all such axes */
+    } else {
+      add_run(runs, &n, line, s->stride, s->panel > 0 && range > s->panel ? s->panel : range);
+    }
   }
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
@@ -50,10 +70,11 @@ static int runs_of(const tn__target *target, const tn__nest_access *a, const int
 
 double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, const int64_t *ranges) {
   const int line = target->cpu.machine.costs.line_bytes;
-  double elements = 1;
+  bool chooses = (chosen_places(a, ranges) > 0 || a->scattered) && a->bytes > 0;
+  double elements = 1, most = chooses ? ceil((double)a->bytes / line) : INFINITY; /* lines that there are */
   if (a->scattered) {
     for (int i = 0; i < a->moving; i++) elements *= (double)(ranges[a->order[i]] + a->spread[a->order[i]]);
-    return elements * line;
+    return fmin(elements, most) * line;
   }
   extent runs[MOST_RUNS];
   int n = runs_of(target, a, ranges, runs);
@@ -61,7 +82,7 @@ double tn__nest_footprint(const tn__target *target, const tn__nest_access *a, co
   for (int i = 1; i < n && a->straddles; i++)
     if (runs[i].stride % line != 0) lines = 1 + (double)(runs[0].count - a->element) / line;
   for (int i = 1; i < n; i++) lines *= (double)runs[i].count;
-  return lines * line;
+  return fmin(lines, most) * line;
 }
 
 /* Pages lie anywhere in memory, so lines share the sets of L2 as their places within a page do: rows a round number of
@@ -85,6 +106,7 @@ int64_t tn__nest_piece(const tn__target *target, const tn__nest_access *a, const
   int n = 1;
   for (int i = 0; i < a->moving; i++) {
     int axis = a->order[i];
+    if (a->along[axis].places > 0) break;
     add_run(runs, &n, target->cpu.machine.costs.line_bytes, a->along[axis].stride, ranges[axis] + a->spread[axis]);
   }
   return runs[0].count;
@@ -193,13 +215,14 @@ static bool jump_of(const reading *r, const tn__buffer *buffer, const tn__expr *
   *out = (tn__nest_stride){0};
   for (int d = buffer->rank - 1; d >= 0; d--) {
     const tn__expr *index = with_extents(r, inner[d]);
-    if (tn__expr_uses_var(index, var) && tn__ir_stride_in(r->s->ir, index, var, &stride))
-      out->stride += tn__ir_bound_mul(stride, row);
-    else if (tn__expr_uses_var(index, var) && jump > 0)
-      return false;
-    else if (tn__expr_uses_var(index, var))
-      jump = row;
+    bool used = tn__expr_uses_var(index, var), even = used && tn__ir_stride_in(r->s->ir, index, var, &stride);
     if (!tn__ir_as_int(buffer->shape[d], &size)) size = TN__OPEN_EXTENT;
+    if (even) out->stride += tn__ir_bound_mul(stride, row);
+    if (used && !even && jump > 0) return false;
+    if (used && !even) {
+      jump = row;
+      out->places = size;
+    }
     row = tn__ir_bound_mul(row, size);
   }
   out->stride += jump;
@@ -217,6 +240,8 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
   tn__nest_access *a = &nest->access[index];
   *a = (tn__nest_access){.buffer = buffer, .element = (int64_t)tn_dtype_size(buffer->dtype), .store = store};
   a->near = buffer->scope == TN__SCOPE_STACK || buffer->scope == TN__SCOPE_REGISTER;
+  double bytes = tn__ir_elements_estimate(buffer) * (double)a->element;
+  a->bytes = bytes < 1e15 ? (int64_t)bytes : 0;
   for (int x = 0; x < nest->axis_count; x++) {
     tn__nest_stride *s = &a->along[x];
     const tn__var *var = r->block->axes[x].var;
@@ -337,6 +362,7 @@ double tn__sketch_operation_cycles(const tn__target *target, const tn__operation
   /* A load that one instruction uses is part of it. */
   double issue = (o->fma + o->loads + o->stores + o->shuffles + 2 * o->gathers + o->other) / core->issue;
   double largest = greater(greater(greater(arithmetic, loads), greater(stores, shuffles)), greater(issue, o->chain));
+  largest = greater(largest, o->busy);
   /* Ports that are all busy get into each other's way; of what is equal, fewer instructions are better. */
   double others =
       arithmetic + loads + stores + shuffles - greater(greater(arithmetic, loads), greater(stores, shuffles));

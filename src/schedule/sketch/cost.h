@@ -25,12 +25,13 @@ enum { TN__NEST_AXES = 24, TN__NEST_ACCESSES = 12, TN__NEST_LOOPS = 40 };
  * panel to the next (packed operands, groups of channels). */
 typedef struct tn__nest_stride {
   int64_t stride, panel, far; /* panel 0: none */
+  int64_t places;             /* data choose among so many, however many steps there are; 0: each step has its own */
 } tn__nest_stride;
 
 typedef struct tn__nest_access {
   const tn__buffer *buffer; /* NULL: nobody told */
-  int64_t element;          /* bytes */
-  bool store, scattered;    /* scattered: no stride is known, each element counts as a cache line */
+  int64_t element, bytes;   /* of an element, and of all of the tensor; 0: nobody told */
+  bool store, scattered; /* scattered: no stride is known, each element counts as a cache line, up to all there are */
   tn__nest_stride along[TN__NEST_AXES];
   /* Accesses of one tensor that lie a few steps apart, as those of a stencil do, touch the same lines: the first of
    * them covers `spread` steps more along each axis, and the others count as work only. */
@@ -62,6 +63,7 @@ typedef struct tn__operations {
   double fma; /* and other arithmetic */
   double loads, stores, shuffles, gathers /* elements */, other;
   double chain; /* cycles of latency from one execution to the next */
+  double busy;  /* cycles of the unit that divides */
 } tn__operations;
 
 typedef struct tn__sketch_features {
