@@ -222,6 +222,20 @@ static bool varies(const tn__expr *e) {
 /* Dimensions have no extent. */
 bool tn__te_is_ragged(const tn__var *axis) { return varies(axis->extent); }
 
+int64_t tn__te_row_of_place(const tn__te_stage *stage) {
+  bool placed = false;
+  int64_t row = 1, extent;
+  if (stage->kind != TN__TE_ACCUMULATE) return INT64_MAX;
+  for (int a = 0; a < stage->axes.count; a++) {
+    bool kept = tn__te_keeps_axis(stage, a);
+    placed |= !kept;
+    if (!placed || !kept) continue;
+    if (!tn__ir_as_int(stage->axes.var[a]->extent, &extent) || extent > INT32_MAX || row > INT32_MAX) return INT64_MAX;
+    row *= extent;
+  }
+  return placed ? row : INT64_MAX;
+}
+
 bool tn__te_keeps_axis(const tn__te_stage *stage, int a) {
   return stage->kind != TN__TE_ACCUMULATE || stage->into[a] == stage->axes.index[a];
 }

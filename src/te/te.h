@@ -126,6 +126,11 @@ const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn
 /* argmax (greatest) / argmin over (value, index): ties keep the first index, or the last; NaN wins as in NumPy. */
 const tn__te_combiner *tn__te_arg_combiner(tn__te *te, tn_dtype value_dtype, tn_dtype index_dtype, bool greatest,
                                            bool last);
+/* How many elements side by side each place of an accumulation has: 1 where every dimension after the first that terms
+ * choose is chosen, too, or of one step; INT64_MAX where that is not known, or terms choose nothing. */
+int64_t tn__te_row_of_place(const tn__te_stage *stage);
+/* Rows of places that are taken one element after the other rather than in vectors. */
+enum { TN__TE_SHORT_ROW = 3 };
 /* Scan: declare the tensors first (they are read in `update`), then define them. */
 void tn__te_scan_declare(tn__te *te, const char *name, const tn__te_axes *axes, const tn_dtype *dtypes, int count,
                          const tn__buffer **out);

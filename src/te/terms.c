@@ -31,32 +31,34 @@ static void see_work(const tn__expr *e, void *user) {
   w->operations += e->kind == TN__EXPR_CALL ? OF_FUNCTIONS : rounds ? OF_CLAMPS : 1;
 }
 
-static bool is_worth_it(tn__ir *ir, const tn__expr *e) {
+/* What does not depend on an axis of the reduction is computed again along it. */
+static bool is_worth_it(tn__ir *ir, const tn__te_stage *stage, const tn__expr *e) {
   work w = {.ir = ir};
+  int64_t extent, times = 1;
+  for (int r = 0; r < stage->reduce_axes.count; r++)
+    if (!tn__expr_uses_var(e, stage->reduce_axes.var[r]) && tn__ir_as_int(stage->reduce_axes.var[r]->extent, &extent) &&
+        extent > times)
+      times = extent < WORTH_A_MAP ? extent : WORTH_A_MAP;
   tn__te_visit(ir, e, see_work, &w);
-  return w.operations >= WORTH_A_MAP && !w.may_fail;
+  return w.operations * times >= WORTH_A_MAP && w.operations > 1 && !w.may_fail;
 }
 
-/* Terms that follow each other, none beside another in memory. */
+/* Terms that follow each other, none beside another in memory but for the few coordinates of a point. */
 static bool is_scattered(const tn__te_stage *stage) {
-  bool placed = false;
+  enum { MOST_COORDINATES = 4 };
   if (stage->kind != TN__TE_ACCUMULATE || stage->step_of != NULL) return false;
   for (int r = 0; r < stage->reduce_axes.count; r++)
     if (tn__te_is_ragged(stage->reduce_axes.var[r])) return false;
-  for (int a = 0; a < stage->axes.count; a++) {
-    if (placed && tn__te_keeps_axis(stage, a)) return false;
-    placed |= !tn__te_keeps_axis(stage, a);
-  }
-  return placed;
+  return tn__te_row_of_place(stage) <= MOST_COORDINATES;
 }
 
 /* A map of its own that makes the expression; returns what reads it there. */
 static const tn__expr *outline(tn__te *te, const tn__te_stage *stage, const char *what, const tn__expr *e) {
   const tn__var *from[2 * TN__MAX_RANK];
   const tn__expr *extents[2 * TN__MAX_RANK], *at[2 * TN__MAX_RANK];
-  int rank = 0;
-  for (int a = 0; a < stage->axes.count + stage->reduce_axes.count; a++) {
-    const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
+  int rank = 0, terms = stage->reduce_axes.count;
+  for (int a = 0; a < stage->axes.count + terms; a++) { /* coordinates of a point lie side by side */
+    const tn__var *var = a < terms ? stage->reduce_axes.var[a] : stage->axes.var[a - terms];
     if (!tn__expr_uses_var(e, var) || (var->min != NULL && !tn__ir_is_int_value(var->min, 0))) continue;
     from[rank] = var;
     at[rank] = var->self;
@@ -101,12 +103,12 @@ static int outline_terms(tn__te *te, tn__te_stage *stage) {
   for (int d = 0; d < stage->axes.count; d++) {
     if (tn__te_keeps_axis(stage, d)) continue;
     const tn__expr *place = narrowest(te->ir, stage->into[d], stage->axes.var[d]->extent);
-    if (!is_worth_it(te->ir, stage->into[d]) || !can_be_tensor(stage, place)) continue;
+    if (!is_worth_it(te->ir, stage, stage->into[d]) || !can_be_tensor(stage, place)) continue;
     const tn__expr *load = outline(te, stage, "place", place);
     stage->into[d] = tn__ir_cast(te->ir, TN_I64, load);
   }
   for (int t = 0; t < stage->tensor_count; t++)
-    if (is_worth_it(te->ir, stage->values[t]) && can_be_tensor(stage, stage->values[t]))
+    if (is_worth_it(te->ir, stage, stage->values[t]) && can_be_tensor(stage, stage->values[t]))
       stage->values[t] = outline(te, stage, "term", stage->values[t]);
   return te->stages.count - before;
 }
@@ -116,9 +118,10 @@ static bool computes_terms(tn__ir *ir, const tn__te_stage *stage) {
   bool any = false;
   if (!is_scattered(stage)) return false;
   for (int d = 0; d < stage->axes.count; d++)
-    any |= !tn__te_keeps_axis(stage, d) && is_worth_it(ir, stage->into[d]) && can_be_tensor(stage, stage->into[d]);
+    any |=
+        !tn__te_keeps_axis(stage, d) && is_worth_it(ir, stage, stage->into[d]) && can_be_tensor(stage, stage->into[d]);
   for (int t = 0; t < stage->tensor_count; t++)
-    any |= is_worth_it(ir, stage->values[t]) && can_be_tensor(stage, stage->values[t]);
+    any |= is_worth_it(ir, stage, stage->values[t]) && can_be_tensor(stage, stage->values[t]);
   return any;
 }
 

@@ -44,6 +44,33 @@ static void a_few_terms_are_written_out(void **state) {
   check("kernel f(X: u8[5, 3]) -> H: i32[3, 256] { H[c, b] = sum(i, d: 3) 1 into [d, i64(X[i, d])] }", 0);
 }
 
+/* Coordinates of points go one by one, into copies where that is worth it; what does not depend on which corner a term
+ * is of is computed once for all of them. */
+static void a_few_coordinates_go_one_by_one(void **state) {
+  check(
+      "kernel f(P: i32[51, 3], T: i32[403, 3]) -> N: i32[51, 3] {\n"
+      "  N[v, c] = sum(f, k: 3) P[i64(T[f, 0]) % 51, c] * 2 - P[i64(T[f, 1]) % 51, (c + 1) % 3] into [i64(T[f, k]), "
+      "c]\n}",
+      1);
+  check(
+      "kernel f(D: f32[301, 3], S: i32[301, 2], l: f32[301]) -> F: f32[40, 3] {\n"
+      "  F[v, c] = sum(s, k: 2) select(k == 0, 1, -1) * D[s, c] * (1 - sqrt(abs(l[s]))) into [i64(S[s, k]), c]\n}",
+      1);
+  check("kernel f(X: f32[9001, 3], I: i32[9001]) -> Y: f32[5, 3] { Y[s, c] = sum(n) X[n, c] into [i64(I[n]), c] }", 0);
+  check(
+      "kernel f(X: f32[2001, 2], I: i32[2001]) -> Y: f32[7, 2] {\n"
+      "  Y[s, c] = max(n) sqrt(abs(X[n, c])) into [i64(I[n]), c]\n}",
+      1);
+  check(
+      "kernel f(X: f32[2001, 4], I: i32[2001]) -> Y: f32[7, 4] {\n"
+      "  Y[s, c] = sum(n) exp(X[n, c]) into [i64(I[n]), c]\n}",
+      1);
+  check(
+      "kernel f(X: i32[3, 99], I: i32[3, 99]) -> Y: i32[3, 7, 3] {\n"
+      "  Y[b, s, c] = sum(n: 99) X[b, n] * i32(c) into [b, i64(I[b, n]), c]\n}",
+      0);
+}
+
 static void others_stay(void **state) {
   check("kernel f(X: u8[99]) -> H: i32[256] { H[b] = sum(i) 1 into [i64(X[i])] }", 0);
   check("kernel f(X: u8[99]) -> H: i32[64] { H[b] = sum(i) 1 into [i64(X[i] >> 2)] }", 0);
@@ -58,6 +85,7 @@ static void others_stay(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(places_and_values_are_maps),
-                                     cmocka_unit_test(a_few_terms_are_written_out), cmocka_unit_test(others_stay)};
+                                     cmocka_unit_test(a_few_terms_are_written_out),
+                                     cmocka_unit_test(a_few_coordinates_go_one_by_one), cmocka_unit_test(others_stay)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

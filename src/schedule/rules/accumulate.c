@@ -113,6 +113,15 @@ static void compute_near(tn__schedule *s, const char *const *maps, int count, co
   }
 }
 
+/* Is the loop short enough to be written out with those inside of it, of which there are `*inner` turns so far? */
+static bool is_short(const tn__schedule *s, const char *loop, int64_t *inner) {
+  enum { MOST_WRITTEN = 12 };
+  int64_t extent = tn__rule_loop_extent(s, loop);
+  if (extent < 0 || extent >= 2 * TERMS_IN_A_TURN || extent * *inner > MOST_WRITTEN) return false;
+  *inner *= extent > 1 ? extent : 1;
+  return true;
+}
+
 /* Terms one by one: several in a turn, into copies of their own where that is worth it, and so for parts of the domain.
  * All loops around are of the reduction then. What else is computed of the terms comes in vectors. */
 static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options) {
@@ -121,17 +130,18 @@ static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn_
   int count = tn__sched_loops_of(s, stage->name, loops, TN__MAX_LOOPS);
   tn__snode *first = tn__sched_find(s, loops[0], false), *last = tn__sched_find(s, loops[count - 1], false);
   tn__snode *block = tn__sched_find(s, stage->name, true);
-  int64_t outer = tn__rule_loop_extent(s, loops[0]), inner = tn__rule_loop_extent(s, loops[count - 1]);
+  int64_t outer = tn__rule_loop_extent(s, loops[0]), inner;
   bool alone = tn__sched_drives(first, block, TN__AXIS_REDUCE);
   copies c = alone ? choose_copies(s, stage) : (copies){1, 1};
   if (tn__expr_has_load(last->var->extent)) return;
-  const char *turn = loops[count - 1], *few = NULL;
-  if (inner >= 0 && inner < 2 * TERMS_IN_A_TURN) { /* a few terms, of channels say, are written out in each turn */
-    if (count < 2 || !tn__sched_drives(tn__sched_find(s, loops[count - 2], false), block, TN__AXIS_REDUCE)) return;
-    few = turn;
-    turn = loops[count - 2];
-    int64_t turns = tn__rule_loop_extent(s, turn);
-    if (turns >= 0 && turns < 2 * TERMS_IN_A_TURN) return;
+  const char *turn = loops[count - 1];
+  int few = 0; /* loops over a few terms, of channels say, that are written out in each turn */
+  for (inner = 1; few < count && is_short(s, loops[count - 1 - few], &inner); few++) {
+  }
+  if (few > 0) {
+    if (few == count || !tn__sched_drives(tn__sched_find(s, loops[count - 1 - few], false), block, TN__AXIS_REDUCE))
+      return;
+    turn = loops[count - 1 - few];
   }
   int map_count = tn__reduce_own_maps(s, block, maps, MOST_MAPS);
   if (c.parts > 1 && outer >= 2 * c.parts * (turn == loops[0] ? TERMS_IN_A_TURN : 1)) {
@@ -146,9 +156,9 @@ static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn_
     double made = (double)tn_dtype_size(tn__sched_find(s, maps[i], true)->block.writes[0].buffer->dtype);
     if (made > bytes) bytes = made;
   }
-  if (few != NULL) bytes *= (double)inner;
+  bytes *= (double)inner;
   if (map_count > 0) turn = turn_near(s, stage->name, turn, bytes, &near);
-  tn__sched_split(s, turn, (const int64_t[]){0, TERMS_IN_A_TURN}, 2);
+  tn__sched_split(s, turn, (const int64_t[]){0, inner <= 2 * TERMS_IN_A_TURN ? TERMS_IN_A_TURN : 2}, 2);
   turn = tn__arena_printf(s->arena, "%s.1", turn);
   if (c.neighbours > 1) copy_for(s, stage, turn, options);
   if (c.parts > 1) {
@@ -158,7 +168,7 @@ static void schedule_terms(tn__schedule *s, const tn__te_stage *stage, const tn_
   }
   if (near != NULL) compute_near(s, maps, map_count, near, options);
   tn__sched_unroll(s, turn);
-  if (few != NULL) tn__sched_unroll(s, few);
+  for (int i = 0; i < few; i++) tn__sched_unroll(s, loops[count - 1 - i]);
 }
 
 /* Threads share the columns of rows that one index selects: each adds all rows to its own. */
@@ -168,7 +178,8 @@ static void share_columns(tn__schedule *s, const tn__te_stage *stage, const tn__
   const tn__snode *block = tn__sched_find(s, stage->name, true);
   while (at < count && !tn__sched_drives(tn__sched_find(s, loops[at], false), block, TN__AXIS_SPATIAL)) at++;
   if (at == 0 || at >= count || !tn__rule_shares(s, options)) return;
-  if (tn__rule_loop_extent(s, loops[at]) < options->threads) return;
+  double bytes = (double)tn_dtype_size(stage->tensors[0]->dtype) * (double)tn__rule_loop_extent(s, loops[at]);
+  if (bytes < (double)(options->threads * s->target->cpu.machine.costs.line_bytes)) return; /* they would share lines */
   order[n++] = loops[at];
   for (int i = 0; i < at; i++) order[n++] = loops[i];
   tn__sched_reorder(s, order, n);
@@ -192,7 +203,8 @@ void tn__rule_accumulate(tn__schedule *s, const tn__te_stage *stage, const tn__s
   if (first != NULL) schedule_first_values(s, stage, first, options);
   const char *loop = tn__reduce_last_loop(s, stage->name);
   if (loop == NULL) return;
-  if (!tn__sched_drives(tn__sched_find(s, loop, false), tn__sched_find(s, stage->name, true), TN__AXIS_SPATIAL)) {
+  if (!tn__sched_drives(tn__sched_find(s, loop, false), tn__sched_find(s, stage->name, true), TN__AXIS_SPATIAL) ||
+      tn__reduce_scatters(stage)) {
     schedule_terms(s, stage, options);
     return;
   }

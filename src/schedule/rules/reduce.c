@@ -67,15 +67,7 @@ bool tn__reduce_meets_pairs(const tn__te *te, const tn__te_stage *stage) {
   return tn__reduce_volume(&stage->axes, &stage->reduce_axes) >= OFTEN * from.elements;
 }
 
-bool tn__reduce_scatters(const tn__te_stage *stage) {
-  bool placed = false;
-  if (stage->kind != TN__TE_ACCUMULATE) return false;
-  for (int a = 0; a < stage->axes.count; a++) {
-    if (placed && tn__te_keeps_axis(stage, a)) return false; /* vectors run along it */
-    placed |= !tn__te_keeps_axis(stage, a);
-  }
-  return placed;
-}
+bool tn__reduce_scatters(const tn__te_stage *stage) { return tn__te_row_of_place(stage) <= TN__TE_SHORT_ROW; }
 
 /* Costs grow as maps are inlined into each other, so they are taken from the blocks. */
 void tn__reduce_dissolve_maps(tn__schedule *s) {
@@ -317,6 +309,7 @@ void tn__reduce_vectorize_last(tn__schedule *s, const char *name, int rows, int6
   const char *loops[TN__MAX_LOOPS];
   int count = tn__sched_loops_of(s, name, loops, TN__MAX_LOOPS);
   if (count <= rows || tn__rule_vectorize_phases(s, name, lanes)) return;
+  if (count > rows + 1 && tn__rule_vectorize_groups(s, name, lanes)) return;
   const char *loop = loops[count - 1];
   int64_t extent = tn__rule_loop_extent(s, loop);
   while (extent >= 0 && lanes > extent) lanes /= 2;
