@@ -128,6 +128,7 @@ void tn__sched_cache_write(tn__schedule *s, const char *name, int index, tn__sco
   const tn__buffer *buffer =
       region_at(s, "cache_write", name, block->block.writes, block->block.write_count, index)->buffer;
   tn__snodes writers = {0}, readers = {0};
+  tn__sched_check_filled(s, "cache_write", buffer);
   tn__sched_writers(s, buffer, &writers);
   tn__sched_readers(s, buffer, &readers);
   if (writers.count != 1)
@@ -201,6 +202,7 @@ static const char *cache_read(tn__schedule *s, const char *name, int index, tn__
   tn__sched_check_not_frozen(s, "cache_read", block);
   const tn__buffer *buffer =
       region_at(s, "cache_read", name, block->block.reads, block->block.read_count, index)->buffer;
+  tn__sched_check_filled(s, "cache_read", buffer);
   unsigned seen = 0;
   for (int d = 0; d < rank; d++) seen |= order[d] >= 0 && order[d] < rank ? 1u << order[d] : 0;
   if (rank != buffer->rank || seen != (1u << rank) - 1)

@@ -111,6 +111,8 @@ void tn__sched_replace_buffer(tn__schedule *s, const tn__buffer *from, const tn_
     if (s->buffers.data[i] == from) s->buffers.data[i] = to;
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == from) s->aligns.data[i].buffer = to;
+  for (int i = 0; i < s->ragged.count; i++)
+    if (s->ragged.data[i] == from) s->ragged.data[i] = to;
   for (int i = 0; i < s->folds.count; i++)
     if (s->folds.data[i].buffer == from) s->folds.data[i].buffer = to;
   for (int i = 0; i < s->slides.count; i++)

@@ -112,10 +112,11 @@ struct tn__schedule {
   TN__VEC(tn__sched_ring) rings;
   TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
-  const tn__func *func;     /* NULL after a change */
-  tn__map names;            /* to the last tn__sched_named of each */
-  tn__map readers, writers; /* tn__snodes by the tensors' names: see users.c */
-  int64_t visited;          /* nodes that searches by name or tensor have looked at, for tests of how that grows */
+  TN__VEC(const tn__buffer *) ragged; /* tensors whose last blocks are filled in part */
+  const tn__func *func;               /* NULL after a change */
+  tn__map names;                      /* to the last tn__sched_named of each */
+  tn__map readers, writers;           /* tn__snodes by the tensors' names: see users.c */
+  int64_t visited; /* nodes that searches by name or tensor have looked at, for tests of how that grows */
   TN__VEC(const tn__buffer *) bounding; /* tensors that extents of loops read */
   bool scans;                           /* does any block have a scan axis? */
   bool size_known, large;               /* what tn__rule_is_large says of the declaration, once it was asked */
@@ -165,6 +166,8 @@ const tn__expr *tn__sched_substitute_axes(tn__ir *ir, const tn__block *block, co
 
 /* Do extents of loops read the tensor? It stays what and where it is then: the second throws. */
 bool tn__sched_is_bounding(const tn__schedule *s, const tn__buffer *buffer);
+/* Throws when the tensor's layout has blocks that are filled in part, as nobody writes what a copy would read. */
+void tn__sched_check_filled(const tn__schedule *s, const char *step, const tn__buffer *buffer);
 void tn__sched_check_not_bounding(const tn__schedule *s, const char *step, const tn__buffer *buffer);
 
 /* The intermediate tensor, input or output of this name; throws when there is none. */

@@ -220,18 +220,21 @@ static void map_layout(tn__ir *ir, const tn__expr *const *indices, const tn__exp
   tn__layout_map(ir, user, indices, out);
 }
 
-/* Elements that only fill the last block have no producer that writes them, and copies of the tensor would ask for
- * them.
- */
-static void check_divides(tn__schedule *s, const tn__buffer *buffer, const tn__layout *layout) {
+/* Do the blocks of an intermediate tensor's layout divide its dimensions? Elements that only fill a last block have no
+ * producer that writes them. Whoever reads the tensor asks for none of them, but a copy of it would. */
+static bool divides(tn__schedule *s, const tn__buffer *buffer, const tn__layout *layout) {
   for (int i = 0; i < layout->rank; i++) {
     const tn__layout_part *part = &layout->parts[i];
     const tn__expr *rest = tn__ir_mod_i(s->ir, buffer->shape[part->dim], part->divisor);
-    if (part->modulus == 0 && !tn__ir_is_int_value(rest, 0))
-      tn__sched_refuse(
-          s, "transform_layout of \"%s\": blocks of %lld do not divide dimension %d of an intermediate tensor",
-          buffer->name, (long long)part->divisor, part->dim);
+    if (part->modulus == 0 && !tn__ir_is_int_value(rest, 0)) return false;
   }
+  return true;
+}
+
+void tn__sched_check_filled(const tn__schedule *s, const char *step, const tn__buffer *buffer) {
+  for (int i = 0; i < s->ragged.count; i++)
+    if (s->ragged.data[i] == buffer)
+      tn__sched_refuse(s, "%s: the layout of %s has blocks that are filled in part", step, buffer->name);
 }
 
 static int find_input(const tn__schedule *s, const char *name) {
@@ -278,7 +281,7 @@ void tn__sched_transform_layout(tn__schedule *s, const char *name, const tn__lay
   }
   const char *fault = tn__layout_fault(s->arena, layout, buffer->rank);
   if (fault != NULL) tn__sched_refuse(s, "transform_layout of \"%s\": %s", name, fault);
-  if (constant == NULL) check_divides(s, buffer, layout);
+  tn__sched_check_filled(s, "transform_layout", buffer);
   check_users(s, "transform_layout", buffer);
   for (int i = 0; i < s->aligns.count; i++)
     if (s->aligns.data[i].buffer == buffer)
@@ -287,7 +290,9 @@ void tn__sched_transform_layout(tn__schedule *s, const char *name, const tn__lay
   tn__layout copy = *layout;
   const char *new_name = constant == NULL ? name : tn__arena_printf(s->arena, "%s.packed", name);
   const tn__buffer *packed = tn__buffer_create(s->ir, new_name, buffer->dtype, buffer->scope, layout->rank, shape);
+  bool whole = constant != NULL || divides(s, buffer, layout);
   tn__sched_replace_buffer(s, buffer, packed, map_layout, &copy);
+  if (!whole) tn__vec_push(s->arena, &s->ragged, packed);
   if (constant != NULL) {
     constant->packed = packed;
     constant->layout = copy;

@@ -814,7 +814,18 @@ static void layout_overlap(tn__schedule *s) {
 static void layout_dimension(tn__schedule *s) {
   tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {2, 1, 0}}});
 }
-static void layout_ragged(tn__schedule *s) { tn__sched_transform_layout(s, "C", &panels); }
+static void layout_ragged(tn__schedule *s) {
+  tn__sched_transform_layout(s, "C", &panels);
+  tn__sched_cache_read(s, "D", 0, TN__SCOPE_WORKSPACE);
+}
+static void layout_ragged_write(tn__schedule *s) {
+  tn__sched_transform_layout(s, "C", &panels);
+  tn__sched_cache_write(s, "C", 0, TN__SCOPE_WORKSPACE);
+}
+static void layout_ragged_again(tn__schedule *s) {
+  tn__sched_transform_layout(s, "C", &panels);
+  tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 3, .parts = {{0, 1, 0}, {1, 1, 0}, {2, 1, 0}}});
+}
 static void layout_aligned(tn__schedule *s) {
   tn__sched_storage_align(s, "C", 0, 0, 16, 0);
   tn__sched_transform_layout(s, "C", &(tn__layout){.rank = 2, .parts = {{1, 1, 0}, {0, 1, 0}}});
@@ -1025,8 +1036,9 @@ static const refusal refusals[] = {
     {product, layout_gap, "transform_layout of \"C\": the parts of dimension 1 leave a gap or never end"},
     {product, layout_overlap, "transform_layout of \"C\": its parts overlap"},
     {product, layout_dimension, "transform_layout of \"C\": it has no dimension 2"},
-    {product, layout_ragged,
-     "transform_layout of \"C\": blocks of 4 do not divide dimension 1 of an intermediate tensor"},
+    {product, layout_ragged, "cache_read: the layout of C has blocks that are filled in part"},
+    {product, layout_ragged_write, "cache_write: the layout of C has blocks that are filled in part"},
+    {product, layout_ragged_again, "transform_layout: the layout of C has blocks that are filled in part"},
     {product, layout_aligned, "transform_layout of \"C\": its storage is aligned; do that afterwards"},
     {argmax, factor_blocked, "rfactor of \"top.k0\": \"top\" does not write its tensor axis by axis"},
     {selected_rows, private_elements, "privatize of \"G.g1\": block \"G\" does not reduce over the loop"},

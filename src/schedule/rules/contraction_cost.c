@@ -523,7 +523,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
       (v[TN__TILE_MORE_ROWS] > 1 && v[TN__TILE_ROWS] != p->rows))
     return NULL;
   if (v[TN__TILE_LANES] * (v[TN__TILE_VECTORS] - 1) >= p->columns) return NULL;
-  if (v[TN__TILE_PANELS] > 0 && (v[TN__TILE_RIGHT] != TN__PLACE_BEFORE || p->columns % width != 0)) return NULL;
+  if (v[TN__TILE_PANELS] > 0 && (v[TN__TILE_RIGHT] != TN__PLACE_BEFORE)) return NULL;
   f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
   if (tn__contraction_taps_from(p, v) < p->nest.axis_count) { /* weights of all taps, and what they read */
     double taps, trips;
