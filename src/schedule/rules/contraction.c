@@ -205,8 +205,13 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p, tn__ar
   int depths = others + 2;
   for (int a = 0; a < p->spatial; a++) depths += a != p->column && p->moves_right[a];
   open_blocks(k, p, depths, arena);
-  static const int64_t panels[] = {0, 1};
-  tn__sketch_open(k, "panels", panels, tn__contraction_has_panels(p) ? 2 : 1);
+  bool right = tn__contraction_has_panels(p, 1), left = tn__contraction_has_panels(p, 0);
+  n = 0;
+  choices[n++] = 0;
+  if (right) choices[n++] = TN__PANELS_RIGHT;
+  if (left) choices[n++] = TN__PANELS_LEFT;
+  if (left && right) choices[n++] = TN__PANELS_LEFT | TN__PANELS_RIGHT;
+  tn__sketch_open(k, "panels", choices, n);
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
@@ -339,9 +344,11 @@ static void move_rows_apart(tn__schedule *s, const char *block, const tn__contra
   if (o->dim >= 0 && line > 0) tn__sched_storage_align(s, block, 0, o->dim, 2 * line, line);
 }
 
-/* The copy of the right operand that `block` makes, in panels of `width` columns, each row behind the other. */
-static void put_in_panels(tn__contraction *c, const tn__contraction_space *p, const char *block, int64_t width) {
-  const tn__contraction_operand *o = &p->operand[1];
+/* The copy of an operand that `block` makes, in panels of `width` columns or rows, each step of the sum behind the
+ * other. */
+static void put_in_panels(tn__contraction *c, const tn__contraction_space *p, int side, const char *block,
+                          int64_t width) {
+  const tn__contraction_operand *o = &p->operand[side];
   tn__layout layout = {.rank = 0};
   int lead = 0, last = o->rank - 1;
   for (bool stands = true; stands && lead < last; lead += stands) /* dimensions that the sum does not run over */
@@ -352,6 +359,9 @@ static void put_in_panels(tn__contraction *c, const tn__contraction_space *p, co
   }
   layout.parts[layout.rank++] = (tn__layout_part){last, 1, width};
   tn__sched_transform_layout(c->s, tn__sched_find(c->s, block, true)->block.writes[0].buffer->name, &layout);
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(c->s, block, loops, TN__MAX_LOOPS);
+  tn__sched_split(c->s, loops[count - 1], (const int64_t[]){0, width}, 2);
 }
 
 /* An operand to where `place` says; `loop` is the loop that belongs to it. `width`: of panels, 0: none. */
@@ -388,7 +398,7 @@ static void place_operand(tn__contraction *c, const tn__contraction_space *p, in
     tn__sched_set_scope(s, block, 0, TN__SCOPE_STACK);
   }
   if (width > 0)
-    put_in_panels(c, p, block, width);
+    put_in_panels(c, p, side, block, width);
   else if (!p->depthwise)
     move_rows_apart(s, block, o);
   vectorize_last(s, block, lanes);
@@ -560,8 +570,9 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
     int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
     if (side == 0 && known->streams) place = TN__PLACE_AT + outer.column_tiles;
     if (place >= TN__PLACE_AT + outer.count) tn__sched_refuse(s, "contraction: there is no such loop");
+    int64_t width = side == 0 ? v[TN__TILE_ROWS] : v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
     place_operand(&c, known, side, place, place >= TN__PLACE_AT ? nest.places[place - TN__PLACE_AT] : NULL,
-                  v[TN__TILE_LANES], side == 1 && v[TN__TILE_PANELS] > 0 ? v[TN__TILE_LANES] * v[TN__TILE_VECTORS] : 0);
+                  v[TN__TILE_LANES], tn__contraction_in_panels(v, side) ? width : 0);
   }
   bool spread = tn__contraction_spreads(k, v);
   if (spread || v[TN__TILE_AHEAD] == TN__AHEAD_STEPS) fetch_ahead(&c, &nest, nest.places[outer.column_tiles], spread);

@@ -47,7 +47,8 @@ enum {
   TN__TILE_EPILOGUE,
   TN__TILE_DEPTH,    /* steps of one axis of the reduction in a block of it; 0: not blocked */
   TN__TILE_DEPTH_AT, /* how many of the other outer loops stand around the loop over those blocks */
-  TN__TILE_PANELS    /* 1: the right operand is copied before the tiles, into panels as wide as they are */
+  TN__TILE_PANELS    /* operands that are copied before the tiles, into panels as wide, or as high, as these:
+                        TN__PANELS_RIGHT | TN__PANELS_LEFT */
 };
 
 /* Where an operand comes from. A map that makes it is computed before the tiles, an input is read as it lies
@@ -60,6 +61,7 @@ enum {
  * of them (TN__AHEAD_STEPS). */
 enum { TN__PLACE_BEFORE, TN__PLACE_APART, TN__PLACE_INLINE, TN__PLACE_AT };
 enum { TN__AHEAD_SPREAD, TN__AHEAD_STEPS };
+enum { TN__PANELS_RIGHT = 1, TN__PANELS_LEFT = 2 };
 enum { TN__EPILOGUE_TILE, TN__EPILOGUE_AFTER, TN__EPILOGUE_AT };
 
 /* What there is to know for putting an operand elsewhere. */
@@ -164,8 +166,11 @@ bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *
 int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis);
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
-/* Can the right operand be copied into panels? Its columns are the tile's, and lie side by side. */
-bool tn__contraction_has_panels(const tn__contraction_space *p);
+/* Can the left (0) or right (1) operand be copied into panels? Its last dimension is that of the tiles' rows or columns,
+ * which lie side by side. */
+bool tn__contraction_has_panels(const tn__contraction_space *p, int side);
+/* Is it? */
+bool tn__contraction_in_panels(const int64_t *v, int side);
 /* Do the steps of the sum wait for a left operand whose rows lie side by side, and whose steps meet in few sets or many
  * pages? Then what a tile of rows takes of it may be copied, if it is little enough. */
 bool tn__contraction_left_waits(const tn__contraction_space *p, const tn__sketch *k);

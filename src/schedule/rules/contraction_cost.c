@@ -193,14 +193,18 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
   return cycles;
 }
 
-bool tn__contraction_has_panels(const tn__contraction_space *p) {
-  const tn__contraction_operand *o = &p->operand[1];
-  int last = o->rank - 1;
-  if (!o->exists || !o->bounded || o->is_map || p->panel > 0 || p->group > 0 || p->depthwise || p->casts[1] || last < 1)
-    return false;
+bool tn__contraction_has_panels(const tn__contraction_space *p, int side) {
+  const tn__contraction_operand *o = &p->operand[side];
+  int last = o->rank - 1, axis = side == 0 ? p->row : p->column;
+  if (!o->exists || !o->bounded || o->is_map || p->depthwise || p->casts[side] || last < 1 || axis < 0) return false;
+  if (side == 0 ? p->left_stride == 0 || p->in_place || p->streams : p->panel > 0 || p->group > 0) return false;
   for (int a = 0; a < p->nest.axis_count; a++)
-    if (o->step[last][a] != (a == p->column) || (a == p->column && o->shape[last] != p->columns)) return false;
+    if (o->step[last][a] != (a == axis) || (a == axis && o->shape[last] != p->nest.extent[a])) return false;
   return o->rank < TN__MAX_RANK;
+}
+
+bool tn__contraction_in_panels(const int64_t *v, int side) {
+  return (v[TN__TILE_PANELS] & (side == 0 ? TN__PANELS_LEFT : TN__PANELS_RIGHT)) != 0;
 }
 
 bool tn__contraction_left_waits(const tn__contraction_space *p, const tn__sketch *k) {
@@ -311,9 +315,9 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
   if (unroll > 1 && unroll * accumulators > TN__RULE_LONG_PIECE && !taps) step.fma *= TN__RULE_LONG_PIECE_LOSS;
   if (unroll > 1 && masked) step.fma *= TN__RULE_MASKED_PIECE_LOSS;
   tn__cost_phase(f, k->target, &step, times * steps / unroll);
-  if (p->has_right && v[TN__TILE_RIGHT] < TN__PLACE_AT && v[TN__TILE_PANELS] == 0)
+  if (p->has_right && v[TN__TILE_RIGHT] < TN__PLACE_AT && !tn__contraction_in_panels(v, 1))
     f->work_cycles += times * steps * far_apart(p, k, v, 1, vectors * vector_bytes);
-  if (p->left_stride > 0 && !p->depthwise && v[TN__TILE_LEFT] == TN__PLACE_BEFORE)
+  if (p->left_stride > 0 && !p->depthwise && v[TN__TILE_LEFT] == TN__PLACE_BEFORE && !tn__contraction_in_panels(v, 0))
     f->work_cycles += times * steps * far_apart(p, k, v, 0, tile[0] * p->left_element);
   tn__cost_loop(f, k->target, times * steps / (unroll * trips), trips);
   tn__operations end = {.vector_bytes = vector_bytes, .other = TN__RULE_TILE_END};
@@ -374,7 +378,7 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
   const tn__contraction_operand *o = &p->operand[side];
   int64_t ranges[TN__NEST_AXES];
   double times = 1, bytes = o->element;
-  bool panels = side == 1 && v[TN__TILE_PANELS] > 0;
+  bool panels = tn__contraction_in_panels(v, side);
   if (place == TN__PLACE_INLINE || (place == TN__PLACE_BEFORE && !o->is_map && !panels)) return true;
   if (place >= TN__PLACE_AT + outer->count) return false;
   bool whole = place < TN__PLACE_AT;
@@ -506,7 +510,7 @@ static void see_copies(const tn__contraction_space *p, const int64_t *v, tn__ske
     int64_t place = right ? v[TN__TILE_RIGHT] : left ? v[TN__TILE_LEFT] : TN__PLACE_BEFORE;
     if (access->store) continue;
     if (place >= TN__PLACE_AT) f->copied[i] = (int8_t)(place_of(v, place - TN__PLACE_AT) + 2);
-    if (right && v[TN__TILE_PANELS] > 0) f->copied[i] = 1;
+    if ((right && tn__contraction_in_panels(v, 1)) || (left && tn__contraction_in_panels(v, 0))) f->copied[i] = 1;
   }
 }
 
@@ -523,7 +527,9 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
       (v[TN__TILE_MORE_ROWS] > 1 && v[TN__TILE_ROWS] != p->rows))
     return NULL;
   if (v[TN__TILE_LANES] * (v[TN__TILE_VECTORS] - 1) >= p->columns) return NULL;
-  if (v[TN__TILE_PANELS] > 0 && (v[TN__TILE_RIGHT] != TN__PLACE_BEFORE)) return NULL;
+  for (int side = 0; side < 2; side++) /* a copy of the whole, and none of parts */
+    if (tn__contraction_in_panels(v, side) && v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT] != TN__PLACE_BEFORE)
+      return NULL;
   f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
   if (tn__contraction_taps_from(p, v) < p->nest.axis_count) { /* weights of all taps, and what they read */
     double taps, trips;
@@ -576,7 +582,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
   }
   /* Rows a page or more apart don't come by themselves. */
   bool scattered = p->panel == 0 && p->right_stride >= k->target->cpu.machine.costs.page_bytes &&
-                   p->right_steps > TN__RULE_HIDDEN_ROWS && v[TN__TILE_PANELS] == 0;
+                   p->right_steps > TN__RULE_HIDDEN_ROWS && !tn__contraction_in_panels(v, 1);
   /* Nor do a few channels of every pixel, one walk over the image for each column tile. */
   scattered |= p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
   f->exposed = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS ? TN__RULE_EXPOSED_AHEAD
@@ -584,7 +590,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
                : v[TN__TILE_RIGHT] > 0              ? TN__RULE_EXPOSED_COPY
                                                     : TN__RULE_EXPOSED_PAGES;
   /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
-  bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && v[TN__TILE_PANELS] == 0 &&
+  bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && !tn__contraction_in_panels(v, 1) &&
                     outer.loop[outer.column_tiles].trips > 1 && outer.depth < outer.column_tiles;
   if (v[TN__TILE_AHEAD] == TN__AHEAD_STEPS && !(ahead_fits && (p->panel == 0 || width <= p->panel))) return NULL;
   *spread = first_touch(p, k, v, &outer, ahead_fits, f);
