@@ -211,7 +211,7 @@ static void open_decisions(tn__sketch *k, const tn__contraction_space *p, tn__ar
   if (right) choices[n++] = TN__PANELS_RIGHT;
   if (left) choices[n++] = TN__PANELS_LEFT;
   if (left && right) choices[n++] = TN__PANELS_LEFT | TN__PANELS_RIGHT;
-  tn__sketch_open(k, "panels", choices, n);
+  k->decisions[tn__sketch_open(k, "panels", choices, n)].copies = true;
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */

@@ -226,8 +226,15 @@ static bool weigh_pair(search *s, int a, int b) {
   return better;
 }
 
-/* From the best point on, one and then two decisions are moved at a time until nothing gets better. A reduction that is
- * shared, or goes in blocks, is of use only together with something else, so its pairs come first. */
+/* Is a choice of one of the two of use only together with another of the other? A reduction that is shared, or goes in
+ * blocks, goes with all; a copy of a whole operand goes in the place of copies of parts. */
+static bool belong_together(const tn__decision *a, const tn__decision *b) {
+  bool shares = (a->shares && a->count > 1) || (b->shares && b->count > 1);
+  return shares || (a->copies && a->count > 1 && b->late) || (b->copies && b->count > 1 && a->late);
+}
+
+/* From the best point on, one and then two decisions are moved at a time until nothing gets better, those that belong
+ * together first. */
 static void descend(search *s) {
   const tn__sketch *k = s->k;
   bool better = true;
@@ -244,9 +251,8 @@ static void descend(search *s) {
     for (int first = 1; first >= 0; first--)
       for (int a = 0; a < k->decision_count && !better; a++)
         for (int b = a + 1; b < k->decision_count && !better; b++) {
-          bool shares = (k->decisions[a].shares && k->decisions[a].count > 1) ||
-                        (k->decisions[b].shares && k->decisions[b].count > 1);
-          if (shares == (first == 1)) better |= weigh_pair(s, a, b);
+          bool together = belong_together(&k->decisions[a], &k->decisions[b]);
+          if (together == (first == 1)) better |= weigh_pair(s, a, b);
         }
   }
 }

@@ -25,6 +25,7 @@ typedef struct tn__decision {
                   not depend on their number */
   bool shares; /* orders, and lets threads share what is reduced: chosen as many of them like it best where that costs
                   one thread next to nothing, whatever their number */
+  bool copies; /* whole operands: tried together with late decisions, which say where parts of them are copied */
   bool late;   /* a large space is sampled with its first choice; the others are tried on the way down from the best */
 } tn__decision;
 
