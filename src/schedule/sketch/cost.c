@@ -498,6 +498,8 @@ double tn__cost_of(const tn__target *target, const tn__schedule_options *options
   }
   c->overhead += f->extra_cycles;
   double one = largest + sum - shown[c->bound == TN__BOUND_WORK ? 0 : c->bound - TN__BOUND_L2 + 1] * largest;
+  /* What work does not hide does not hide work either. */
+  one = greater(one, c->work + sum - shown[0] * c->work);
   c->cycles = one * c->balance + c->overhead;
   c->seconds = c->cycles / (1e6 * core->megahertz);
   c->tail = f->spent > 0 ? 1 - f->useful / f->spent : 0;
