@@ -10,7 +10,7 @@
 typedef struct blocked {
   tn_dtype dtype, sum;
   int64_t batch, rows, columns, depth; /* batch 0: none; 0: open */
-  bool epilogue;
+  bool epilogue, turned;               /* turned: the left operand has its rows side by side */
 } blocked;
 
 static tn__te *blocked_product(tn__ir *ir, const blocked *b) {
@@ -19,11 +19,13 @@ static tn__te *blocked_product(tn__ir *ir, const blocked *b) {
   const tn__expr *m = b->rows > 0 ? tn__ir_index(ir, b->rows) : tn__te_dim(te, "M", 1)->self;
   const tn__expr *k = b->depth > 0 ? tn__ir_index(ir, b->depth) : tn__te_dim(te, "K", 1)->self;
   const tn__expr *n = tn__ir_index(ir, b->columns), *batch = tn__ir_index(ir, b->batch);
-  const tn__expr *left[] = {batch, m, k}, *right[] = {batch, k, n}, *result[] = {batch, m, n};
+  const tn__expr *left[] = {batch, b->turned ? k : m, b->turned ? m : k}, *right[] = {batch, k, n},
+                 *result[] = {batch, m, n};
   const tn__buffer *a = tn__te_input(te, "A", b->dtype, 2 + batched, left + !batched);
   const tn__buffer *w = tn__te_input(te, "B", b->dtype, 2 + batched, right + !batched);
   tn__te_axes x = tn__te_axes_create(te, "i", 2 + batched, result + !batched), r = tn__te_axes_create(te, "k", 1, &k);
-  const tn__expr *of_a[] = {x.index[0], x.index[batched], r.index[0]};
+  const tn__expr *row = x.index[batched];
+  const tn__expr *of_a[] = {x.index[0], b->turned ? r.index[0] : row, b->turned ? row : r.index[0]};
   const tn__expr *of_b[] = {x.index[0], r.index[0], x.index[batched + 1]};
   const tn__expr *term = tn__ir_mul(ir, tn__ir_cast(ir, b->sum, tn__ir_load(ir, a, of_a + !batched)),
                                     tn__ir_cast(ir, b->sum, tn__ir_load(ir, w, of_b + !batched)));
@@ -121,12 +123,13 @@ static void try_panels(tn__ir *ir, const void *arg) {
   int64_t values[TN__MAX_DECISIONS];
   tn__sketch_choose(k, values, NULL);
   values[decision(k, "right")] = values[decision(k, "ahead")] = 0;
-  values[rows] = k->decisions[rows].choices[0];
+  values[decision(k, "left")] = 0;
+  values[rows] = k->decisions[rows].choices[1];
   values[unroll] = 1;
   for (int p = 0; p < k->decisions[panels].count; p++)
     for (int w = 0; w < k->decisions[vectors].count; w++)
       for (int d = 0; d < k->decisions[depth].count && d < 2; d++) {
-        values[panels] = p;
+        values[panels] = k->decisions[panels].choices[p];
         values[vectors] = k->decisions[vectors].choices[w];
         values[depth] = k->decisions[depth].choices[d];
         if (p == 0 || !isfinite(tn__sketch_cost(k, values, NULL))) continue;
@@ -140,9 +143,10 @@ static void try_panels(tn__ir *ir, const void *arg) {
 
 static void panels_compute_the_same(void **state) {
   tally tallies[] = {
-      {.b = {TN_F32, TN_F32, 0, 5, 96, 130, true}},    {.b = {TN_F32, TN_F32, 3, 4, 64, 70, false}},
-      {.b = {TN_F64, TN_F64, 2, 3, 48, 1031, true}},   {.b = {TN_I32, TN_I32, 0, 3, 41, 1024, true}},
-      {.b = {TN_F32, TN_F32, 0, 7, 128, 1100, false}}, {.b = {TN_F32, TN_F32, 2, 7, 70, 20, true}},
+      {.b = {TN_F32, TN_F32, 0, 5, 96, 130, true}},        {.b = {TN_F32, TN_F32, 3, 4, 64, 70, false}},
+      {.b = {TN_F64, TN_F64, 2, 3, 48, 1031, true}},       {.b = {TN_I32, TN_I32, 0, 3, 41, 1024, true}},
+      {.b = {TN_F32, TN_F32, 0, 7, 128, 1100, false}},     {.b = {TN_F32, TN_F32, 2, 7, 70, 20, true}},
+      {.b = {TN_F32, TN_F32, 0, 7, 33, 1100, true, true}}, {.b = {TN_F64, TN_F64, 2, 5, 20, 30, false, true}},
   };
   for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++) {
     tally *t = &tallies[i];
@@ -201,10 +205,12 @@ static void choose_panels(tn__ir *ir, const void *arg) {
   (void)arg;
   static const struct {
     blocked b;
-    bool panels;
-  } all[] = {{{TN_F32, TN_F32, 0, 2048, 2048, 2048, false}, true},
-             {{TN_F32, TN_F32, 0, 8, 1024, 1024, false}, false},
-             {{TN_F32, TN_F32, 0, 512, 64, 64, false}, false}};
+    int panels;
+  } all[] = {{{TN_F32, TN_F32, 0, 2048, 2048, 2048, false}, 1},
+             {{TN_F32, TN_F32, 0, 1100, 1100, 1100, false}, 1},
+             {{TN_F32, TN_F32, 0, 1024, 1024, 1024, false, true}, 3},
+             {{TN_F32, TN_F32, 0, 8, 1024, 1024, false}, 0},
+             {{TN_F32, TN_F32, 0, 512, 64, 64, false}, 0}};
   tn__target target = test_target("sapphirerapids");
   for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
     for (int threads = 1; threads <= 2; threads++) {

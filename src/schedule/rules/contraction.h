@@ -166,8 +166,8 @@ bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *
 int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, int axis);
 /* A rule's `features` (rules.h), with a tn__contraction_space as the sketch's data. */
 const tn__nest *tn__contraction_features(const tn__sketch *k, const int64_t *v, tn__sketch_features *f);
-/* Can the left (0) or right (1) operand be copied into panels? Its last dimension is that of the tiles' rows or columns,
- * which lie side by side. */
+/* Can the left (0) or right (1) operand be copied into panels? Its last dimension is that of the tiles' rows or
+ * columns, which lie side by side. */
 bool tn__contraction_has_panels(const tn__contraction_space *p, int side);
 /* Is it? */
 bool tn__contraction_in_panels(const int64_t *v, int side);
