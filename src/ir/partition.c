@@ -76,6 +76,10 @@ static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr
     if (tn__expr_uses_var(low, c->loops.data[i])) return NULL;
     if (tn__expr_uses_var(high, c->loops.data[i])) *most = NULL;
   }
+  for (int i = 0; i < c->lets.count; i++) { /* in bounds of these loops */
+    if (tn__expr_uses_var(low, c->lets.data[i])) return NULL;
+    if (tn__expr_uses_var(high, c->lets.data[i])) *most = NULL;
+  }
   return low;
 }
 
@@ -397,12 +401,22 @@ static bool has_loop(const tn__stmt *s) {
   return found;
 }
 
+/* What is left behind the last whole vector of a row is a condition and no loop. Of an open dimension it stays a loop,
+ * as the pass that makes copies for it expects. */
+static bool is_one_at_most(tn__ir *ir, const tn__var *var) {
+  return tn__interval_of(ir, var->min).max != INT64_MAX && tn__ir_proves_le(ir, var->extent, tn__ir_index(ir, 1));
+}
+
 static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split) {
   const tn__var *var = s->as.loop.var;
   const tn__stmt *body = s->as.loop.body;
   if (tn__interval_of(p->ir, var->extent).max <= 0) return tn__ir_seq(p->ir, NULL, 0);
   if (tn__ir_is_int_value(var->extent, 1)) return partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1));
   if (s->as.loop.kind == TN__LOOP_VECTORIZED) return s;
+  if (s->as.loop.kind == TN__LOOP_SERIAL && is_one_at_most(p->ir, var)) {
+    const tn__expr *runs = tn__ir_lt(p->ir, tn__ir_index(p->ir, 0), var->extent);
+    return tn__ir_if(p->ir, runs, partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1)), NULL);
+  }
   may_split = may_split && s->as.loop.pragmas.value[TN__PRAGMA_WHOLE] == 0;
   if (s->as.loop.kind == TN__LOOP_SERIAL && may_split) {
     const tn__stmt *pieces = split(p, s);

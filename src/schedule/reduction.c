@@ -47,13 +47,22 @@ static void check_not_repeated(tn__schedule *s, const char *step, const char *na
                        path[i]->name, block->name);
 }
 
+/* The combiner's identities in all that the block writes. */
+static const tn__stmt *identities(tn__schedule *s, const tn__snode *block) {
+  const tn__stmt *stores[4] = {NULL};
+  for (int t = 0; t < block->combiner->count; t++)
+    stores[t] =
+        tn__ir_store(s->ir, block->block.writes[t].buffer, block->block.writes[t].min, block->combiner->identity[t]);
+  return tn__ir_seq(s->ir, stores, block->combiner->count);
+}
+
 /* Lanes of a factored reduction that have no terms are initialised, too. */
 static void split_off_init(tn__schedule *s, tn__snode *block, tn__snode *loop, const tn__snode *lane) {
   tn__snode *path[TN__MAX_LOOPS], *outermost;
   int count = tn__sched_path(s, loop->parent, block, path);
   tn__snode *init =
       derive_block(s, block, tn__arena_printf(s->arena, "%s.init", block->name), path, count, lane, 0, &outermost);
-  tn__sched_set_body(s, init, NULL, block->block.init);
+  tn__sched_set_body(s, init, NULL, block->block.init != NULL ? block->block.init : identities(s, block));
   tn__sched_set_body(s, block, NULL, block->block.body);
   tn__sched_insert(s, loop->parent, tn__sched_index(loop), outermost);
 }
@@ -94,9 +103,8 @@ static void check_factored(factoring *f, const char *step, const char *name) {
   f->block = blocks.data[0];
   if (!tn__sched_drives(f->loop, f->block, TN__AXIS_REDUCE))
     tn__sched_refuse(s, "%s of \"%s\": block \"%s\" does not reduce over the loop", step, name, f->block->name);
-  if (f->block->combiner == NULL || f->block->block.init == NULL)
-    tn__sched_refuse(s, "%s of \"%s\": the initialisation of \"%s\" has been split off already", step, name,
-                     f->block->name);
+  if (f->block->combiner == NULL)
+    tn__sched_refuse(s, "%s of \"%s\": \"%s\" has no combiner", step, name, f->block->name);
   if (!f->block->combiner->reorderable)
     tn__sched_refuse(s, "%s of \"%s\": the combiner of \"%s\" must be applied in order", step, name, f->block->name);
   tn__sched_check_free(s, step, f->loop, false);
@@ -118,6 +126,11 @@ static void check_rfactor(factoring *f, const char *name) {
   tn__sched_blocks(s, f->top, &blocks);
   if (blocks.count != 1)
     tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" holds more than one block", name, f->top->name);
+  for (const tn__snode *n = f->loop; n->var != NULL; n = n->parent)
+    if (n != f->loop && tn__expr_uses_var(f->loop->var->extent, n->var))
+      tn__sched_refuse(s, "rfactor of \"%s\": the loop is as long as \"%s\" says", name, n->name);
+  if (tn__expr_has_load(f->loop->var->extent))
+    tn__sched_refuse(s, "rfactor of \"%s\": the loop is as long as data say", name);
   f->path_count = tn__sched_path(s, f->top->parent, f->block, f->path);
   for (int i = 0; i < f->path_count; i++)
     if (f->path[i]->kind != TN__LOOP_SERIAL)
@@ -270,6 +283,9 @@ static void check_rfactor_at(factoring *f, const char *name, tn__snode *place) {
   if (!tn__sched_is_under(place, f->loop))
     tn__sched_refuse(s, "rfactor_at of \"%s\": \"%s\" is not inside of it", name, place->name);
   check_factored(f, "rfactor_at", name);
+  if (f->block->block.init == NULL)
+    tn__sched_refuse(s, "rfactor_at of \"%s\": the initialisation of \"%s\" has been split off already", name,
+                     f->block->name);
   bool reduces = false;
   for (const tn__snode *n = f->block->parent; n->var != NULL; n = n->parent) {
     bool outside = tn__sched_is_under(place, n);
@@ -329,6 +345,101 @@ void tn__sched_rfactor_at(tn__schedule *s, const char *name, const char *place_n
   if (!starts_with_term(s, block, predicate)) split_off_init(s, block, nest, NULL);
   const char *names[] = {name, place_name};
   tn__sched_record(s, "rfactor_at", names, 2, NULL, 0);
+}
+
+/* ---- peel -------------------------------------------------------------------------------------------------------- */
+
+typedef struct peeling {
+  tn__schedule *s;
+  tn__snode *loop, *block;
+  int axis;                   /* of the block: the loop runs along it from end to end */
+  const tn__expr *turns;      /* how often `factor` iterations are there */
+  const tn__expr *axis_first; /* where the rest begins, in terms of the block's axes */
+  const tn__expr *axis_rest;  /* how long it is */
+} peeling;
+
+static void check_peeled(peeling *p, const char *name, int64_t factor) {
+  tn__schedule *s = p->s;
+  if (factor < 2 || factor > 1 << 16)
+    tn__sched_refuse(s, "peel of \"%s\": %lld iterations at a time are out of range", name, (long long)factor);
+  if (p->loop->children.count != 1 || !p->loop->children.data[0]->is_block)
+    tn__sched_refuse(s, "peel of \"%s\": the loop holds more than one block", name);
+  p->block = p->loop->children.data[0];
+  const char *block = p->block->name;
+  if (p->block->combiner == NULL || !tn__sched_drives(p->loop, p->block, TN__AXIS_REDUCE))
+    tn__sched_refuse(s, "peel of \"%s\": block \"%s\" does not reduce over the loop", name, block);
+  if (p->block->block.init != NULL)
+    tn__sched_refuse(s, "peel of \"%s\": \"%s\" has its initialisation still; decompose_reduction first", name, block);
+  p->axis = -1;
+  int driven = 0;
+  for (int i = 0; i < p->block->block.axis_count; i++) {
+    const tn__expr *binding = p->block->block.axes[i].binding;
+    driven += tn__expr_uses_var(binding, p->loop->var);
+    if (binding == p->loop->var->self) p->axis = i;
+  }
+  if (p->axis < 0 || driven > 1)
+    tn__sched_refuse(s, "peel of \"%s\": the loop is a part of what \"%s\" reduces over", name, block);
+  tn__sched_check_free(s, "peel", p->loop, true);
+  tn__sched_check_not_frozen(s, "peel", p->block);
+}
+
+/* So many iterations at a time, and the number of those that are left. */
+static const tn__expr *turns_of(tn__ir *ir, const tn__expr *extent, int64_t factor, const tn__expr **rest) {
+  if (tn__interval_of(ir, extent).min < 0) extent = tn__ir_max(ir, extent, tn__ir_index(ir, 0));
+  const tn__expr *turns = tn__ir_div_i(ir, extent, factor);
+  *rest = tn__ir_mod_i(ir, extent, factor);
+  return turns;
+}
+
+/* A block for what is left: along an axis of its own, from where the others end. */
+static tn__snode *rest_of(const peeling *p, int64_t factor, const tn__expr *left) {
+  tn__schedule *s = p->s;
+  const tn__block *from = &p->block->block;
+  tn__block copy = *from;
+  copy.name = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rest", from->name));
+  tn__snode *loop = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.rest", p->loop->name), left, TN__LOOP_SERIAL);
+  tn__block_axis *axes = TN__NEW_ARRAY(s->arena, from->axis_count, tn__block_axis);
+  for (int i = 0; i < from->axis_count; i++) axes[i] = from->axes[i];
+  const tn__var *was = axes[p->axis].var;
+  const tn__var *var = tn__var_create(s->ir, was->name, TN_I64, tn__ir_index(s->ir, 0), p->axis_rest);
+  axes[p->axis].var = var;
+  axes[p->axis].binding = loop->var->self;
+  copy.axes = axes;
+  const tn__expr *place = tn__ir_add(s->ir, tn__ir_mul_i(s->ir, p->turns, factor), loop->var->self);
+  copy.predicate = tn__ir_substitute(s->ir, from->predicate, &p->loop->var, &place, 1);
+  const tn__expr *position = tn__ir_add(s->ir, p->axis_first, var->self);
+  tn__snode *rest = tn__sched_new_block(s, &copy);
+  rest->exact = p->block->exact;
+  rest->combiner = p->block->combiner;
+  tn__sched_set_body(s, rest, NULL, tn__stmt_substitute(s->ir, from->body, &was, &position, 1));
+  tn__sched_append(s, loop, rest);
+  return loop;
+}
+
+void tn__sched_peel(tn__schedule *s, const char *name, int64_t factor) {
+  peeling p = {.s = s, .loop = tn__sched_loop(s, "peel", name)};
+  check_peeled(&p, name, factor);
+  tn__ir *ir = s->ir;
+  tn__snode *block = p.block, *parent = p.loop->parent;
+  const tn__expr *left;
+  p.axis_first = turns_of(ir, block->block.axes[p.axis].var->extent, factor, &p.axis_rest);
+  p.axis_first = tn__ir_mul_i(ir, p.axis_first, factor);
+  p.turns = turns_of(ir, p.loop->var->extent, factor, &left);
+  tn__snode *rest = rest_of(&p, factor, left);
+  tn__snode *outer = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.0", name), p.turns, TN__LOOP_SERIAL);
+  const tn__expr *steps = tn__ir_index(ir, factor);
+  tn__snode *inner = tn__sched_new_loop(s, tn__arena_printf(s->arena, "%s.1", name), steps, TN__LOOP_SERIAL);
+  const tn__expr *place = tn__ir_add(ir, tn__ir_mul_i(ir, outer->var->self, factor), inner->var->self);
+  tn__sched_substitute(s, p.loop, &p.loop->var, &place, 1);
+  block->block.predicate = tn__ir_and(ir, block->block.predicate, tn__ir_lt(ir, tn__ir_index(ir, 0), p.turns));
+  int at = tn__sched_index(p.loop);
+  tn__sched_detach(block);
+  tn__sched_detach(p.loop);
+  tn__sched_append(s, outer, inner);
+  tn__sched_append(s, inner, block);
+  tn__sched_insert(s, parent, at, rest);
+  tn__sched_insert(s, parent, at, outer);
+  tn__sched_record(s, "peel", &name, 1, &factor, 1);
 }
 
 /* ---- privatize --------------------------------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ static void apply_set_scope(tn__schedule *s, const operands *o) {
 static void apply_rfactor(tn__schedule *s, const operands *o) { tn__sched_rfactor(s, o->names[0]); }
 static void apply_rfactor_at(tn__schedule *s, const operands *o) { tn__sched_rfactor_at(s, o->names[0], o->names[1]); }
 static void apply_privatize(tn__schedule *s, const operands *o) { tn__sched_privatize(s, o->names[0]); }
+static void apply_peel(tn__schedule *s, const operands *o) { tn__sched_peel(s, o->names[0], o->numbers[0]); }
 static void apply_decompose(tn__schedule *s, const operands *o) {
   tn__sched_decompose_reduction(s, o->names[0], o->names[1]);
 }
@@ -132,6 +133,7 @@ static const step steps[] = {
     {"rfactor", 1, 1, 0, 0, apply_rfactor},
     {"rfactor_at", 2, 2, 0, 0, apply_rfactor_at},
     {"privatize", 1, 1, 0, 0, apply_privatize},
+    {"peel", 1, 1, 1, 1, apply_peel},
     {"decompose_reduction", 2, 2, 0, 0, apply_decompose},
     {"tile", 2, TN__MAX_FACTORS, 2, TN__MAX_FACTORS, apply_tile},
     {"compute_root", 1, 1, 0, 0, apply_compute_root},

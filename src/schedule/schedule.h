@@ -107,6 +107,11 @@ void tn__sched_rfactor_at(tn__schedule *s, const char *loop, const char *place);
  * into copies of the tensor, one for each iteration: "<block>.rf" makes these, from identities that "<block>.rf.init"
  * writes, and `block` combines them with the first values behind, in order. */
 void tn__sched_privatize(tn__schedule *s, const char *loop);
+/* The terms of an innermost loop whose number only the run tells, a multiple of `factor` of them apart from the rest:
+ * loops "<loop>.0" and "<loop>.1", the latter of `factor` iterations, around the block, under the condition that there
+ * are as many, and behind them "<loop>.rest" around a block "<block>.rest". The initialisation stands in front of
+ * all. */
+void tn__sched_peel(tn__schedule *s, const char *loop, int64_t factor);
 /* The reduction's initialisation becomes a block of its own, "<block>.init", just outside of `loop`. */
 void tn__sched_decompose_reduction(tn__schedule *s, const char *block, const char *loop);
 void tn__sched_set_scope(tn__schedule *s, const char *block, int write_index, tn__scope scope);

@@ -6,7 +6,8 @@
  * with a combiner that does what each of theirs does. The sums and the maxima of a tensor, its moments, the squares and
  * products of two vectors are such. Not those whose terms meet others of the same element, as in products of matrices
  * and in windows: these are tiled, each as it is best. But work that all of them have in common, as sums with a
- * distance in them have, is done once whatever they read (coordinates.c). */
+ * distance in them have, is done once whatever they read (coordinates.c). Reductions whose bounds data give, the same
+ * for both, walk over the same terms, whatever they read there. */
 #include "base/dtype.h"
 #include "te/internal.h"
 
@@ -21,22 +22,51 @@ static bool extents_match(const tn__te_axes *a, const tn__te_axes *b) {
   return true;
 }
 
+/* Each element's terms are its own: not those of an accumulation that goes elsewhere. */
 static bool can_join(const tn__te_stage *stage) {
-  if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || !stage->combiner->reorderable) return false;
-  if (stage->hint != TN__TE_ANYWHERE) return false;
-  for (int r = 0; r < stage->reduce_axes.count; r++)
-    if (tn__te_is_ragged(stage->reduce_axes.var[r])) return false;
+  if (stage->kind != TN__TE_REDUCE && stage->kind != TN__TE_ACCUMULATE) return false;
+  if (stage->step_of != NULL || !stage->combiner->reorderable || stage->hint != TN__TE_ANYWHERE) return false;
+  for (int a = 0; a < stage->axes.count; a++)
+    if (!tn__te_keeps_axis(stage, a)) return false;
   return stage->reduce_axes.count > 0;
+}
+
+/* The axes of `b`, and those of `a` in their place. */
+typedef struct exchange {
+  const tn__var *from[2 * TN__MAX_RANK];
+  const tn__expr *to[2 * TN__MAX_RANK];
+  int count;
+} exchange;
+
+static void add_axes(exchange *x, const tn__te_axes *a, const tn__te_axes *b) {
+  for (int i = 0; i < a->count; i++) {
+    x->from[x->count] = b->var[i];
+    x->to[x->count++] = a->index[i];
+  }
+}
+
+/* Do data, or elements, say how long the reduction is, and the same for both? What they have in common is the walk. */
+static bool share_bounds(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b) {
+  exchange x = {.count = 0};
+  bool ragged = false;
+  if (a->kind != b->kind || a->reduce_axes.count != b->reduce_axes.count) return false;
+  add_axes(&x, &a->axes, &b->axes);
+  add_axes(&x, &a->reduce_axes, &b->reduce_axes);
+  for (int r = 0; r < a->reduce_axes.count; r++) {
+    const tn__var *own = a->reduce_axes.var[r], *other = b->reduce_axes.var[r];
+    ragged |= tn__te_is_ragged(own);
+    if (own->min != other->min) return false;
+    if (own->extent != tn__ir_substitute(ir, other->extent, x.from, x.to, x.count)) return false;
+  }
+  return ragged;
 }
 
 /* What `b` computes, in terms of the axes of `a`. */
 static void terms_over(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b, const tn__expr **out) {
-  const tn__var *from[2 * TN__MAX_RANK];
-  const tn__expr *to[2 * TN__MAX_RANK];
-  int n = 0;
-  for (int i = 0; i < a->axes.count; i++) from[n] = b->axes.var[i], to[n++] = a->axes.index[i];
-  for (int i = 0; i < a->reduce_axes.count; i++) from[n] = b->reduce_axes.var[i], to[n++] = a->reduce_axes.index[i];
-  for (int t = 0; t < b->tensor_count; t++) out[t] = tn__ir_substitute(ir, b->values[t], from, to, n);
+  exchange x = {.count = 0};
+  add_axes(&x, &a->axes, &b->axes);
+  add_axes(&x, &a->reduce_axes, &b->reduce_axes);
+  for (int t = 0; t < b->tensor_count; t++) out[t] = tn__ir_substitute(ir, b->values[t], x.from, x.to, x.count);
 }
 
 /* Looks for a load that moves with every axis of the stage, each in a dimension of its own. */
@@ -92,13 +122,15 @@ static bool share_elements(const tn__te *te, const tn__te_stage *a, const tn__te
 
 static bool are_siblings(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
   if (!can_join(a) || !can_join(b) || a->tensor_count + b->tensor_count > MOST_TENSORS) return false;
-  if (!extents_match(&a->axes, &b->axes) || !extents_match(&a->reduce_axes, &b->reduce_axes)) return false;
+  if (!extents_match(&a->axes, &b->axes)) return false;
+  bool ragged = share_bounds(te->ir, a, b);
+  if (!ragged && (a->kind != b->kind || !extents_match(&a->reduce_axes, &b->reduce_axes))) return false;
   size_t size = tn_dtype_size(a->tensors[0]->dtype); /* as many to a vector */
   for (int t = 0; t < a->tensor_count; t++)
     if (tn_dtype_size(a->tensors[t]->dtype) != size) return false;
   for (int t = 0; t < b->tensor_count; t++)
     if (tn_dtype_size(b->tensors[t]->dtype) != size) return false;
-  return share_elements(te, a, b);
+  return ragged || (a->kind == TN__TE_REDUCE && share_elements(te, a, b));
 }
 
 /* Stages that read tensors of another. */
@@ -150,6 +182,13 @@ void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner
   out->count += c->count;
 }
 
+/* What an element of `b` starts from, in terms of the axes of `a`. */
+static const tn__expr *first_over(tn__ir *ir, const tn__te_stage *a, const tn__te_stage *b, int tensor) {
+  exchange x = {.count = 0};
+  add_axes(&x, &a->axes, &b->axes);
+  return tn__ir_substitute(ir, b->first[tensor], x.from, x.to, x.count);
+}
+
 static void join(tn__te *te, int first, int second, int place) {
   tn__te_stage *a = te->stages.data[first], *b = te->stages.data[second];
   const tn__expr *terms[MOST_TENSORS];
@@ -159,6 +198,7 @@ static void join(tn__te *te, int first, int second, int place) {
   tn__te_add_combiner(te->ir, both, a->combiner);
   tn__te_add_combiner(te->ir, both, b->combiner);
   for (int t = 0; t < b->tensor_count; t++) {
+    if (b->first[t] != NULL) a->first[a->tensor_count] = first_over(te->ir, a, b, t);
     a->values[a->tensor_count] = terms[t];
     a->tensors[a->tensor_count++] = b->tensors[t];
   }

@@ -259,9 +259,10 @@ const tn__te *tn__te_narrow(const tn__te *te);
  * along a short axis whose terms have work in common are tensors of one reduction (coordinates.c). `te` itself where
  * there is nothing of the kind; otherwise a copy in the same context. Elements are equal up to rounding. */
 const tn__te *tn__te_coordinates(const tn__te *te);
-/* The declaration in which reductions over the same axes that read the same elements are one (siblings.c). `te` itself
- * where there is nothing of the kind; otherwise a copy in the same context. Elements are equal up to rounding: a map
- * that reads another one at its own position is computed from that one's expression, before it is rounded. */
+/* The declaration in which reductions over the same axes that read the same elements, or whose bounds data give alike,
+ * are one (siblings.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements
+ * are equal up to rounding: a map that reads another one at its own position is computed from that one's expression,
+ * before it is rounded. */
 const tn__te *tn__te_siblings(const tn__te *te);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);

@@ -652,6 +652,36 @@ static inline tn__te *selected_rows(tn__ir *ir) {
   return te;
 }
 
+/* Parts of a long row, which begin where data say, also outside of it, and are as long as data say, or have nothing:
+ * `rows` of `all` elements, in which `columns` lie beside each other. */
+static inline tn__te *parts_of(tn__ir *ir, int64_t rows, int64_t all, int64_t columns, bool best) {
+  tn__te *te = tn__te_create(ir, "segments");
+  const tn__expr *n = tn__ir_index(ir, rows), *zero = tn__ir_index(ir, 0), *index[2], *terms[2];
+  const tn__buffer *start = tn__te_input(te, "s", TN_I32, 1, &n),
+                   *x = input(te, "X", columns > 1 ? 2 : 1, all, columns, 0);
+  tn__te_axes i = axes_of(te, "i", columns > 1 ? 2 : 1, (int64_t[]){rows, columns}), k = {.count = 1};
+  const tn__expr *first = tn__ir_cast(ir, TN_I64, tn__ir_load(ir, start, i.index));
+  const tn__expr *length = tn__ir_sub(ir, tn__ir_mul_i(ir, first, 2), i.index[0]);
+  k.var[0] = tn__var_create(ir, "k", TN_I64, zero, tn__ir_max(ir, zero, length));
+  k.index[0] = k.var[0]->self;
+  index[0] = tn__ir_add(ir, first, k.index[0]);
+  index[0] = tn__ir_min(ir, tn__ir_index(ir, all - 1), tn__ir_max(ir, zero, index[0]));
+  if (columns > 1) index[1] = i.index[1];
+  terms[0] = tn__ir_load(ir, x, index);
+  terms[1] = k.index[0];
+  const tn__buffer *out[2];
+  if (best)
+    tn__te_reduce_with(te, "y", &i, &k, tn__te_arg_combiner(te, TN_F32, TN_I64, true, false), terms, out);
+  else
+    out[0] = tn__te_reduce(te, "y", &i, &k, TN__TE_SUM, terms[0]);
+  for (int t = 0; t <= best; t++) tn__te_output(te, out[t]);
+  return te;
+}
+static inline tn__te *segments(tn__ir *ir) { return parts_of(ir, 37, 300, 1, false); }
+static inline tn__te *long_segments(tn__ir *ir) { return parts_of(ir, 3, 3000, 1, false); }
+static inline tn__te *segment_rows(tn__ir *ir) { return parts_of(ir, 11, 300, 19, false); }
+static inline tn__te *best_of_segments(tn__ir *ir) { return parts_of(ir, 37, 300, 1, true); }
+
 /* Products of complex numbers that lie in pairs: other places of a pair, other expressions. */
 static inline tn__te *pairs(tn__ir *ir) {
   tn__te *te = tn__te_create(ir, "pairs");
@@ -747,6 +777,10 @@ static const declaration declarations[] = {product,
                                            hardmax,
                                            occurrences,
                                            selected_rows,
+                                           segments,
+                                           long_segments,
+                                           segment_rows,
+                                           best_of_segments,
                                            running,
                                            pool,
                                            wide_product,

@@ -522,7 +522,10 @@ static inline void make_ragged(making *m) {
   k.index[0] = k.var[0]->self;
   const tn__expr *last = tn__ir_add_i(ir, m->dims[1], -1);
   const tn__expr *row = tn__ir_min(ir, tn__ir_add(ir, k.index[0], x.index[0]), last);
-  const tn__expr *term = load_at(m, a, row, rows ? x.index[1] : zero, NULL);
+  const tn__expr *start = load_at(m, n, x.index[0], NULL, NULL), *column = tn__ir_add(ir, k.index[0], start);
+  column = tn__ir_min(ir, tn__ir_max(ir, column, zero), tn__ir_add_i(ir, m->dims[2], -1)); /* it may begin anywhere */
+  if (m->r->variant & 8) row = tn__ir_min(ir, x.index[0], last);
+  const tn__expr *term = load_at(m, a, row, m->r->variant & 8 ? column : rows ? x.index[1] : zero, NULL);
   out = tn__te_reduce(m->te, "R", &x, &k, m->r->stride == 2 ? TN__TE_MAX : TN__TE_SUM, term);
   finish_with_map(m, out, m->r->stride == 1);
 }

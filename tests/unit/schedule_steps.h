@@ -211,6 +211,23 @@ static inline bool can_factor(proposal *p, tn__snode *loop) {
          blocks.data[0]->combiner->reorderable && tn__sched_drives(loop, blocks.data[0], TN__AXIS_REDUCE);
 }
 
+/* rfactor alone takes a reduction whose initialisation stands in front already. */
+static inline bool can_rfactor(proposal *p, tn__snode *loop) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(p->s, loop, &blocks);
+  return is_free(p, loop) && blocks.count == 1 && blocks.data[0]->combiner != NULL &&
+         blocks.data[0]->combiner->reorderable && tn__sched_drives(loop, blocks.data[0], TN__AXIS_REDUCE);
+}
+
+static inline bool can_peel(proposal *p, tn__snode *loop) {
+  if (!is_whole(p, loop) || loop->children.count != 1 || !loop->children.data[0]->is_block) return false;
+  const tn__snode *block = loop->children.data[0];
+  bool whole = false;
+  for (int i = 0; i < block->block.axis_count; i++) whole |= block->block.axes[i].binding == loop->var->self;
+  return whole && block->block.init == NULL && block->combiner != NULL &&
+         tn__sched_drives(loop, block, TN__AXIS_REDUCE);
+}
+
 static inline bool can_privatize(proposal *p, tn__snode *loop) {
   tn__snodes blocks = {0};
   tn__sched_blocks(p->s, tn__sched_root_nest(p->s, loop), &blocks);
@@ -292,18 +309,26 @@ static inline bool propose_unroll(proposal *p) {
   return say(p, "unroll \"%s\"", loop->name);
 }
 
-static inline bool propose_rfactor(proposal *p) { return propose_on_loop(p, "rfactor", can_factor); }
+static inline bool propose_rfactor(proposal *p) { return propose_on_loop(p, "rfactor", can_rfactor); }
 
 /* A reduction becomes an accumulation when its initialisation leaves its nest. */
-static inline bool propose_privatize(proposal *p) {
-  tn__snode *loop = choose(p, false, can_privatize);
-  if (loop != NULL) return say(p, "privatize \"%s\"", loop->name);
-  loop = choose(p, false, can_factor);
+static inline bool propose_accumulation(proposal *p) {
+  tn__snode *loop = choose(p, false, can_factor);
   if (loop == NULL) return false;
   tn__snodes blocks = {0};
   tn__snode *nest = tn__sched_root_nest(p->s, loop);
   tn__sched_blocks(p->s, nest, &blocks);
   return blocks.count == 1 && say(p, "decompose_reduction \"%s\" \"%s\"", blocks.data[0]->name, nest->name);
+}
+
+static inline bool propose_privatize(proposal *p) {
+  const tn__snode *loop = choose(p, false, can_privatize);
+  return loop != NULL ? say(p, "privatize \"%s\"", loop->name) : propose_accumulation(p);
+}
+
+static inline bool propose_peel(proposal *p) {
+  const tn__snode *loop = choose(p, false, can_peel);
+  return loop != NULL ? say(p, "peel \"%s\" %d", loop->name, roll(p->d, 3) + 2) : propose_accumulation(p);
 }
 
 /* The loop itself or one inside of it, around what else is reduced; or a split that leaves something there. */
@@ -676,6 +701,7 @@ static const primitive primitives[] = {
     {"rfactor", propose_rfactor},
     {"rfactor_at", propose_rfactor_at},
     {"privatize", propose_privatize},
+    {"peel", propose_peel},
     {"decompose_reduction", propose_decompose_reduction},
     {"storage_align", propose_storage_align},
     {"fold_storage", propose_fold_storage},

@@ -382,8 +382,9 @@ static void scan_sideways(tn__schedule *s) {
 }
 static void factor_space(tn__schedule *s) { tn__sched_rfactor(s, "C.i0"); }
 static void factor_late(tn__schedule *s) {
-  tn__sched_decompose_reduction(s, "C", "C.k0");
-  tn__sched_rfactor(s, "C.k0");
+  tn__sched_split(s, "C.k0", (int64_t[]){0, 2}, 2);
+  tn__sched_decompose_reduction(s, "C", "C.k0.0");
+  tn__sched_rfactor_at(s, "C.k0.0", "C.k0.0");
 }
 static void scope_output(tn__schedule *s) { tn__sched_set_scope(s, "D", 0, TN__SCOPE_STACK); }
 static void scope_param(tn__schedule *s) { tn__sched_set_scope(s, "C", 0, TN__SCOPE_PARAM); }
@@ -438,7 +439,7 @@ static const refusal refusals[] = {
      "decompose_reduction of \"sum\": loop \"out.i1\" computes elements of \"sum\" more than once"},
     {skewed, scan_sideways, "reorder: \"S.i2\" cannot go around \"S.i0\": the scan reads other positions of that axis"},
     {product, factor_space, "rfactor of \"C.i0\": block \"C\" does not reduce over the loop"},
-    {product, factor_late, "rfactor of \"C.k0\": the initialisation of \"C\" has been split off already"},
+    {product, factor_late, "rfactor_at of \"C.k0.0\": the initialisation of \"C\" has been split off already"},
     {product, scope_output, "set_scope of \"D\": D is an output"},
     {product, scope_param, "set_scope of \"C\": the scope must be workspace, stack, register or shared"},
     {product, no_tensor, "cache_write of \"C\": there is no tensor 1, it has 1"},

@@ -351,6 +351,29 @@ static void private_copies(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Rows of any length: several vectors of terms at a time while there are as many, then one, then what is left one by
+ * one. */
+static void peels_rows(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, segments);
+  tn__sched_peel(s, "y.k", 8);
+  tn__sched_rfactor(s, "y.k.1");
+  tn__sched_vectorize(s, "y.k.1");
+  tn__sched_set_scope(s, "y.rf", 0, TN__SCOPE_STACK);
+  tn__sched_peel(s, "y.k.rest", 4);
+  tn__sched_rfactor(s, "y.k.rest.1");
+  tn__sched_unroll(s, "y.lane");
+  check_all(s);
+}
+
+/* A reduction whose initialisation stands in front goes on from there, lane by lane. */
+static void factors_late(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start(ir, argmax);
+  tn__sched_decompose_reduction(s, "top", "top.k0");
+  tn__sched_split(s, "top.k0", (int64_t[]){0, 3}, 2);
+  tn__sched_rfactor(s, "top.k0.1");
+  check_all(s);
+}
+
 /* The guard of a lane without terms speaks of the lane alone: it must be initialised all the same. */
 static void empty_lanes(tn__ir *ir, const void *arg) {
   tn__schedule *s = start(ir, argmax);
@@ -477,6 +500,8 @@ static void legal(void **state) {
   check_ok(in_context(registers_in_step, NULL));
   check_ok(in_context(private_copies, NULL));
   check_ok(in_context(empty_lanes, NULL));
+  check_ok(in_context(peels_rows, NULL));
+  check_ok(in_context(factors_late, NULL));
   for (int i = 0; i < 3; i++) check_ok(in_context(parts_of_terms, &i));
   check_ok(in_context(parts_apart, NULL));
   check_ok(in_context(behind_scan, NULL));
@@ -845,6 +870,16 @@ static void private_together(tn__schedule *s) {
   tn__sched_decompose_reduction(s, "C", "C.k0");
   tn__sched_privatize(s, "C.k0");
 }
+static void factor_rows(tn__schedule *s) { tn__sched_rfactor(s, "y.k"); }
+static void peel_blocked(tn__schedule *s) {
+  tn__sched_decompose_reduction(s, "C", "C.k0");
+  tn__sched_split(s, "C.k0", (int64_t[]){0, 2}, 2);
+  tn__sched_peel(s, "C.k0.1", 2);
+}
+static void peel_early(tn__schedule *s) { tn__sched_peel(s, "C.k0", 4); }
+static void peel_space(tn__schedule *s) { tn__sched_peel(s, "D.i1", 4); }
+static void peel_outer(tn__schedule *s) { tn__sched_peel(s, "C.i0", 4); }
+static void peel_single(tn__schedule *s) { tn__sched_peel(s, "C.k0", 1); }
 static void factor_at_outside(tn__schedule *s) { tn__sched_rfactor_at(s, "C.k0", "C.i0"); }
 static void factor_at_empty(tn__schedule *s) { tn__sched_rfactor_at(s, "C.k0", "C.k0"); }
 static void factor_at_twice(tn__schedule *s) {
@@ -1045,6 +1080,12 @@ static const refusal refusals[] = {
     {argmax, private_blocked, "privatize of \"top.k0\": the tensors of \"top\" have different layouts"},
     {product, private_reduction, "privatize of \"C.k0\": \"C\" has its initialisation still; use rfactor"},
     {product, private_together, "privatize of \"C.k0\": the nest holds more than one block"},
+    {segments, factor_rows, "rfactor of \"y.k\": the loop is as long as \"y.i0\" says"},
+    {product, peel_blocked, "peel of \"C.k0.1\": the loop is a part of what \"C\" reduces over"},
+    {product, peel_early, "peel of \"C.k0\": \"C\" has its initialisation still; decompose_reduction first"},
+    {product, peel_space, "peel of \"D.i1\": block \"D\" does not reduce over the loop"},
+    {product, peel_outer, "peel of \"C.i0\": the loop holds more than one block"},
+    {product, peel_single, "peel of \"C.k0\": 1 iterations at a time are out of range"},
     {product, factor_at_outside, "rfactor_at of \"C.k0\": \"C.i0\" is not inside of it"},
     {product, factor_at_empty, "rfactor_at of \"C.k0\": there is nothing left to reduce inside of \"C.k0\""},
     {product, factor_at_twice,

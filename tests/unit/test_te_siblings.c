@@ -40,6 +40,18 @@ static void reductions_of_the_same_elements_are_one(void **state) {
       3);
 }
 
+/* What they have in common is where they begin and end; one that ends elsewhere stays. */
+static void reductions_over_the_same_bounds_are_one(void **state) {
+  check(
+      "kernel f(X: f32[9, 9], Y: f32[9, 9]) -> a: f32[9], b: f32[9] {\n"
+      "  a[i] = max(k: i + 1) X[i, k]\n  b[j] = sum(q: j + 1) Y[q, j]\n}",
+      1);
+  check(
+      "kernel f(X: f32[9, 9]) -> a: f32[9], b: f32[9], c: f32[9] {\n"
+      "  a[i] = sum(k: i) X[i, k]\n  b[i] = sum(k: i + 1) X[i, k]\n  c[i] = prod(k: i) X[i, k]\n}",
+      2);
+}
+
 static void maps_of_the_same_elements_are_one(void **state) {
   check(
       "kernel f(X: f32[20]) -> L: f32[10], H: f32[10] {\n"
@@ -230,6 +242,7 @@ static void drawn_forces_compute_what_they_declare(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(reductions_of_the_same_elements_are_one),
+                                     cmocka_unit_test(reductions_over_the_same_bounds_are_one),
                                      cmocka_unit_test(others_stay),
                                      cmocka_unit_test(maps_of_the_same_elements_are_one),
                                      cmocka_unit_test(other_maps_stay),

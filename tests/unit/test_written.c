@@ -325,7 +325,7 @@ static void errors_have_places(void **state) {
        "s:1:5: P cannot be kept private: dimension 1 has no constant bound where it is used", LOOPS},
       {"for gemm { wibble P }",
        "s:1:12: expected a statement, not 'wibble'; statements begin with split, tile, fuse, reorder, parallel, "
-       "vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, rfactor, privatize, initialize, "
+       "vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, rfactor, privatize, peel, initialize, "
        "prefetch, stream, align, fold, slide, store, constant, layout, tensorize, transpose; let, if, choose",
        NULL},
   };

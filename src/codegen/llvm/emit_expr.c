@@ -204,8 +204,10 @@ static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) 
   if (base.lanes != 1) return false;
   int64_t last = -step * (frame->lanes - 1);
   int64_t low = (last < 0 ? last : 0) - 1, high = (last > 0 ? last : 0) + 1;
-  LLVMValueRef clamped = tn__cg_intrinsic2(cg, "llvm.smax", base.v, tn__cg_int(cg->i64, low));
-  clamped = tn__cg_intrinsic2(cg, "llvm.smin", clamped, tn__cg_int(cg->i64, high));
+  tn__interval range = tn__interval_of(cg->ir, start);
+  LLVMValueRef clamped = base.v;
+  if (range.min < INT32_MIN) clamped = tn__cg_intrinsic2(cg, "llvm.smax", clamped, tn__cg_int(cg->i64, low));
+  if (range.max > INT32_MAX) clamped = tn__cg_intrinsic2(cg, "llvm.smin", clamped, tn__cg_int(cg->i64, high));
   clamped = LLVMBuildTrunc(cg->builder, clamped, cg->i32, "");
   static const LLVMIntPredicate predicates[] = {LLVMIntEQ, LLVMIntNE, LLVMIntSGT, LLVMIntSGE};
   LLVMValueRef v =

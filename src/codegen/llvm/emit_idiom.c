@@ -104,14 +104,23 @@ bool tn__cg_holds(tn_dtype to, const tn__expr *e) {
 
 typedef struct narrowing {
   tn__ir *ir;
-  bool of_floats; /* there is a float that is cast */
+  bool pays; /* there is a float that is cast, or an element of data that is clamped */
 } narrowing;
+
+/* Are all numbers of the type in i32? */
+static bool is_in_i32(tn_dtype type) { return tn__dtype_bits(type) < 32 || type == TN_I32; }
 
 static bool fits_i32(bounds b) { return b.low >= INT32_MIN && b.high <= INT32_MAX; }
 
 static const tn__expr *narrowed(narrowing *n, const tn__expr *e, int depth, bounds *b);
 
-/* min(high, max(low, x)) of constants and a float that is cast: a number beyond i32 is beyond them, too. */
+static const tn__expr *clamp(tn__ir *ir, const tn__expr *x, int64_t low, int64_t high) {
+  const tn__expr *at_least = tn__ir_max(ir, tn__ir_int(ir, TN_I32, low), x);
+  return tn__ir_min(ir, tn__ir_int(ir, TN_I32, high), at_least);
+}
+
+/* min(high, max(low, x)) of constants and a float that is cast, or an element of data: a number beyond i32 is beyond
+ * them, too. */
 static const tn__expr *narrowed_clamp(narrowing *n, const tn__expr *e, bounds *b) {
   const tn__expr *limit[2] = {NULL}, *x = e;
   for (int level = 0; level < 2; level++) {
@@ -122,13 +131,16 @@ static const tn__expr *narrowed_clamp(narrowing *n, const tn__expr *e, bounds *b
     limit[is_max] = x->args[side];
     x = x->args[1 - side];
   }
-  if (x->kind != TN__EXPR_CAST || !tn__dtype_is_float(x->args[0]->dtype)) return NULL;
+  bool is_cast = x->kind == TN__EXPR_CAST && x->args[0]->dtype != TN_BOOL, is_element = x->kind == TN__EXPR_LOAD;
+  if (!is_cast && !is_element) return NULL;
   int64_t high = limit[0]->value.i, low = limit[1]->value.i;
   *b = (bounds){(double)(low < high ? low : high), (double)high};
   if (low > high || !fits_i32(*b)) return NULL;
-  n->of_floats = true;
-  const tn__expr *at_least = tn__ir_max(n->ir, tn__ir_int(n->ir, TN_I32, low), tn__ir_cast(n->ir, TN_I32, x->args[0]));
-  return tn__ir_min(n->ir, tn__ir_int(n->ir, TN_I32, high), at_least);
+  const tn_dtype from = is_cast ? x->args[0]->dtype : TN_I64;
+  n->pays = true;
+  if (is_cast && (tn__dtype_is_float(from) || is_in_i32(from)))
+    return clamp(n->ir, tn__ir_cast(n->ir, TN_I32, x->args[0]), low, high);
+  return tn__ir_cast(n->ir, TN_I32, e);
 }
 
 static bounds bounds_of_operation(tn__expr_kind kind, bounds x, bounds y) {
@@ -157,7 +169,7 @@ static const tn__expr *narrowed(narrowing *n, const tn__expr *e, int depth, boun
     if (!tn__dtype_is_float(e->args[0]->dtype)) return NULL;
     *b = bounds_of(e->args[0], DEEPEST);
     *b = (bounds){fmin(b->low, 0), fmax(b->high, 0)}; /* NaN gives 0 */
-    n->of_floats = true;
+    n->pays = true;
     return fits_i32(*b) ? tn__ir_cast(n->ir, TN_I32, e->args[0]) : NULL;
   }
   if (e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB && e->kind != TN__EXPR_MUL && e->kind != TN__EXPR_MIN &&
@@ -177,5 +189,5 @@ const tn__expr *tn__cg_narrowed(tn__ir *ir, const tn__expr *e, double *low, doub
   const tn__expr *found = narrowed(&n, e, DEEPEST, &b);
   *low = b.low;
   *high = b.high;
-  return n.of_floats ? found : NULL;
+  return n.pays ? found : NULL;
 }

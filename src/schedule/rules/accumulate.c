@@ -203,6 +203,7 @@ void tn__rule_accumulate(tn__schedule *s, const tn__te_stage *stage, const tn__s
   if (first != NULL) schedule_first_values(s, stage, first, options);
   const char *loop = tn__reduce_last_loop(s, stage->name);
   if (loop == NULL) return;
+  if (tn__rule_ragged(s, stage, options)) return;
   if (!tn__sched_drives(tn__sched_find(s, loop, false), tn__sched_find(s, stage->name, true), TN__AXIS_SPATIAL) ||
       tn__reduce_scatters(stage)) {
     schedule_terms(s, stage, options);

@@ -682,6 +682,16 @@ static bool has_ends(const tn__schedule *s, const tn__snode *block) {
   return search.found;
 }
 
+void tn__reduce_lanes(tn__schedule *s, const char *name, const char *loop, int64_t vectors, int64_t lanes) {
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", name));
+  tn__sched_rfactor(s, loop);
+  tn__reduce_vectorize_lanes(s, partial, vectors, lanes);
+  tn__reduce_vectorize_lanes(s, tn__arena_printf(s->arena, "%s.init", partial), vectors, lanes);
+  keep_on_stack(s, partial);
+  if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
+  tn__reduce_by_halves(s, name, lanes);
+}
+
 typedef struct terms {
   tn__ir *ir;
   int64_t cost;

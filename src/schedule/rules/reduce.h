@@ -41,6 +41,9 @@ bool tn__reduce_few_results(tn__schedule *s, const tn__te_stage *stage, const ch
 bool tn__reduce_has_few_results(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options);
 /* Combines the `lanes` partial results of each element: the upper half with the lower one, and so on, in registers. */
 void tn__reduce_by_halves(tn__schedule *s, const char *name, int64_t lanes);
+/* The block reduces over `loop`, its innermost one of vectors * lanes iterations, in as many vectors of partial
+ * results, which are combined behind all. */
+void tn__reduce_lanes(tn__schedule *s, const char *block, const char *loop, int64_t vectors, int64_t lanes);
 /* tn__reduce_across(), or along the row, for a reduction under `outer` loops that stay as they are: those of a tile. */
 void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_options *options, int outer);
 /* Whole rows are added to a row of sums, which stays in L1, `rows` at a time: each row is read from its start to its
@@ -56,6 +59,9 @@ void tn__rule_scan(tn__schedule *s, const tn__te_stage *stage, const tn__schedul
 void tn__rule_recurrence(tn__schedule *s, const tn__te_stage *scan, const tn__schedule_options *options);
 /* The innermost loop around a block. */
 const char *tn__reduce_last_loop(const tn__schedule *s, const char *block);
+/* Schedules the terms of a stage whose elements keep theirs, and whose number the element or data say (ragged.c). False
+ * where it is no such stage, or must be taken in order, with nothing done. */
+bool tn__rule_ragged(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options);
 /* Schedules one stage for itself, with the usual values of the rule's decisions (stages.c). */
 void tn__reduce_schedule_stage(tn__schedule *s, const tn__te_stage *stage, const tn__schedule_options *options);
 /* The longest reduction, when it is long enough to be cut; NULL otherwise (stages.c). */

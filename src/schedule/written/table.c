@@ -25,6 +25,7 @@ const tn__written_row tn__written_rows[] = {
     {"rfactor_at", "rfactor %l0 at %l1", TN__WRITTEN_NOTHING},
     {"rfactor", "rfactor %l0", TN__WRITTEN_NOTHING},
     {"privatize", "privatize %l0", TN__WRITTEN_NOTHING},
+    {"peel", "peel %l0 by %n0", TN__WRITTEN_NOTHING},
     {"decompose_reduction", "initialize %b0 before %l1", TN__WRITTEN_NOTHING},
     {"prefetch_spread", "prefetch %i0 for %b0 in %l1 spread over %n1 of %l2", TN__WRITTEN_NOTHING},
     {"prefetch_ahead", "prefetch %i0 for %b0 in %l1 by %n1 of %l2", TN__WRITTEN_NOTHING},
@@ -43,5 +44,5 @@ const tn__written_row tn__written_rows[] = {
 
 const char tn__written_words[] =
     "split, tile, fuse, reorder, parallel, vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, "
-    "rfactor, privatize, initialize, prefetch, stream, align, fold, slide, store, constant, layout, tensorize, "
+    "rfactor, privatize, peel, initialize, prefetch, stream, align, fold, slide, store, constant, layout, tensorize, "
     "transpose; let, if, choose";
