@@ -32,20 +32,30 @@ static const function_row functions2[] = {{"pow", TN__CALL_POW, NULL, NULL}, {"a
 
 /* ---- the kernels ------------------------------------------------------------------------------------------------- */
 
+typedef struct sample {
+  const function_row *row;
+  tn_dtype dtype;
+  int64_t count;
+  int arity;
+  float around;         /* when not 0: the f32 numbers around this one */
+  const double *second; /* when not NULL: the second argument, which the compiler knows */
+  double least;         /* when not 0: f(max(x[i], least)), so that the compiler knows that it is above zero */
+} sample;
+
 /* y[i] = f(x[i]), f(x[i], z[i]) or f(x[i], *second) for a symbolic number of elements, so many lanes at a time. */
-static tn_kernel compile_map(kernel_test *t, const function_row *row, tn_dtype dtype, int arity, const double *second,
-                             int lanes) {
+static tn_kernel compile_map(kernel_test *t, const sample *s, int lanes) {
   tn__ir *ir = t->ir;
   tn__var *n = tn__var_create(ir, "n", TN_I64, tn__ir_index(ir, 0), NULL);
   const tn__buffer *params[3];
-  for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, &"xzy"[i], dtype, TN__SCOPE_PARAM, 1, &n -> self);
+  for (int i = 0; i < 3; i++) params[i] = tn__buffer_create(ir, &"xzy"[i], s -> dtype, TN__SCOPE_PARAM, 1, &n -> self);
   tn__var *block =
       tn__var_create(ir, "i", TN_I64, tn__ir_index(ir, 0), tn__ir_ceildiv(ir, n->self, tn__ir_index(ir, lanes)));
   tn__var *lane = tn__var_create(ir, "v", TN_I64, tn__ir_index(ir, 0), tn__ir_index(ir, lanes));
   ex i = tn__ir_add(ir, tn__ir_mul_i(ir, block->self, lanes), lane->self), args[2];
   for (int k = 0; k < 2; k++) args[k] = tn__ir_load(ir, params[k], &i);
-  if (second != NULL) args[1] = tn__ir_float(ir, dtype, *second);
-  const tn__stmt *body = tn__ir_store(ir, params[2], &i, tn__ir_call(ir, row->intrinsic, dtype, args, arity));
+  if (s->second != NULL) args[1] = tn__ir_float(ir, s->dtype, *s->second);
+  if (s->least != 0) args[0] = tn__ir_max(ir, args[0], tn__ir_float(ir, s->dtype, s->least));
+  const tn__stmt *body = tn__ir_store(ir, params[2], &i, tn__ir_call(ir, s->row->intrinsic, s->dtype, args, s->arity));
   body = tn__ir_if(ir, tn__ir_lt(ir, i, n->self), body, NULL);
   body = tn__ir_for(ir, block, TN__LOOP_SERIAL, tn__ir_for(ir, lane, TN__LOOP_VECTORIZED, body));
   const tn__var *scalars[] = {n};
@@ -161,17 +171,9 @@ static bounds documented(const char *name) {
   return found;
 }
 
-typedef struct sample {
-  const function_row *row;
-  tn_dtype dtype;
-  int64_t count;
-  int arity;
-  float around;         /* when not 0: the f32 numbers around this one */
-  const double *second; /* when not NULL: the second argument, which the compiler knows */
-} sample;
-
 static long double reference(const sample *s, double x, double z) {
   bool wide = s->dtype == TN_F64;
+  if (s->least != 0 && x < s->least) x = s->least;
   if (s->row->intrinsic == TN__CALL_POW) return wide ? powl(x, z) : (long double)pow(x, z);
   if (s->row->intrinsic == TN__CALL_ATAN2) return wide ? atan2l(x, z) : (long double)atan2(x, z);
   return wide ? s->row->f80(x) : (long double)s->row->f64(x);
@@ -180,7 +182,7 @@ static long double reference(const sample *s, double x, double z) {
 /* One element at a time gives the same bits as in vectors. */
 static void check_lanes(kernel_test *t, const sample *s, void *const *in, const void *out, size_t bytes) {
   void *single = kernel_alloc(bytes);
-  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, s->second, 1);
+  tn_kernel kernel = compile_map(t, s, 1);
   int32_t result = kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], single}, 3, bytes, &s->count, 1);
   assert_int_equal(result, TN_KERNEL_OK);
   size_t size = tn_dtype_size(s->dtype);
@@ -232,7 +234,7 @@ static void measure(kernel_test *t, void *user) {
   size_t bytes = (size_t)s->count * (wide ? 8 : 4);
   void *in[2] = {kernel_alloc(bytes), kernel_alloc(bytes)}, *out = kernel_alloc(bytes);
   fill(s, in);
-  tn_kernel kernel = compile_map(t, s->row, s->dtype, s->arity, s->second, 16);
+  tn_kernel kernel = compile_map(t, s, 16);
   assert_int_equal(kernel_run_anywhere(t, kernel, (void *[]){in[0], in[1], out}, 3, bytes, &s->count, 1), TN_KERNEL_OK);
   check_lanes(t, s, in, out, bytes);
   double worst = 0, at[2] = {0, 0}, gave = 0;
@@ -287,6 +289,17 @@ static void measure_all(const char *target, tn_dtype dtype, int64_t count) {
     kernel_with(target, measure, &(sample){.row = &functions2[i], .dtype = dtype, .count = count, .arity = 2});
 }
 
+/* Reciprocal roots of what is known to be above zero: no branch looks for other numbers. */
+static void measure_roots(const char *target) {
+  static const double least[] = {0x1p-126, 0.01};
+  for (int i = 0; i < 2; i++) {
+    sample s = {.row = &functions[1], .dtype = TN_F32, .count = 100003, .arity = 1, .least = least[i]};
+    kernel_with(target, measure, &s);
+    s.dtype = TN_F64;
+    kernel_with(target, measure, &s);
+  }
+}
+
 /* Where `./dev bench numerics` found the largest errors, with and without fused multiply-add. */
 static const struct {
   const char *name;
@@ -310,6 +323,11 @@ static void measure_worst(const char *target) {
 
 static void f32_native(void **state) { measure_all(NULL, TN_F32, 300007); }
 static void f32_worst(void **state) { measure_worst(NULL); }
+static void roots_native(void **state) { measure_roots(NULL); }
+static void roots_v3(void **state) {
+  if (tn__host_arch() != TN__ARCH_X86_64) skip_because("code for x86-64-v3 does not run here");
+  measure_roots("x86-64-v3");
+}
 static void f64_native(void **state) { measure_all(NULL, TN_F64, 100003); }
 static void known_native(void **state) {
   measure_known(NULL, TN_F32);
@@ -339,7 +357,8 @@ static void emulated_aarch64(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(f32_native),       cmocka_unit_test(f32_worst), cmocka_unit_test(f64_native),
-      cmocka_unit_test(known_native),     cmocka_unit_test(baseline),
+      cmocka_unit_test(known_native),     cmocka_unit_test(baseline),  cmocka_unit_test(roots_native),
+      cmocka_unit_test(roots_v3),
 #ifdef TN_TEST_RUNNER
       cmocka_unit_test(emulated_aarch64),
 #endif

@@ -2,6 +2,7 @@
  * and lane count. */
 #include "codegen/llvm/math.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -75,12 +76,39 @@ static LLVMValueRef int_call(tn__cg *cg, const tn__expr *e, LLVMValueRef x) {
   }
 }
 
+/* The least that the expression may be, if it is not NaN; looked for in sums, squares and their like. */
+static double least_of(const tn__expr *e, int depth) {
+  const double unknown = -INFINITY;
+  if (e->kind == TN__EXPR_FLOAT) return e->value.f;
+  if (depth == 0 || e->arg_count == 0) return unknown;
+  double a = least_of(e->args[0], depth - 1), b = e->arg_count > 1 ? least_of(e->args[1], depth - 1) : unknown;
+  switch (e->kind) {
+    case TN__EXPR_ADD: return a >= 0 && b >= 0 ? fmax(a, b) : unknown; /* however it is rounded */
+    case TN__EXPR_MUL: return e->args[0] == e->args[1] || (a >= 0 && b >= 0) ? 0 : unknown;
+    case TN__EXPR_MAX: return fmax(a, b);
+    case TN__EXPR_CALL:
+      return e->intrinsic == TN__CALL_ABS || e->intrinsic == TN__CALL_SQRT || e->intrinsic == TN__CALL_EXP ? 0
+                                                                                                           : unknown;
+    default: return unknown;
+  }
+}
+
+/* Is the operand, of f32 or f64, a normal number above zero, an infinity or NaN? */
+static bool is_above_zero(const tn__expr *e) {
+  enum { MOST_DEPTH = 8 };
+  double least = e->dtype == TN_F32 ? (double)FLT_MIN : DBL_MIN;
+  return (e->dtype == TN_F32 || e->dtype == TN_F64) && least_of(e, MOST_DEPTH) >= least;
+}
+
 static LLVMValueRef float_call(tn__cg *cg, const tn__expr *e, LLVMValueRef *args) {
   LLVMValueRef x = args[0];
   switch (e->intrinsic) {
     case TN__CALL_ABS: return size_of(cg, x);
     case TN__CALL_NEG: return neg(cg, x);
     case TN__CALL_SQRT: return tn__cg_intrinsic1(cg, "llvm.sqrt", x);
+    case TN__CALL_RSQRT:
+      if (is_above_zero(e->args[0])) return tn__cg_rsqrt_above_zero(cg, x);
+      break;
     case TN__CALL_FLOOR: return tn__cg_floor(cg, x);
     case TN__CALL_CEIL: return tn__cg_ceil(cg, x);
     case TN__CALL_TRUNC: return tn__cg_trunc(cg, x);

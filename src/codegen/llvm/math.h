@@ -73,6 +73,8 @@ tn__cg_v tn__cg_floor(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_ceil(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_trunc(tn__cg *cg, tn__cg_v x);
 tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x);
+/* The same number, of what is a normal number above zero, an infinity or NaN, with no branch for others. */
+tn__cg_v tn__cg_rsqrt_above_zero(tn__cg *cg, tn__cg_v x);
 /* Neither zero, below the normal range, infinite, negative nor NaN is usual. */
 tn__cg_v tn__cg_is_unusual(tn__cg *cg, tn__cg_v x);
 typedef struct tn__cg_special {
