@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "schedule/rules/reduce.h"
+#include "te/text.h"
 #include "unit/schedule_check.h"
 #include "unit/schedule_recipes.h"
 
@@ -371,6 +372,41 @@ static void moves_are_primitives(void **state) {
   assert_true(all.moves - all.refused > 2000);
 }
 
+/* ---- what other rules do ------------------------------------------------------------------------------------------- */
+
+/* Weights of half a byte: a tile whose results are turned on their way is weighed, and what lies at k / 2 is read along
+ * the reduction instead. */
+static void check_half_bytes(tn__ir *ir, const void *arg) {
+  static const char text[] =
+      "kernel half_bytes(X: f32[7, 128], Q: u8[61, 64], s: f32[61, 4]) -> Y: f32[7, 61] {\n"
+      "  Y[t, o] = sum(k: 128) X[t, k] * (f32(select(k % 2 == 0, Q[o, k / 2] & 15u8, Q[o, k / 2] >> 4u8)) - 8)"
+      " * s[o, k / 32]\n}\n";
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__target target = test_target("x86-64-v4");
+  tn__te_source *source;
+  tn__te *te;
+  tn__check(arena->escape, tn__te_parse(arena, "half_bytes.te", text, strlen(text), &source));
+  tn__check(arena->escape, tn__te_declare(source, 0, NULL, 0, ir, &te));
+  const tn__schedule_options options = {.threads = 1};
+  const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
+  const tn__sketch *own = tn__sketch_named(unit.rules, te, &target, &options, "structure"),
+                   *other = tn__sketch_named(unit.rules, te, &target, &options, "contraction");
+  int64_t values[TN__MAX_DECISIONS];
+  assert_true(own != NULL && other != NULL && !other->firm);
+  tn__sketch_choose(other, values, NULL);
+  double turned = tn__sketch_weigh(own, other, values, NULL);
+  assert_true(isfinite(turned));
+  const tn__plan *plan = tn__plan_kernel(&unit, &tn__chooser_static);
+  assert_string_equal(plan->rule, "structure");
+  assert_true(plan->cost.cycles < turned);
+  check_same(plan->schedule);
+}
+
+static void tiles_that_are_turned_are_weighed(void **state) {
+  tn_status *status = in_context(check_half_bytes, NULL);
+  if (status != NULL) fail_msg("%s", tn_status_message(status));
+}
+
 /* ---- more than there is room for --------------------------------------------------------------------------------- */
 
 static tn__te *make_sum(tn__ir *ir) {
@@ -419,9 +455,8 @@ static void full_outlines_are_none(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(points_are_what_they_become),
-      cmocka_unit_test(points_of_several_stages_are_what_they_become),
-      cmocka_unit_test(moves_are_primitives),
+      cmocka_unit_test(points_are_what_they_become), cmocka_unit_test(points_of_several_stages_are_what_they_become),
+      cmocka_unit_test(moves_are_primitives),        cmocka_unit_test(tiles_that_are_turned_are_weighed),
       cmocka_unit_test(full_outlines_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ typedef struct tn__outline_view_access {
 /* A block with the loops around it, outermost first. Accesses are those of memory: not of registers and the stack. */
 typedef struct tn__outline_view {
   tn__outline_role role;
-  bool near;
+  bool near, turned;      /* turned: vectors are columns of a tile in registers, which another block filled by rows */
   int loop_count, shared; /* the first `shared` loops are around the reduction, too */
   int with_last;          /* the first `with_last` loops are around the block before it, too */
   double combine, chain;  /* as in facts, where it reduces */

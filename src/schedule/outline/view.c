@@ -147,6 +147,7 @@ static void view_block(const tn__outline *o, int node, const int *path, tn__outl
   uint32_t whole = 0;
   v->role = block->role;
   v->near = block->near;
+  v->turned = false;
   v->shared = v->access_count = v->work_count = 0;
   find_results(facts, block, v);
   for (int l = 0; l < count; l++) {
@@ -275,7 +276,8 @@ static void read_loop(reading *r, const tn__snode *node, tn__snode *const *path,
   periods p = {.var = loop->var, .count = 1, .at = {1}};
   int64_t extent;
   if (!tn__outline_number(r->s, loop->var->extent, &extent)) r->told = false;
-  if (loop->prefetches.count > 0 || loop->tensor != NULL || loop->transposes) r->told = false;
+  if (loop->prefetches.count > 0 || loop->tensor != NULL) r->told = false;
+  if (loop->transposes) v->turned = !v->near;
   for (int x = 0; x < node->block.axis_count; x++) tn__te_visit(r->s->ir, node->block.axes[x].binding, see_period, &p);
   for (int i = p.count - 1; i >= 0 && r->told; i--) {
     int64_t end = i + 1 < p.count ? p.at[i + 1] : extent;
@@ -383,7 +385,8 @@ bool tn__outline_read(tn__schedule *s, tn__outline_price *price, tn__outline_vie
   const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES];
   reading r = {.s = s, .price = price, .out = out, .ids = ids, .told = true};
   out->count = 0;
-  if (s->slides.count + s->rings.count + s->overs.count + s->aligns.count > 0) return false; /* folds are rooms */
+  /* Folds are rooms, and rows apart are read as if they were not. */
+  if (s->slides.count + s->rings.count + s->overs.count > 0) return false;
   tn__sched_each_block(s->root, read_block, &r);
   if (r.told) find_shared(out, ids);
   return r.told && out->count > 0;

@@ -208,6 +208,7 @@ static void find_piece(const tn__outline_view *v, const tn__target *target, int 
       add_access(target, &s, &load, width, &ops);
     }
   }
+  if (v->turned) ops.shuffles += TN__RULE_TURN_SHUFFLES * s.copies * pieces;
   bool again = s.innermost >= 0 && v->loops[s.innermost].reduces;
   if (reduces && (again || turns > 1)) ops.chain = turns * v->chain * target->cpu.machine.core.fma_latency;
   if (reduces && again && !v->near) ops.chain += STORED_AND_READ;

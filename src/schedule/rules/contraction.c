@@ -476,6 +476,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   scan_maps(&c, p);
   find_deep(p);
   k->data = p;
+  k->firm = !p->general; /* what a product takes is told more closely here than by outlines */
   open_decisions(k, p, scratch->arena);
 }
 
@@ -592,4 +593,5 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   tn__sched_reverse_compute_at(s, separate, nest.places[v[TN__TILE_EPILOGUE] - TN__EPILOGUE_AT]);
 }
 
-const tn__rule tn__rule_contraction = {"contraction", matches, open_sketch, tn__contraction_features, apply};
+const tn__rule tn__rule_contraction = {"contraction", matches,       open_sketch, tn__contraction_features,
+                                       apply,         .yields = true};

@@ -493,7 +493,7 @@ tn__sketch *tn__sketch_later(const tn__sketch *k) {
 }
 
 tn__sketch *tn__sketch_competing(const tn__sketch *k) {
-  for (int i = 0; i < k->rules->count && k->rule->yields; i++) {
+  for (int i = 0; i < k->rules->count && k->rule->yields && !k->firm; i++) {
     if (k->rules->rule[i]->weigh == NULL) continue;
     tn__sketch *own = try_rule(k->rules, k->te, k->target, &k->options, k->chooser, i);
     if (own != NULL && beats(own, k)) return own;

@@ -48,6 +48,7 @@ typedef struct tn__sketch {
   int decision_count;
   tn__decision decisions[TN__MAX_DECISIONS];
   const void *data; /* the rule's own: what it found in the declaration */
+  bool firm;        /* it does not yield, though its rule does */
 } tn__sketch;
 
 /* How a class of declarations is scheduled. */
