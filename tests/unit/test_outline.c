@@ -255,6 +255,57 @@ static void points_of_several_stages_are_what_they_become(void **state) {
   assert_true(all.points > 200 && all.alone > 100 && 50 * all.beaten <= all.alone);
 }
 
+/* ---- one decision after the other -------------------------------------------------------------------------------- */
+
+/* Points of which each differs from the one before in one decision cost what they cost alone. */
+static void check_steps(tn__ir *ir, const void *arg) {
+  enum { STEPS = 60 };
+  const drawing *drawn = arg;
+  dice d = {.state = drawn->seed};
+  tn__target target = test_target("x86-64-v4");
+  const tn__schedule_options options = {.threads = 1};
+  const tn__te *te = make_chain(ir, &d);
+  const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
+  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, "chain");
+  if (k == NULL) return;
+  tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
+  tn__outline_work_room *room = TN__NEW(tn__ir_arena(ir), tn__outline_work_room),
+                        *fresh = TN__NEW(tn__ir_arena(ir), tn__outline_work_room);
+  int64_t values[TN__MAX_DECISIONS];
+  memset(room, 0, sizeof *room);
+  tn__sketch_at(k, 0, values);
+  for (int i = 0; i < STEPS; i++) {
+    int at = roll(&d, k->decision_count);
+    int64_t before = values[at];
+    values[at] = k->decisions[at].choices[roll(&d, k->decisions[at].count)];
+    if (!tn__rule_chain_outline_of(k, values, o) || !tn__outline_views_of(o, &room->views)) {
+      values[at] = before;
+      continue;
+    }
+    memset(fresh, 0, sizeof *fresh);
+    fresh->views = room->views;
+    tn__cost cost, alone;
+    double cycles = tn__outline_weigh(room, &target, &k->options, &cost);
+    assert_true(cycles == tn__outline_weigh(fresh, &target, &k->options, &alone));
+    assert_memory_equal(cost.bytes, alone.bytes, sizeof cost.bytes);
+    assert_int_equal(cost.registers, alone.registers);
+    assert_int_equal(cost.bound, alone.bound);
+  }
+  drawn->counts->points += (int)room->weighed;
+  drawn->counts->moves += (int)room->found;
+}
+
+static void steps_cost_what_points_cost(void **state) {
+  counts all = {0};
+  for (uint64_t seed = 0; seed < 200; seed++) {
+    drawing d = {seed, &all, true};
+    tn_status *status = in_context(check_steps, &d);
+    if (status != NULL) fail_msg("seed %d: %s", (int)seed, tn_status_message(status));
+  }
+  print_message("%d of %d blocks were known\n", all.moves, all.points);
+  assert_true(all.points > 5000 && 3 * all.moves > all.points);
+}
+
 /* ---- any moves --------------------------------------------------------------------------------------------------- */
 
 typedef struct try {
@@ -372,7 +423,7 @@ static void moves_are_primitives(void **state) {
   assert_true(all.moves - all.refused > 2000);
 }
 
-/* ---- what other rules do ------------------------------------------------------------------------------------------- */
+/* ---- what other rules do ----------------------------------------------------------------------------------------- */
 
 /* Weights of half a byte: a tile whose results are turned on their way is weighed, and what lies at k / 2 is read along
  * the reduction instead. */
@@ -455,8 +506,11 @@ static void full_outlines_are_none(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(points_are_what_they_become), cmocka_unit_test(points_of_several_stages_are_what_they_become),
-      cmocka_unit_test(moves_are_primitives),        cmocka_unit_test(tiles_that_are_turned_are_weighed),
+      cmocka_unit_test(points_are_what_they_become),
+      cmocka_unit_test(points_of_several_stages_are_what_they_become),
+      cmocka_unit_test(steps_cost_what_points_cost),
+      cmocka_unit_test(moves_are_primitives),
+      cmocka_unit_test(tiles_that_are_turned_are_weighed),
       cmocka_unit_test(full_outlines_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -219,12 +219,34 @@ bool tn__outline_views_of(const tn__outline *o, tn__outline_views *out);
  * between, loops whose steps are no numbers. */
 bool tn__outline_read(tn__schedule *s, tn__outline_price *price, tn__outline_views *out);
 
-/* Where several stages are weighed: views of a candidate, and what follows from them. */
-enum { TN__OUTLINE_DEPTHS = 5 };
+enum { TN__OUTLINE_DEPTHS = 5, TN__OUTLINE_KNOWN = 128 };
+
+/* What a block touches inside of so many of its loops: bytes of each access. */
+typedef struct tn__outline_touched {
+  double bytes[TN__OUTLINE_DEPTHS][TN__NEST_ACCESSES];
+} tn__outline_touched;
+
+/* What was found out of a block that looked like this, and what it cost among others. A key is of all that it follows
+ * from. */
+typedef struct tn__outline_known {
+  uint64_t key[2];
+  tn__outline_touched touched;
+} tn__outline_known;
+
+typedef struct tn__outline_known_cost {
+  uint64_t key[2];
+  tn__cost cost;
+} tn__outline_known_cost;
+
+/* Where several stages are weighed: views of a candidate, and what follows from them. A move changes some blocks, and
+ * the others are not weighed again. All zeros at first. */
 typedef struct tn__outline_work_room {
   tn__outline_views views;
-  tn__nest nest[TN__OUTLINE_BLOCKS];
-  double bytes[TN__OUTLINE_BLOCKS][TN__OUTLINE_DEPTHS][TN__NEST_ACCESSES]; /* inside of so many loops */
+  uint64_t key[TN__OUTLINE_BLOCKS][2];
+  tn__outline_touched touched[TN__OUTLINE_BLOCKS];
+  tn__outline_known known[TN__OUTLINE_KNOWN];
+  tn__outline_known_cost costs[TN__OUTLINE_KNOWN];
+  int64_t found, weighed; /* blocks whose cost was known, and all */
 } tn__outline_work_room;
 
 /* ---- weigh.c ----------------------------------------------------------------------------------------------------- */

@@ -393,13 +393,86 @@ static void nest_of(const tn__outline_view *v, tn__nest *nest) {
   tn__nest_finish(nest);
 }
 
-/* Bytes of each access inside of the first `depth` loops. */
-static void measure(const tn__target *target, const tn__nest *nest, int depth, double *out) {
+/* Accesses of a block that count: an initialisation leaves its results in registers, or near. */
+static int accesses_of(const tn__outline_view *v) { return v->role == TN__OUTLINE_INIT ? 0 : v->access_count; }
+
+/* Bytes of each access inside of the first loops. */
+static void measure(const tn__target *target, const tn__nest *nest, tn__outline_touched *out) {
   int64_t range[TN__NEST_AXES];
-  for (int l = 0; l < nest->axis_count; l++) range[l] = l < depth ? 1 : nest->extent[l];
-  for (int a = 0; a < nest->access_count; a++)
-    out[a] = nest->access[a].again ? 0 : tn__nest_footprint(target, &nest->access[a], range);
+  for (int d = 0; d < TN__OUTLINE_DEPTHS; d++) {
+    for (int l = 0; l < nest->axis_count; l++) range[l] = l < d ? 1 : nest->extent[l];
+    for (int a = 0; a < nest->access_count; a++)
+      out->bytes[d][a] = nest->access[a].again ? 0 : tn__nest_footprint(target, &nest->access[a], range);
+  }
 }
+
+/* ---- what is known already --------------------------------------------------------------------------------------- */
+
+static void mix(uint64_t key[2], uint64_t value) {
+  key[0] = (key[0] ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+  key[0] ^= key[0] >> 32;
+  key[1] = (key[1] + value) * UINT64_C(0xbf58476d1ce4e5b9);
+  key[1] ^= key[1] >> 29;
+}
+
+static void mix_number(uint64_t key[2], double value) {
+  uint64_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  mix(key, bits);
+}
+
+static void mix_access(uint64_t key[2], const tn__outline_view *v, const tn__outline_view_access *a) {
+  mix(key, (uint64_t)a->element);
+  mix(key, (uint64_t)a->bytes);
+  mix(key, (uint64_t)a->store | (uint64_t)a->scattered << 1 | (uint64_t)a->again << 2);
+  for (int l = 0; l < v->loop_count; l++) {
+    mix(key, (uint64_t)a->stride[l]);
+    mix(key, (uint64_t)a->panel[l]);
+    mix(key, (uint64_t)a->far[l]);
+    mix(key, (uint64_t)a->spread[l]);
+    mix(key, (uint64_t)a->places[l]);
+  }
+}
+
+/* Of all that a block's piece and what it touches follow from. */
+static void find_key(const tn__outline_view *v, const tn__target *target, const tn__schedule_options *options, int own,
+                     uint64_t key[2]) {
+  key[0] = key[1] = (uint64_t)(uintptr_t)target;
+  mix(key, (uint64_t)options->vector_bytes | (uint64_t)options->threads << 32);
+  mix(key, (uint64_t)options->cache_bytes | (uint64_t)options->registers << 48);
+  mix(key, (uint64_t)v->role | (uint64_t)v->near << 8 | (uint64_t)v->turned << 9 | (uint64_t)own << 16);
+  mix(key, (uint64_t)v->results | (uint64_t)v->loop_count << 16 | (uint64_t)v->access_count << 32);
+  for (int r = 0; r < v->results; r++) mix(key, (uint64_t)v->bytes[r]);
+  mix_number(key, v->combine);
+  mix_number(key, v->chain);
+  for (int l = 0; l < v->loop_count; l++) {
+    mix(key, (uint64_t)v->loops[l].extent);
+    mix(key, (uint64_t)v->loops[l].kind | (uint64_t)v->loops[l].reduces << 8);
+    mix_number(key, v->loops[l].trips);
+  }
+  for (int a = 0; a < v->access_count; a++) mix_access(key, v, &v->access[a]);
+  for (int w = 0; w < v->work_count; w++) {
+    mix(key, v->works[w].along);
+    mix_number(key, v->works[w].weight);
+    mix_number(key, v->works[w].busy);
+  }
+}
+
+static bool same_key(const uint64_t a[2], const uint64_t b[2]) { return a[0] == b[0] && a[1] == b[1]; }
+
+/* What block b touches, from before or measured now. */
+static void find_touched(tn__outline_work_room *room, int b, const tn__target *target) {
+  tn__outline_known *known = &room->known[room->key[b][0] % TN__OUTLINE_KNOWN];
+  if (!same_key(known->key, room->key[b])) {
+    tn__nest nest;
+    nest_of(&room->views.view[b], &nest);
+    measure(target, &nest, &known->touched);
+    memcpy(known->key, room->key[b], sizeof known->key);
+  }
+  room->touched[b] = known->touched;
+}
+
+/* ---- one block among others -------------------------------------------------------------------------------------- */
 
 static bool touches(const tn__outline_view *v, int tensor) {
   for (int a = 0; a < v->access_count && v->role != TN__OUTLINE_INIT; a++)
@@ -415,9 +488,9 @@ static double touched_beside(const tn__outline_work_room *room, int b, int depth
   for (int c = 0; c < views->count; c++) {
     const tn__outline_view *v = &views->view[c];
     if (c == b || common(views, b, c) < depth) continue;
-    for (int a = 0; a < room->nest[c].access_count; a++) {
+    for (int a = 0; a < accesses_of(v); a++) {
       int tensor = v->access[a].tensor;
-      double bytes = room->bytes[c][depth < TN__OUTLINE_DEPTHS ? depth : TN__OUTLINE_DEPTHS - 1][a];
+      double bytes = room->touched[c].bytes[depth < TN__OUTLINE_DEPTHS ? depth : TN__OUTLINE_DEPTHS - 1][a];
       if (tensor >= 0 && touches(&views->view[b], tensor)) continue;
       if (tensor < 0 || tensor >= MOST_TENSORS)
         all += bytes;
@@ -442,7 +515,7 @@ static int held_in(const tn__outline_work_room *room, const tn__target *target, 
     if (!touches(&views->view[c], tensor)) continue;
     int depth = common(views, c, b), at = depth < TN__OUTLINE_DEPTHS ? depth : TN__OUTLINE_DEPTHS - 1;
     double all = beside[depth];
-    for (int a = 0; a < room->nest[b].access_count; a++) all += room->bytes[b][at][a];
+    for (int a = 0; a < accesses_of(&views->view[b]); a++) all += room->touched[b].bytes[at][a];
     for (int l = 0; l < 3; l++)
       if (all <= rooms[l]) return l + 1;
     return 0;
@@ -465,23 +538,38 @@ static void add_cost(tn__cost *all, const tn__cost *one) {
 static void weigh_block(tn__outline_work_room *room, int b, piece *p, const tn__target *target,
                         const tn__schedule_options *options, tn__cost *out) {
   const tn__outline_view *v = p->s.v;
-  tn__nest *nest = &room->nest[b];
   tn__sketch_features f = {.loop_count = v->loop_count};
   double beside[TN__NEST_LOOPS + 1] = {0};
-  int around = b > 0 ? v->with_last : 0;
+  int around = b > 0 ? v->with_last : 0, held[TN__NEST_ACCESSES];
+  uint64_t key[2] = {room->key[b][0], room->key[b][1]};
   if (b + 1 < room->views.count && room->views.view[b + 1].with_last > around)
     around = room->views.view[b + 1].with_last;
-  for (int l = 0; l < v->loop_count; l++) f.loops[l] = (tn__nest_loop){l, v->loops[l].extent, 1};
   for (int d = 0; d <= around; d++) beside[d] = touched_beside(room, b, d);
-  f.beside = beside;
-  f.chunks = chunks_of(v);
-  for (int a = 0; a < nest->access_count; a++)
-    nest->access[a].held = held_in(room, target, options, b, v->access[a].tensor, beside);
-  f.pieces = share_of_pieces(target, options, nest);
-  tn__cost_phase(&f, target, &p->ops, p->s.executions);
-  add_loops(p, target, &f);
-  if (v->role == TN__OUTLINE_REDUCE) f.registers = (int)p->results + 2;
-  tn__cost_of(target, options, nest, &f, out);
+  for (int d = 0; d <= around; d++) mix_number(key, beside[d]);
+  for (int a = 0; a < accesses_of(v); a++) {
+    held[a] = held_in(room, target, options, b, v->access[a].tensor, beside);
+    mix(key, (uint64_t)held[a]);
+  }
+  mix(key, (uint64_t)around);
+  mix_number(key, p->ops.chain);
+  tn__outline_known_cost *known = &room->costs[key[0] % TN__OUTLINE_KNOWN];
+  room->weighed++;
+  room->found += same_key(known->key, key);
+  if (!same_key(known->key, key)) {
+    tn__nest nest;
+    nest_of(v, &nest);
+    for (int l = 0; l < v->loop_count; l++) f.loops[l] = (tn__nest_loop){l, v->loops[l].extent, 1};
+    f.beside = beside;
+    f.chunks = chunks_of(v);
+    for (int a = 0; a < nest.access_count; a++) nest.access[a].held = held[a];
+    f.pieces = share_of_pieces(target, options, &nest);
+    tn__cost_phase(&f, target, &p->ops, p->s.executions);
+    add_loops(p, target, &f);
+    if (v->role == TN__OUTLINE_REDUCE) f.registers = (int)p->results + 2;
+    tn__cost_of(target, options, &nest, &f, &known->cost);
+    memcpy(known->key, key, sizeof known->key);
+  }
+  *out = known->cost;
 }
 
 double tn__outline_weigh(tn__outline_work_room *room, const tn__target *target, const tn__schedule_options *options,
@@ -492,9 +580,10 @@ double tn__outline_weigh(tn__outline_work_room *room, const tn__target *target, 
   *all = (tn__cost){.balance = 1};
   for (int b = 0; b < views->count; b++) {
     const tn__outline_view *v = &views->view[b];
-    nest_of(v, &room->nest[b]);
-    find_piece(v, target, options->vector_bytes, b > 0 ? v->with_last : 0, &pieces[b]);
-    for (int d = 0; d < TN__OUTLINE_DEPTHS; d++) measure(target, &room->nest[b], d, room->bytes[b][d]);
+    int own = b > 0 ? v->with_last : 0;
+    find_key(v, target, options, own, room->key[b]);
+    find_touched(room, b, target);
+    find_piece(v, target, options->vector_bytes, own, &pieces[b]);
   }
   for (int first = 0, end; first < views->count; first = end) {
     end = end_of_run(views, first);

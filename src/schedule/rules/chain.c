@@ -195,6 +195,7 @@ static void open_chain(tn__sketch *k, tn__schedule *s) {
   *d = (chain){.large = tn__rule_is_large(k->te),
                .outline = TN__NEW(s->arena, tn__outline),
                .room = TN__NEW(s->arena, tn__outline_work_room)};
+  memset(d->room, 0, sizeof *d->room);
   k->data = d;
   find_variants(d, s);
   find_tiled(d);
