@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 
 static int say_misused(const char *command, const char *message) {
@@ -196,12 +197,26 @@ static bool contradicts(const cli_args *args, const cli_option *option, const ch
   return false;
 }
 
+static bool see_name(void *nearest, const cli_option *option) {
+  tn__nearest_consider(nearest, option->name, strlen(option->name));
+  return false;
+}
+
+static void no_option(const cli_command *command, const char *text, size_t length) {
+  tn__nearest n = {.name = text, .length = length};
+  cli_each_option(command, see_name, &n);
+  if (n.best)
+    cli_misused(command->name, "there is no option %.*s; did you mean %s?", (int)length, text, n.best);
+  else
+    cli_misused(command->name, "there is no option %.*s", (int)length, text);
+}
+
 static bool parse_option(const cli_command *command, int argc, char **argv, int *at, cli_args *out) {
   const char *text = argv[*at], *equals = strchr(text, '=');
   size_t length = equals ? (size_t)(equals - text) : strlen(text);
   const cli_option *o = find_option(command, text, length);
   if (!o) {
-    cli_misused(command->name, "there is no option %.*s", (int)length, text);
+    no_option(command, text, length);
     return false;
   }
   const char *value = NULL;

@@ -288,7 +288,8 @@ static const tn__expr *combine(tn__declaring *d, const tn__token *at, const tn__
   bool logical = op->precedence <= TN__PRECEDENCE_AND;
   bool bitwise = op->kind == TN__EXPR_AND || op->kind == TN__EXPR_OR;
   if (!tn__ir_binary_takes(op->kind, a->dtype) || (bitwise && logical != (a->dtype == TN_BOOL)))
-    tn__te_fail(d, at, "%s does not take %s", op->text, tn_dtype_name(a->dtype));
+    tn__te_fail(d, at, "%s does not take %s%s", op->text, tn_dtype_name(a->dtype),
+                strcmp(op->text, "^") == 0 ? "; a power is pow(x, y), a square x * x" : "");
   if (a->dtype == TN_I64 && wraps(d->ir, op->kind, a, b)) tn__te_fail(d, at, "%s does not fit into i64", op->text);
   bool divides = op->kind == TN__EXPR_DIV || op->kind == TN__EXPR_MOD;
   if (divides && tn__ir_is_int_value(b, 0)) tn__te_fail(d, at, "%s by zero", op->text);

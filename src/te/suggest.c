@@ -1,11 +1,9 @@
 /* Names that nothing has: said before anything is concluded from them, with the nearest name that there is. */
-#include <ctype.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "ir/scalar.h"
 #include "te/declare.h"
-
-enum { LONGEST = 32 };
 
 typedef struct scope { /* axes, lets and tensors of steps that are named around an expression */
   const struct scope *outer;
@@ -17,50 +15,10 @@ typedef struct scope { /* axes, lets and tensors of steps that are named around 
 
 /* ---- the nearest name -------------------------------------------------------------------------------------------- */
 
-typedef struct nearest {
-  const tn__token *name;
-  int distance; /* of the best */
-  const char *best;
-  size_t length;
-} nearest;
+static void consider_token(tn__nearest *n, const tn__token *t) { tn__nearest_consider(n, t->text, t->length); }
+static void consider_word(tn__nearest *n, const char *word) { tn__nearest_consider(n, word, strlen(word)); }
 
-/* How many letters must be put in, left out, replaced, or swapped with their neighbours; case does not count. */
-static int distance(const char *a, int m, const char *b, int n) {
-  int rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *now = rows[2];
-  for (int j = 0; j <= n; j++) last[j] = j;
-  for (int i = 1; i <= m; i++) {
-    now[0] = i;
-    for (int j = 1; j <= n; j++) {
-      int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-      int least = last[j - 1] + (x != y);
-      if (last[j] + 1 < least) least = last[j] + 1;
-      if (now[j - 1] + 1 < least) least = now[j - 1] + 1;
-      bool swapped = i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2]);
-      if (swapped && before[j - 2] + 1 < least) least = before[j - 2] + 1;
-      now[j] = least;
-    }
-    int *free_row = before;
-    before = last;
-    last = now;
-    now = free_row;
-  }
-  return last[n];
-}
-
-static void consider(nearest *n, const char *text, size_t length) {
-  int far = n->name->length < 3 ? 0 : (int)n->name->length / 3; /* beyond that another name is meant */
-  if (length > LONGEST || n->name->length > LONGEST) return;
-  int d = distance(n->name->text, (int)n->name->length, text, (int)length);
-  if (d > far || (n->best != NULL && d >= n->distance)) return;
-  n->distance = d;
-  n->best = text;
-  n->length = length;
-}
-
-static void consider_token(nearest *n, const tn__token *t) { consider(n, t->text, t->length); }
-static void consider_word(nearest *n, const char *word) { consider(n, word, strlen(word)); }
-
-static void consider_values(nearest *n, const tn__declaring *d, const scope *around, bool tensors_only) {
+static void consider_values(tn__nearest *n, const tn__declaring *d, const scope *around, bool tensors_only) {
   for (; around != NULL; around = around->outer) {
     for (int i = 0; i < around->count && !tensors_only; i++) consider_token(n, &around->axes[i].name);
     for (int t = 0; t < around->target_count; t++) consider_token(n, &around->targets[t].name);
@@ -70,7 +28,7 @@ static void consider_values(nearest *n, const tn__declaring *d, const scope *aro
   for (int i = 0; i < d->source->consts.count && !tensors_only; i++) consider_token(n, &d->source->consts.data[i].name);
 }
 
-static void consider_reductions(nearest *n, const tn__declaring *d) {
+static void consider_reductions(tn__nearest *n, const tn__declaring *d) {
   const char *word;
   for (int i = 0; (word = tn__syn_reducer(i)) != NULL; i++) consider_word(n, word);
   for (int i = 0; i < d->kernel->combiners.count; i++) consider_token(n, &d->kernel->combiners.data[i].name);
@@ -83,7 +41,7 @@ static const char *operation_word(int index) {
   return index < (int)(sizeof(words) / sizeof(words[0])) ? words[index] : NULL;
 }
 
-static void consider_called(nearest *n, const tn__declaring *d) {
+static void consider_called(tn__nearest *n, const tn__declaring *d) {
   const char *word;
   for (int i = 0; (word = operation_word(i)) != NULL; i++) consider_word(n, word);
   for (int i = 0; (word = tn__te_edge_word(i)) != NULL; i++) consider_word(n, word);
@@ -94,9 +52,34 @@ static void consider_called(nearest *n, const tn__declaring *d) {
   for (int i = 0; i < d->source->imported.count; i++) consider_token(n, &d->source->imported.data[i].name);
 }
 
+/* What other languages and libraries have a name for, and this one writes. */
+static const char *familiar(const tn__token *name) {
+  static const struct {
+    const char *word, *written;
+  } rows[] = {
+      {"relu", "max(x, 0)"},
+      {"sigmoid", "1 / (1 + exp(-x))"},
+      {"silu", "x / (1 + exp(-x))"},
+      {"swish", "x / (1 + exp(-x))"},
+      {"softplus", "log1p(exp(x))"},
+      {"square", "x * x"},
+      {"rsqrt", "1 / sqrt(x)"},
+      {"where", "select(condition, a, b)"},
+      {"if", "select(condition, a, b)"},
+      {"clip", "clamp(x, low, high)"},
+      {"fabs", "abs(x)"},
+      {"power", "pow(x, y)"},
+      {"mean", "sum(i: n) x[i] / n"},
+      {"average", "sum(i: n) x[i] / n"},
+  };
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    if (tn__te_token_is(name, rows[i].word)) return rows[i].written;
+  return NULL;
+}
+
 static _Noreturn void refuse(const tn__declaring *d, const tn__token *name, const scope *around, tn__te_wanted wanted) {
   const char *text = tn__te_text_of(d, name), *hint = "", *what;
-  nearest n = {.name = name};
+  tn__nearest n = {.name = name->text, .length = name->length};
   if (d->source->incomplete) tn__errors_follow(d->errors, d->arena);
   for (int i = 0; i < d->source->broken.count; i++)
     if (tn__te_token_same(&d->source->broken.data[i], name)) tn__errors_follow(d->errors, d->arena);
@@ -119,7 +102,10 @@ static _Noreturn void refuse(const tn__declaring *d, const tn__token *name, cons
       consider_called(&n, d);
   }
   if (strstr(text, "..") != NULL) tn__te_fail(d, name, "%s; names may have dots: write a space before ..", what);
-  if (n.best != NULL) tn__te_fail(d, name, "%s; did you mean %.*s?", what, (int)n.length, n.best);
+  const char *written = wanted == TN__TE_CALLED || wanted == TN__TE_REDUCTION ? familiar(name) : NULL;
+  if (written != NULL && (n.best == NULL || n.distance > 0))
+    tn__te_fail(d, name, "%s; it is written %s", what, written);
+  if (n.best != NULL) tn__te_fail(d, name, "%s; did you mean %.*s?", what, (int)n.best_length, n.best);
   tn__te_fail(d, name, "%s%s", what, hint);
 }
 

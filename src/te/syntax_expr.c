@@ -298,6 +298,12 @@ static const tn__syn *parse_word(tn__syn_parser *p) {
   if (tn__lexer_is(&p->lex, "(")) {
     tn__lexer_advance(&p->lex);
     parse_list(p, &args, ")", "between arguments");
+    bool takes_values = tn__te_token_is(&t, "max") || tn__te_token_is(&t, "min");
+    if (args.count == 1 && tn__syn_is_reducer(&t) && !takes_values)
+      tn__lexer_fail(&p->lex, &t,
+                     "behind %.*s stand the axes that it runs over, names as in (k) or (k: n); what it leaves out is a "
+                     "select in its term",
+                     (int)t.length, t.text);
     tn__syn *s = new_syn(p, TN__SYN_CALL, &t, args.data, args.count);
     s->axes = dims;
     s->axis_count = dim_count;
@@ -453,6 +459,7 @@ static const tn__syn *parse_level(tn__syn_parser *p, int precedence) {
   for (;;) {
     tn__token t = p->lex.token;
     const tn__operator_row *op = t.kind == TN__TOKEN_SIGN ? tn__ir_operator_at(t.text, t.length) : NULL;
+    if (tn__lexer_is(&p->lex, "?")) tn__lexer_fail(&p->lex, &t, "a choice is written select(condition, a, b)");
     if (op == NULL || strlen(op->text) != t.length || op->precedence < precedence) return s;
     enter(p);
     if (op->precedence == TN__PRECEDENCE_COMPARISON) {

@@ -548,12 +548,24 @@ static const struct {
      "2:50: nothing here is called scale; did you mean SCALE?"},
     {"function gelu(x) = x\nkernel f(A: f32[M]) -> B: f32[M] { B[i] = glu(A[i]) }",
      "2:43: there is no operation, function or kernel called glu; did you mean gelu?"},
+    /* What other languages have a word for. */
+    {"kernel f(A: f32[8, 8]) -> B: f32[8] { B[i] = sum(j < i) A[i, j] }",
+     "1:46: behind sum stand the axes that it runs over, names as in (k) or (k: n); what it leaves out is a select in "
+     "its term"},
+    {"kernel f(A: f32[8]) -> B: f32[8] { B[i] = relu(A[i]) }",
+     "1:43: there is no operation, function or kernel called relu; it is written max(x, 0)"},
+    {"kernel f(A: f32[8]) -> B: f32 { B = norm(i) A[i] }",
+     "1:37: there is no reduction or combiner called norm; the reductions are sum, prod, max, min, any, all, argmax "
+     "and "
+     "argmin"},
+    {"kernel f(A: f32[8]) -> B: f32[8] { B[i] = A[i] > 0 ? A[i] : 0 }",
+     "1:52: a choice is written select(condition, a, b)"},
+    {"kernel f(A: f32[8]) -> B: f32[8] { B[i] = A[i] ^ 2 }",
+     "1:48: ^ does not take f32; a power is pow(x, y), a square x * x"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B = sort(A) }",
      "1:40: there is no operation, function or kernel called sort; did you mean sqrt?"},
     {"kernel f(A: f32[M, K]) -> B: f32[M] { B[i] = mean(k) A[i, k] / 2 }",
-     "1:46: there is no reduction or combiner called mean; the reductions are sum, prod, max, min, any, all, argmax "
-     "and "
-     "argmin"},
+     "1:46: there is no reduction or combiner called mean; it is written sum(i: n) x[i] / n"},
     {"kernel f(A: f32[M, K]) -> B: f32[M] { B[i] = agrmax(k) A[i, k] }",
      "1:46: there is no reduction or combiner called agrmax; did you mean argmax?"},
     {"kernel f(A: f32[M]) -> B: f32[M] { B[i] = A[i] + c }", "1:50: nothing here is called c"},
@@ -979,8 +991,7 @@ static void refuses_all_together(void **state) {
       "t.te:2:7: error: there is no operation, function or kernel called sort; did you mean sqrt?\n"
       "    2 |   B = sort(A)\n"
       "      |       ^\n"
-      "t.te:3:10: error: there is no reduction or combiner called mean; the reductions are sum, prod, max, min, "
-      "any, all, argmax and argmin\n"
+      "t.te:3:10: error: there is no reduction or combiner called mean; it is written sum(i: n) x[i] / n\n"
       "    3 |   C[i] = mean(k) A[k] * 2\n"
       "      |          ^\n"
       "t.te:4:14: error: '@' has no meaning here\n"
