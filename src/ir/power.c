@@ -33,6 +33,7 @@ const tn__expr *tn__ir_small_power(tn__ir *ir, const tn__expr *x, const tn__expr
   if (power == 3) return tn__ir_mul(ir, tn__ir_mul(ir, x, x), x);
   if (power == 1.5) return root(ir, TN__CALL_SQRT, x, true, INFINITY);
   if (power == 0.5) return root(ir, TN__CALL_SQRT, x, false, INFINITY);
+  if (power == 0.25) return tn__ir_call1(ir, TN__CALL_SQRT, root(ir, TN__CALL_SQRT, x, false, INFINITY));
   if (power == -0.5) return root(ir, TN__CALL_RSQRT, x, false, 0);
   return NULL;
 }

@@ -119,7 +119,7 @@ tn__cg_v tn__cg_seldom(tn__cg *cg, const tn__cg_special *s, tn__cg_v usual,
 
 /* ---- reciprocal roots -------------------------------------------------------------------------------------------- */
 
-static tn__cg_v divided_rsqrt(tn__cg *cg, const tn__cg_special *s) {
+tn__cg_v tn__cg_divided_rsqrt(tn__cg *cg, const tn__cg_special *s) {
   return quot(cg, real(s->x, 1), tn__cg_intrinsic1(cg, "llvm.sqrt", s->x));
 }
 
@@ -128,34 +128,36 @@ static tn__cg_v rsqrt_error(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
   return tn__cg_fma(cg, neg(cg, mul(cg, x, y)), y, real(x, 1));
 }
 
-/* Instructions for roots and quotients are busy for as long as some thirty products. Half the exponent, turned, is the
- * logarithm of a start within 3.5 %, so that t = x y^2 lies between 0.932 and 1.070; there, y times the polynomial that
- * is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x y^2, y + y/2 e, leaves 3/8 of the square
- * of e: 1e-9, and 1e-18 after another. For normal numbers above zero, and NaN. */
-static tn__cg_v near_rsqrt(tn__cg *cg, tn__cg_v x) {
+/* Half the exponent, turned, is the logarithm of a start within 3.5 %, so that t = x y^2 lies between 0.932 and 1.070;
+ * there, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x y^2, y +
+ * y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. For normal numbers above zero, and NaN. */
+tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps) {
   static const double nearest[] = {1.8762356212679177, -1.2513721616247426, 0.37513718286739534};
-  bool wide = is_f64(cg, x);
-  tn__cg_v bits = to_bits(cg, x), guess = iconst(bits, wide ? INT64_C(0x5fe6eb50c7b537a9) : INT64_C(0x5f37642f));
+  tn__cg_v bits = to_bits(cg, x);
+  tn__cg_v guess = iconst(bits, is_f64(cg, x) ? INT64_C(0x5fe6eb50c7b537a9) : INT64_C(0x5f37642f));
   tn__cg_v y = from_bits(cg, isub(cg, guess, lshr_by(cg, bits, 1)));
   y = mul(cg, y, tn__cg_polynomial(cg, mul(cg, mul(cg, x, y), y), nearest, 3));
-  for (int step = wide ? 0 : 1; step < 2; step++) {
+  for (int step = 0; step < steps; step++) {
     tn__cg_v e = rsqrt_error(cg, x, y);
     y = tn__cg_fma(cg, mul(cg, y, real(y, 0.5)), e, y);
   }
   return y;
 }
 
+/* Instructions for roots and quotients are busy for as long as some thirty products. */
+static tn__cg_v near_rsqrt(tn__cg *cg, tn__cg_v x) { return tn__cg_rough_rsqrt(cg, x, is_f64(cg, x) ? 2 : 1); }
+
 tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x) {
   tn__cg_special s = {.x = x};
-  if (!cg->has_fma) return divided_rsqrt(cg, &s);
+  if (!cg->has_fma) return tn__cg_divided_rsqrt(cg, &s);
   tn__cg_v y = near_rsqrt(cg, x);
   s.is_special = tn__cg_is_unusual(cg, x);
-  return tn__cg_seldom(cg, &s, y, divided_rsqrt);
+  return tn__cg_seldom(cg, &s, y, tn__cg_divided_rsqrt);
 }
 
 tn__cg_v tn__cg_rsqrt_above_zero(tn__cg *cg, tn__cg_v x) {
   tn__cg_special s = {.x = x};
-  if (!cg->has_fma) return divided_rsqrt(cg, &s);
+  if (!cg->has_fma) return tn__cg_divided_rsqrt(cg, &s);
   return select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, INFINITY)), real(x, 0), near_rsqrt(cg, x));
 }
 

@@ -162,32 +162,85 @@ static tn__cg_pair times(tn__cg *cg, tn__cg_pair a, tn__cg_pair b) {
   return p;
 }
 
-/* x^n by products, which carry along what rounding takes from them. Where that is no number, beyond the range of the
- * type, or has lost its sign, the products are what is left without. */
-static tn__cg_v fused_power(tn__cg *cg, tn__cg_v x, int n) {
-  tn__cg_pair factor = {.high = x}, all = {NULL};
-  if (n < 0) {
-    factor.high = quot(cg, real(x, 1), x);
-    factor.low = mul(cg, tn__cg_fma(cg, neg(cg, x), factor.high, real(x, 1)), factor.high);
-  }
-  for (unsigned left = (unsigned)(n < 0 ? -n : n); left > 0; left /= 2) {
+/* x^n by products, with what rounding takes from them. */
+static tn__cg_pair pair_power(tn__cg *cg, tn__cg_pair x, int n) {
+  tn__cg_pair factor = x, all = {NULL};
+  for (int left = n; left > 0; left /= 2) {
     if (left % 2 == 1) all = all.high == NULL ? factor : times(cg, all, factor);
     if (left > 1) factor = times(cg, factor, factor);
   }
+  return all;
+}
+
+/* p, of that size, times `factor`, rounded once, p being `share` of the exponent of the result. Where that is beyond the
+ * range of the type, what rounding took is no number, and nothing that counts. */
+static tn__cg_v rounded_product(tn__cg *cg, tn__cg_pair p, tn__cg_v size, tn__cg_v low_factor, tn__cg_v factor,
+                                double share) {
+  const double beyond = is_f64(cg, p.high) ? 1028 : 132;
+  tn__cg_v inside = fcmp(cg, LLVMRealOLT, size, real(p.high, ldexp(1, (int)(beyond * share))));
+  tn__cg_v low = select_of(cg, inside, mul(cg, p.low, low_factor), real(p.high, 0));
+  return tn__cg_fma(cg, p.high, factor, low);
+}
+
+/* x^n of an n above 1, the square of a power that is a pair, rounded once; times x of an odd n, which rounds twice. */
+static tn__cg_v fused_power(tn__cg *cg, tn__cg_v x, int n) {
+  tn__cg_pair root = pair_power(cg, (tn__cg_pair){.high = x}, n / 2);
+  tn__cg_v even = mul(cg, root.high, root.high);
+  tn__cg_v size = n / 2 % 2 == 1 ? size_of(cg, root.high) : root.high;
+  if (root.low != NULL) even = rounded_product(cg, root, size, add(cg, root.high, root.high), root.high, 0.5);
+  return n % 2 == 1 ? mul(cg, x, even) : even;
+}
+
+/* x^-n, of the reciprocal, so that nothing is beyond the range before the result is. */
+static tn__cg_v fused_reciprocal_power(tn__cg *cg, tn__cg_v x, int n) {
+  tn__cg_pair factor = {.high = quot(cg, real(x, 1), x)};
+  factor.low = mul(cg, tn__cg_fma(cg, neg(cg, x), factor.high, real(x, 1)), factor.high);
+  tn__cg_pair all = pair_power(cg, factor, n);
   tn__cg_v sum = add(cg, all.high, all.low);
   return select_of(cg, fcmp(cg, LLVMRealUEQ, sum, real(x, 0)), all.high, sum);
 }
 
-/* With y = 1 / sqrt(x), as good as it is, x^(-3/2) = y^3 (1 + 3/2 (1 - x y^2)), with what rounding takes. */
-static tn__cg_v fused_three_halves(tn__cg *cg, tn__cg_v x) {
-  tn__cg_v one = real(x, 1), zero = real(x, 0), from = add(cg, x, zero); /* no -0 */
-  tn__cg_pair y = {.high = tn__cg_rsqrt(cg, from)}, t = times(cg, (tn__cg_pair){.high = from}, y);
-  tn__cg_v error = tn__cg_fma(cg, neg(cg, t.high), y.high, one);
-  error = tn__cg_fma(cg, neg(cg, t.low), y.high, error);
-  tn__cg_pair cube = times(cg, times(cg, y, y), y);
-  tn__cg_v low = tn__cg_fma(cg, mul(cg, error, real(x, 1.5)), cube.high, cube.low), sum = add(cg, cube.high, low);
-  sum = select_of(cg, fcmp(cg, LLVMRealUNO, sum, sum), cube.high, sum);
-  return select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, -INFINITY)), zero, sum);
+/* With y near 1 / sqrt(x) and e = 1 - x y^2, x^(-k/2) = y^k (1 + k/2 e + k (k + 2) / 8 e^2 + ...), with what rounding
+ * takes. */
+static tn__cg_v corrected_root_power(tn__cg *cg, tn__cg_v x, tn__cg_v root, int k) {
+  tn__cg_pair y = {.high = root}, t = times(cg, (tn__cg_pair){.high = x}, y), power = pair_power(cg, y, k);
+  tn__cg_v e = tn__cg_fma(cg, neg(cg, t.high), root, real(x, 1));
+  e = tn__cg_fma(cg, neg(cg, t.low), root, e);
+  tn__cg_v series = tn__cg_fma(cg, e, real(x, k * (k + 2) / 8.0), real(x, k / 2.0));
+  tn__cg_v low = tn__cg_fma(cg, mul(cg, e, series), power.high, power.low);
+  tn__cg_v inside = fcmp(cg, LLVMRealOLT, power.high, real(x, INFINITY));
+  return add(cg, power.high, select_of(cg, inside, low, real(x, 0)));
+}
+
+/* The same of numbers that are seldom there, and of those below zero. */
+static tn__cg_v any_root_power(tn__cg *cg, tn__cg_v x, int k) {
+  tn__cg_v zero = real(x, 0), from = add(cg, x, zero); /* no -0 */
+  tn__cg_special s = {.x = from};
+  tn__cg_v root = tn__cg_divided_rsqrt(cg, &s), value = corrected_root_power(cg, from, root, k);
+  value =
+      select_of(cg, fcmp(cg, LLVMRealUNO, value, value), pair_power(cg, (tn__cg_pair){.high = root}, k).high, value);
+  return select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, -INFINITY)), zero, value);
+}
+
+static tn__cg_v any_minus_3_halves(tn__cg *cg, const tn__cg_special *s) { return any_root_power(cg, s->x, 3); }
+static tn__cg_v any_minus_5_halves(tn__cg *cg, const tn__cg_special *s) { return any_root_power(cg, s->x, 5); }
+static tn__cg_v any_minus_7_halves(tn__cg *cg, const tn__cg_special *s) { return any_root_power(cg, s->x, 7); }
+
+/* x^(-k/2) of an odd k: in f32 a root of half the digits will do. */
+static tn__cg_v fused_root_power(tn__cg *cg, tn__cg_v x, int k) {
+  static tn__cg_v (*const any[])(tn__cg *, const tn__cg_special *) = {any_minus_3_halves, any_minus_5_halves,
+                                                                      any_minus_7_halves};
+  tn__cg_special s = {.x = x, .is_special = tn__cg_is_unusual(cg, x)};
+  tn__cg_v root = tn__cg_rough_rsqrt(cg, x, is_f64(cg, x) ? 2 : 0);
+  return tn__cg_seldom(cg, &s, corrected_root_power(cg, x, root, k), any[k / 2 - 1]);
+}
+
+/* x^(k/2) of an odd k above 3. */
+static tn__cg_v fused_half_power(tn__cg *cg, tn__cg_v x, int k) {
+  tn__cg_v from = add(cg, x, real(x, 0)), root = tn__cg_intrinsic1(cg, "llvm.sqrt", from); /* no -0 */
+  tn__cg_pair whole = pair_power(cg, (tn__cg_pair){.high = from}, k / 2);
+  tn__cg_v value = rounded_product(cg, whole, whole.high, root, root, (k - 1) / (double)k);
+  return select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, -INFINITY)), real(x, INFINITY), value);
 }
 
 /* f64 has room for what rounding takes, and for the exponents. */
@@ -203,13 +256,18 @@ static tn__cg_v wide_power(tn__cg *cg, tn__cg_v x, int n) {
 /* In f32 without fused steps, the detour through f64 is shorter than pieces of products. */
 tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
   enum { LARGEST_WHOLE = 16 };
+  static const double largest_half = 3.5;
   double number;
   bool wide = is_f64(cg, x);
-  if (is_number(y, &number) && number == trunc(number) && fabs(number) > 1 && fabs(number) <= LARGEST_WHOLE) {
-    if (cg->has_fma) return fused_power(cg, x, (int)number);
+  const bool known = is_number(y, &number) && isfinite(number);
+  if (known && number == trunc(number) && fabs(number) > 1 && fabs(number) <= LARGEST_WHOLE) {
+    if (cg->has_fma) return number > 0 ? fused_power(cg, x, (int)number) : fused_reciprocal_power(cg, x, -(int)number);
     if (!wide) return wide_power(cg, x, (int)number);
   }
-  if (cg->has_fma && is_number(y, &number) && number == -1.5) return fused_three_halves(cg, x);
+  if (known && cg->has_fma && 2 * number == trunc(2 * number) && fabs(number) > 1 && fabs(number) <= largest_half) {
+    const int halves = (int)(2 * fabs(number));
+    return number > 0 ? fused_half_power(cg, x, halves) : fused_root_power(cg, x, halves);
+  }
   if (wide) return pow_of(cg, x, y, false);
   if (!cg->has_fma) return to_f32(cg, pow_of(cg, to_f64(cg, x), to_f64(cg, y), true));
   if (is_number(x, &number) && number > 0 && isfinite(number)) {
