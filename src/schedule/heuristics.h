@@ -119,7 +119,10 @@
 #define TN__RULE_MOST_UNROLLED 80
 /* Vectors of a row that are all written out, where they are few operations: loops of so few turns cost as much as what
  * they do. */
-#define TN__RULE_SHORT_WALK 8
+#define TN__RULE_SHORT_WALK 20
+/* Cycles that a vector as wide as a line waits longer where it lies across two lines, both of which come from beyond
+ * L1: of vectors of half a line every other one finds its line there. */
+#define TN__RULE_CROSSED_LINE 2.0
 /* Turns of a row's reduction that are all written out, where they are no more operations than a core looks ahead: it
  * begins with the next row while what is left of this one waits, and would go wrong at the end of each loop. */
 #define TN__RULE_WRITTEN_ROW 20

@@ -128,7 +128,8 @@ static void vectorize_innermost(tn__schedule *s, const char *loop, int64_t lanes
   if (lanes < 2) return;
   while (unroll > 1 && (extent < 0 || extent % (unroll * lanes) != 0)) unroll /= 2;
   const int64_t vectors = (extent + lanes - 1) / lanes;
-  if (extent > 0 && vectors <= TN__RULE_SHORT_WALK && vectors * (cost + 1) <= TN__RULE_MOST_UNROLLED) unroll = vectors;
+  if (extent > 0 && vectors <= TN__RULE_SHORT_WALK && (double)(vectors * (cost + 1)) <= TN__RULE_LOOK_AHEAD)
+    unroll = vectors;
   if (extent == lanes) {
     tn__sched_vectorize(s, loop);
   } else if (unroll > 1) {

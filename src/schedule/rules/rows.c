@@ -193,7 +193,7 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   refuse_across(s);
   tn__sched_loops_of(s, anchor, loops, TN__MAX_LOOPS);
   const char *row = loops[rows - 1];
-  const int64_t lanes = rows_of_vector(s, last_stage(te), rows, options);
+  const int64_t lanes = values[AHEAD] ? 0 : rows_of_vector(s, last_stage(te), rows, options);
   const int64_t together = lanes > 0 ? VECTORS_OF_ROWS * lanes : values[TOGETHER];
   if (together > 1) {
     if (lanes > 0) {

@@ -247,6 +247,21 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
   return ops;
 }
 
+/* How many accesses of a vector as wide as a line lie across two lines, almost always, as in rows of odd lengths: of
+ * maps that do little else than move elements side by side. */
+static double crossings(const tn__target *target, const plain *p, int64_t bytes) {
+  double count = 0;
+  if (bytes < target->cpu.machine.costs.line_bytes || p->run > p->nest.extent[p->vector]) return 0;
+  if (p->cost + p->others > TN__RULE_UNROLL_TWO) return 0;
+  for (int i = 0; i < p->nest.access_count; i++) {
+    const tn__nest_access *a = &p->nest.access[i];
+    int64_t stride = a->along[p->vector].stride;
+    if (a->scattered || (stride != 0 && stride != a->element)) return 0;
+    if (stride != 0) count += tn__nest_crossing(target, a, p->nest.axis_count, p->vector, bytes);
+  }
+  return count;
+}
+
 /* Short rows end in the middle of lines, of which the rest is not streamed: each of those goes to memory twice, and
  * whoever writes the rest waits for it. */
 static bool cuts_lines(const tn__target *target, const plain *p) {
@@ -301,6 +316,9 @@ const tn__nest *tn__plain_features(const tn__sketch *k, int vector_bytes, int64_
     end.chain = 2 * halvings * latency; /* of all rows at hand beside each other */
     tn__cost_phase(f, k->target, &end, walks / (double)rows);
   }
+  if (!p->reduces && p->touched > (double)k->target->cpu.machine.l1_bytes)
+    f->extra_cycles +=
+        TN__RULE_CROSSED_LINE * crossings(k->target, p, lanes * p->element) * walks * steps * (double)vectors;
   f->useful = points;
   f->spent = walks * steps * (double)(lanes * vectors);
   return &p->nest;
