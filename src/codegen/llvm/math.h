@@ -85,7 +85,7 @@ typedef struct tn__cg_special {
 tn__cg_v tn__cg_seldom(tn__cg *cg, const tn__cg_special *s, tn__cg_v usual,
                        tn__cg_v (*make)(tn__cg *cg, const tn__cg_special *s));
 
-/* Of a usual number, by so many steps: within 2.6e-5, 1e-9, 1e-18. And by instructions, which are exact for all others, too. */
+/* Of a usual number, by so many steps: within 2.6e-5, 1e-9, 1e-18. And by instructions, of any number. */
 tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps);
 tn__cg_v tn__cg_divided_rsqrt(tn__cg *cg, const tn__cg_special *s);
 

@@ -129,8 +129,8 @@ static tn__cg_v rsqrt_error(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
 }
 
 /* Half the exponent, turned, is the logarithm of a start within 3.5 %, so that t = x y^2 lies between 0.932 and 1.070;
- * there, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x y^2, y +
- * y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. For normal numbers above zero, and NaN. */
+ * there, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x y^2,
+ * y + y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. For normal numbers above zero, and NaN. */
 tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps) {
   static const double nearest[] = {1.8762356212679177, -1.2513721616247426, 0.37513718286739534};
   tn__cg_v bits = to_bits(cg, x);

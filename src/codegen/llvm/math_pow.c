@@ -172,8 +172,8 @@ static tn__cg_pair pair_power(tn__cg *cg, tn__cg_pair x, int n) {
   return all;
 }
 
-/* p, of that size, times `factor`, rounded once, p being `share` of the result's exponent. Where that is beyond the
- * range of the type, what rounding took is no number, and nothing that counts. */
+/* p, of that size, times `factor`, rounded once, p being `share` of the result's exponent. Where that is beyond
+ * the range of the type, what rounding took is no number, and nothing that counts. */
 static tn__cg_v rounded_product(tn__cg *cg, tn__cg_pair p, tn__cg_v size, tn__cg_v low_factor, tn__cg_v factor,
                                 double share) {
   const double beyond = is_f64(cg, p.high) ? 1028 : 132;
