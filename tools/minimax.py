@@ -102,6 +102,9 @@ def main():
     for suffix, count, rounding in (("f32", 5, round_f32), ("f64", 11, round_f64)):
         print(f"/* (exp(r) - 1 - r) / r^2 */")
         derive(f"exp_{suffix}", e2, -half_ln2, half_ln2, count, rounding, lambda x, fx: x**2 / abs(expm1(x)) if x else mpf(0))
+    print("/* (2^r - 1) / r */")
+    power = series(lambda r: expm1(r * log(2)) / r, [log(2) ** (i + 1) / mp.factorial(i + 1) for i in range(12)], mpf("1e-3"))
+    derive("exp2_f32", power, mpf("-0.5005"), mpf("0.5005"), 6, round_f32, lambda r, _: abs(r) / 2 ** r)
     print("/* (log(1 + f) - f + f^2 / 2) / f^3 */")
     l3 = series(lambda f: (log(1 + f) - f + f**2 / 2) / f**3, [mpf((-1) ** i) / (i + 3) for i in range(24)], mpf("1e-2"))
     derive("log_f32", l3, sqrt(mpf(2)) / 2 - 1, sqrt(mpf(2)) - 1, 9, round_f32, lambda f, _: abs(f**3 / log(1 + f)))

@@ -261,9 +261,9 @@ static void measure(kernel_test *t, void *user) {
 }
 
 /* Exponents that products and roots answer, and others. */
-static const double exponents[] = {1.5,   -1.5,   2.5, -2.5, 3.5, -3.5, 0.25, 2,   4,   5,  -4,
-                                   6,     7,      9,   -7,   15,  10,   16,   -16, 2.4, 13, 0.4166666567325592,
-                                   -0.75, 1.0 / 3};
+static const double exponents[] = {1.5,   -1.5,    2.5, -2.5, 3.5,  -3.5, 0.25, 2,   4,   5,  -4,
+                                   6,     7,       9,   -7,   15,   10,   16,   -16, 2.4, 13, 0.4166666567325592,
+                                   -0.75, 1.0 / 3, 2.2, -3.9, 3.75, 4.25, 0.01};
 enum { EXPONENTS = sizeof(exponents) / sizeof(exponents[0]) };
 
 /* Second arguments that the compiler knows. */

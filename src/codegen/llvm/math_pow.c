@@ -151,6 +151,33 @@ static tn__cg_v usual_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y, tn__cg_pair l, tn_
   return tn__cg_seldom(cg, &s, usual, zero_or_any_pow);
 }
 
+/* The same for an exponent of at most 4, which is known: 2^(y (e + log2(1 + f))). What y multiplies by does not
+ * make much of an error, so the logarithm need not be exact beside itself, but beside 1: log(1 + f) = f - f^2 / 2 + f^3
+ * Q(f), of which the first two terms are a pair, and no quotient. */
+static tn__cg_v known_pow(tn__cg *cg, tn__cg_v x, double number) {
+  double scale = number * 1.4426950408889634, few_bits = (double)(float)number;
+  tn__cg_log_parts p = tn__cg_split_usual(cg, x);
+  tn__cg_v f = p.f, square = mul(cg, f, f), half = real(x, -0.5), scale_high = real(x, scale);
+  tn__cg_v high = tn__cg_fma(cg, square, half, f), low = tn__cg_fma(cg, square, half, sub(cg, f, high));
+  low = tn__cg_fma(cg, mul(cg, square, f), tn__cg_polynomial(cg, f, log_f32, COUNT(log_f32)), low);
+  tn__cg_pair a = tn__cg_exact_product(cg, high, scale_high);
+  low = tn__cg_fma(cg, low, scale_high, a.low);
+  low = tn__cg_fma(cg, high, real(x, scale - (double)(float)scale), low);
+  /* 16 bits of y times the 8 of e are exact, and so is the difference to the whole number next to the sum. */
+  few_bits -= fmod(few_bits, ldexp(1, ilogb(few_bits) - 15));
+  low = tn__cg_fma(cg, p.exponent, real(x, number - few_bits), low);
+  tn__cg_v whole = mul(cg, p.exponent, real(x, few_bits)), magic = real(x, 0x1.8p23);
+  tn__cg_v sum = add(cg, whole, add(cg, a.high, low));
+  tn__cg_v shifted = add(cg, sum, magic), n = sub(cg, shifted, magic);
+  tn__cg_v r = add(cg, add(cg, sub(cg, whole, n), a.high), low);
+  tn__cg_v power = tn__cg_fma(cg, tn__cg_polynomial(cg, r, exp2_f32, COUNT(exp2_f32)), r, real(x, 1));
+  tn__cg_v usual = from_bits(cg, iadd(cg, to_bits(cg, power), shl_by(cg, to_bits(cg, shifted), 23)));
+  tn__cg_special s = {.x = x, .y = real(x, number)};
+  s.is_special = tn__cg_is_unusual(cg, x);
+  s.is_special = ior(cg, s.is_special, fcmp(cg, LLVMRealUGE, size_of(cg, sum), real(x, 125)));
+  return tn__cg_seldom(cg, &s, usual, zero_or_any_pow);
+}
+
 /* ---- exponents and bases that are known -------------------------------------------------------------------------- */
 
 /* A product of a number that is no pair, or is the same pair, and of one; sums are not carried over. */
@@ -255,7 +282,7 @@ static tn__cg_v wide_power(tn__cg *cg, tn__cg_v x, int n) {
 
 /* In f32 without fused steps, the detour through f64 is shorter than pieces of products. */
 tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
-  enum { LARGEST_WHOLE = 16 };
+  enum { LARGEST_WHOLE = 16, LARGEST_KNOWN = 4 };
   static const double largest_half = 3.5;
   double number;
   bool wide = is_f64(cg, x);
@@ -274,6 +301,8 @@ tn__cg_v tn__cg_pow(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
     double log_of_it = log(number), high = (double)(float)log_of_it;
     return usual_pow(cg, x, y, (tn__cg_pair){real(x, high), real(x, log_of_it - high)}, NULL);
   }
+  if (is_number(y, &number) && fabs(number) <= LARGEST_KNOWN && fabs(number) >= 0x1p-100)
+    return known_pow(cg, x, number);
   tn__cg_pair l = log_pair_f32(cg, x, tn__cg_split_usual(cg, x));
   tn__cg_v is_unusual = tn__cg_is_unusual(cg, x);
   return usual_pow(cg, x, y, l, is_unusual);

@@ -16,6 +16,12 @@ static const double exp_f64[] = {
     0x1.6c16c16c14e61p-10, 0x1.a01a01af474a7p-13, 0x1.a01a01a098fcap-16, 0x1.71ddfaed2fd87p-19,
     0x1.27e50ba97e700p-22, 0x1.af58b61900ce0p-26, 0x1.1eefd47477f95p-29,
 };
+/* (2^r - 1) / r */
+/* error 2^-26.2 on [-0.5005, 0.5005] */
+static const double exp2_f32[] = {
+    0x1.62e4300000000p-1, 0x1.ebfb940000000p-3,  0x1.c6af9e0000000p-5,
+    0x1.3b68080000000p-7, 0x1.5ef49a0000000p-10, 0x1.17b37a0000000p-13,
+};
 /* (log(1 + f) - f + f^2 / 2) / f^3 */
 /* error 2^-29.3 on [-0.292893, 0.414214] */
 static const double log_f32[] = {
