@@ -19,6 +19,45 @@ static bool is_sum_in_registers(const tn__stmt *store) {
          tn__expr_uses_buffer(store->as.store.value, store->as.store.buffer);
 }
 
+/* What a rewrite of a store needs to know. */
+typedef struct marking {
+  tn__arena *arena;
+  bool is_small;
+  bool has_sums; /* those in registers are marked like others */
+  bool is_dear;  /* the store takes so much that a position which all lanes share is nothing beside it */
+  TN__VEC(const tn__var *) lanes; /* the variables of vectors in the nest */
+  const tn__expr_set *kept;       /* quotients and remainders that stay what they are */
+} marking;
+
+static bool see_lanes(const tn__stmt *s, void *user) {
+  marking *m = user;
+  if (s->kind == TN__STMT_FOR && s->as.loop.kind == TN__LOOP_VECTORIZED)
+    tn__vec_push(m->arena, &m->lanes, s->as.loop.var);
+  return true;
+}
+
+static marking marking_of(tn__ir *ir, const tn__stmt *nest, bool is_small) {
+  marking m = {.arena = ir->arena, .is_small = is_small};
+  tn__stmt_walk(nest, see_lanes, &m);
+  return m;
+}
+
+static bool has_function(tn__expr_set *seen, const tn__expr *e) {
+  if (!tn__expr_set_add(seen, e)) return false;
+  if (e->kind == TN__EXPR_CALL && e->intrinsic >= TN__CALL_EXP && e->intrinsic <= TN__CALL_ERF) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (has_function(seen, e->args[i])) return true;
+  return false;
+}
+
+/* Is the position the same in all lanes, of a store that is dear? Copies of the nest would save it nothing. */
+static bool is_cheap_beside(const marking *m, const tn__expr *position) {
+  if (!m->is_dear || m->lanes.count == 0) return false;
+  for (int i = 0; i < m->lanes.count; i++)
+    if (tn__expr_uses_var(position, m->lanes.data[i])) return false;
+  return true;
+}
+
 static const tn__expr *likely_parts(tn__ir *ir, const tn__expr *condition) {
   if (condition->kind == TN__EXPR_AND)
     return tn__ir_and(ir, likely_parts(ir, condition->args[0]), likely_parts(ir, condition->args[1]));
@@ -60,9 +99,9 @@ static const tn__expr *choose_at_most(tn__ir *ir, const tn__expr *a, const tn__e
 /* max(p, min(q, r)), where p <= r: q alone decides. So it is of min(p, max(q, r)), where r <= p: a position that is
  * clamped, or mirrored at both ends, has conditions of its own then, none within another. */
 static const tn__expr *mark_both_ends(tn__ir *ir, const tn__expr *e, void *user) {
-  (void)user;
   bool greatest = e->kind == TN__EXPR_MAX;
   if ((!greatest && e->kind != TN__EXPR_MIN) || e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
+  if (is_cheap_beside(user, e)) return NULL;
   for (int side = 0; side < 2; side++) {
     const tn__expr *inner = e->args[side], *p = e->args[1 - side];
     if (inner->kind != (greatest ? TN__EXPR_MIN : TN__EXPR_MAX)) continue;
@@ -154,7 +193,8 @@ static const tn__expr *find_walk(tn__ir *ir, const tn__expr *e, void *user) {
 }
 
 static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
-  const tn__expr_set *kept = user; /* quotients and remainders */
+  const marking *m = user;
+  if (e->dtype == TN_I64 && is_cheap_beside(m, e)) return NULL;
   switch (e->kind) {
     case TN__EXPR_SELECT:
       if (is_position_choice(e))
@@ -171,7 +211,7 @@ static const tn__expr *mark(tn__ir *ir, const tn__expr *e, void *user) {
       return choose_below(ir, e->args[0], e->args[1], e->args[1], e->args[0]);
     case TN__EXPR_MOD:
     case TN__EXPR_DIV:
-      return is_period(e) && !tn__expr_has_load(e) && !tn__expr_set_has(kept, e) ? mark_period(ir, e) : NULL;
+      return is_period(e) && !tn__expr_has_load(e) && !tn__expr_set_has(m->kept, e) ? mark_period(ir, e) : NULL;
     case TN__EXPR_CALL:
       if (e->intrinsic != TN__CALL_ABS || e->dtype != TN_I64 || tn__expr_has_load(e)) return NULL;
       return choose_below(ir, tn__ir_index(ir, -1), e->args[0], e->args[0],
@@ -191,27 +231,43 @@ static const tn__expr *unmark(tn__ir *ir, const tn__expr *e, void *user) {
 }
 
 static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
-  const bool *is_small = user;
   if (s->kind != TN__STMT_STORE) return NULL;
   bool in_registers = is_sum_in_registers(s);
-  if (!in_registers && !*is_small) return NULL;
+  marking m = *(const marking *)user;
+  if (!in_registers && !m.is_small) return NULL;
   const tn__expr *value = s->as.store.value;
-  if (*is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, NULL);
-  tn__expr_set kept = {.ir = ir};
-  if (*is_small) (void)tn__expr_rewrite(ir, value, find_walk, &kept);
-  value = tn__expr_rewrite(ir, value, *is_small ? mark : mark_padding, &kept);
+  tn__expr_set seen = {.ir = ir}, kept = {.ir = ir};
+  m.is_dear = has_function(&seen, value);
+  m.kept = &kept;
+  if (m.is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, &m);
+  if (m.is_small) (void)tn__expr_rewrite(ir, value, find_walk, &kept);
+  value = tn__expr_rewrite(ir, value, m.is_small ? mark : mark_padding, &m);
   if (value == s->as.store.value) return NULL;
   const tn__stmt *marked = tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
   return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;
 }
 
-/* Of stores to memory alone. */
-static const tn__stmt *mark_memory(tn__ir *ir, const tn__stmt *s, void *user) {
-  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope == TN__SCOPE_REGISTER) return NULL;
+/* Of stores to memory, and of sums in registers where the loop around has all of them. */
+static const tn__stmt *mark_inside(tn__ir *ir, const tn__stmt *s, void *user) {
+  const marking *m = user;
+  if (s->kind != TN__STMT_STORE || (s->as.store.buffer->scope == TN__SCOPE_REGISTER && !m->has_sums)) return NULL;
   return mark_store(ir, s, user);
 }
 
+typedef struct sums {
+  bool held;      /* are registers allocated inside? */
+  bool is_marked; /* is there a sum in registers with borders that the whole nest is cut at? */
+} sums;
+
+static bool see_sum(const tn__stmt *s, void *user) {
+  sums *found = user;
+  found->held |= s->kind == TN__STMT_ALLOC && s->as.alloc.buffer->scope == TN__SCOPE_REGISTER;
+  found->is_marked |= s->kind == TN__STMT_STORE && is_sum_in_registers(s) && tn__node_of(s->as.store.value)->has_likely;
+  return true;
+}
+
 static const tn__stmt *unmark_store(tn__ir *ir, const tn__stmt *s, void *user);
+static const tn__stmt *unmark_sums(tn__ir *ir, const tn__stmt *s, void *user);
 
 /* Loops inside of a large nest that are small themselves and fill memory, the parts of a tile that one stage computes
  * say, are cut for themselves: at places that the loops around them tell. */
@@ -223,9 +279,14 @@ static const tn__stmt *cut_inside(tn__ir *ir, const tn__stmt *s) {
         const tn__stmt *body = cut_inside(ir, s->as.loop.body);
         return body == s->as.loop.body ? s : tn__ir_for_like(ir, s, s->as.loop.var, body);
       }
-      const tn__stmt *marked = tn__stmt_rewrite(ir, s, mark_memory, NULL, &is_small);
+      marking m = marking_of(ir, s, is_small);
+      sums found = {0};
+      tn__stmt_walk(s, see_sum, &found);
+      m.has_sums = found.held && !found.is_marked;
+      const tn__stmt *marked = tn__stmt_rewrite(ir, s, mark_inside, NULL, &m);
       if (marked == s) return s;
-      return tn__stmt_rewrite(ir, tn__ir_partition_nest(ir, marked), unmark_store, NULL, NULL);
+      return tn__stmt_rewrite(ir, tn__ir_partition_nest(ir, marked), m.has_sums ? unmark_sums : unmark_store, NULL,
+                              NULL);
     }
     case TN__STMT_SEQ: {
       const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
@@ -243,7 +304,8 @@ static const tn__stmt *mark_nests(tn__ir *ir, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
       bool is_small = tn__stmt_weight(s) <= MOST_STATEMENTS;
-      const tn__stmt *marked = tn__stmt_rewrite(ir, s, mark_store, NULL, &is_small);
+      marking m = marking_of(ir, s, is_small);
+      const tn__stmt *marked = tn__stmt_rewrite(ir, s, mark_store, NULL, &m);
       return is_small ? marked : cut_inside(ir, marked);
     }
     case TN__STMT_SEQ: {
@@ -263,11 +325,15 @@ static const tn__stmt *mark_nests(tn__ir *ir, const tn__stmt *s) {
   }
 }
 
-static const tn__stmt *unmark_store(tn__ir *ir, const tn__stmt *s, void *user) {
+static const tn__stmt *unmark_sums(tn__ir *ir, const tn__stmt *s, void *user) {
   (void)user;
-  if (s->kind != TN__STMT_STORE || is_sum_in_registers(s)) return NULL;
+  if (s->kind != TN__STMT_STORE) return NULL;
   const tn__expr *value = tn__expr_rewrite(ir, s->as.store.value, unmark, NULL);
   return value == s->as.store.value ? NULL : tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
+}
+
+static const tn__stmt *unmark_store(tn__ir *ir, const tn__stmt *s, void *user) {
+  return s->kind != TN__STMT_STORE || is_sum_in_registers(s) ? NULL : unmark_sums(ir, s, user);
 }
 
 tn__func *tn__ir_mark_borders(tn__ir *ir, const tn__func *func) {

@@ -27,21 +27,28 @@ static bool is_invariant(tn__ir *ir, const tn__expr *condition, const tn__stmt *
   return !c.found;
 }
 
-/* Neighbours under the same condition become one. */
+/* The condition of a statement that others under the same may join; NULL: none. */
+static const tn__expr *condition_of(const tn__stmt *s) {
+  bool joins = s->kind == TN__STMT_IF && s->as.branch.else_body == NULL && !tn__expr_has_load(s->as.branch.condition);
+  return joins ? s->as.branch.condition : NULL;
+}
+
+/* Neighbours under the same condition become one, and what they hold is joined in turn. NULL where there are none. */
 static const tn__stmt *merge(tn__ir *ir, const tn__stmt *s) {
   const tn__stmt **items = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
+  const tn__stmt **parts = TN__NEW_ARRAY(ir->arena, s->as.seq.count, const tn__stmt *);
   int count = 0;
-  for (int i = 0; i < s->as.seq.count; i++) {
-    const tn__stmt *item = s->as.seq.items[i], *last = count > 0 ? items[count - 1] : NULL;
-    bool same = last != NULL && last->kind == TN__STMT_IF && item->kind == TN__STMT_IF &&
-                last->as.branch.condition == item->as.branch.condition &&
-                !tn__expr_has_load(item->as.branch.condition) && last->as.branch.else_body == NULL &&
-                item->as.branch.else_body == NULL;
-    if (same)
-      items[count - 1] = tn__ir_if(ir, item->as.branch.condition,
-                                   tn__ir_seq2(ir, last->as.branch.then_body, item->as.branch.then_body), NULL);
-    else
-      items[count++] = item;
+  for (int i = 0, n; i < s->as.seq.count; i += n) {
+    const tn__expr *condition = condition_of(s->as.seq.items[i]);
+    items[count] = s->as.seq.items[i];
+    for (n = 1; condition != NULL && i + n < s->as.seq.count; n++)
+      if (condition_of(s->as.seq.items[i + n]) != condition) break;
+    if (n > 1) {
+      for (int k = 0; k < n; k++) parts[k] = s->as.seq.items[i + k]->as.branch.then_body;
+      const tn__stmt *all = tn__ir_seq(ir, parts, n), *joined = all->kind == TN__STMT_SEQ ? merge(ir, all) : NULL;
+      items[count] = tn__ir_if(ir, condition, joined == NULL ? all : joined, NULL);
+    }
+    count++;
   }
   return count == s->as.seq.count ? NULL : tn__ir_seq(ir, items, count);
 }

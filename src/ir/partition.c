@@ -15,11 +15,16 @@
 /* Of one nest, and of all together. */
 enum { MAX_STATEMENTS = 6000, MAX_OF_ALL = 4 * MAX_STATEMENTS };
 
+/* A border of at most one of so many iterations is rare: in it only lanes are told apart, and from the second on
+ * nothing. */
+enum { RARE = 16, RAREST = 256 };
+
 typedef struct partitioning {
   tn__ir *ir;
   int64_t statements; /* of the nest as it grows, unrolled loops counted as often as they will be expanded */
   int64_t all;        /* of the function */
   bool in_nest;
+  double share; /* of a nest's iterations, at the least, what is inside of the borders that are being cut */
 } partitioning;
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -50,8 +55,9 @@ typedef struct condition {
   const tn__expr *atom, *limit; /* only `atom` depends on the loop's variable */
   const tn__expr *gone;         /* from here on, or below here, it fails in all iterations; NULL: unknown */
   bool from_below;
-  bool exact;   /* no loop inside matters: where the comparison fails, the condition fails */
-  bool of_rows; /* a loop over rows inside can be split by it, and nothing in that loop matters */
+  bool exact;    /* no loop inside matters: where the comparison fails, the condition fails */
+  bool of_rows;  /* a loop over rows inside can be split by it, and nothing in that loop matters */
+  bool of_lanes; /* lanes of a vector inside differ in it */
 } condition;
 
 typedef TN__VEC(condition) condition_vec;
@@ -114,13 +120,14 @@ static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, conditi
 
 typedef struct stores {
   const tn__var *var;
-  bool all; /* have the variable in an index */
+  bool all; /* are what is looked for */
 } stores;
 
+/* Has it the variable in an index? Others take results out of registers. */
 static bool see_store(const tn__stmt *s, void *user) {
   stores *seen = user;
   bool found = false;
-  if (s->kind != TN__STMT_STORE) return true;
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope == TN__SCOPE_REGISTER) return true;
   for (int d = 0; d < s->as.store.buffer->rank; d++) found |= tn__expr_uses_var(s->as.store.indices[d], seen->var);
   seen->all &= found;
   return true;
@@ -142,6 +149,14 @@ static bool is_of_rows(partitioning *p, const census *c, const tn__expr *likely)
   return seen.all && tn__linear_coefficient(&slack, seen.var->self) != 0;
 }
 
+static bool is_of_lanes(const census *c, const tn__expr *likely) {
+  for (int i = 0; i < c->statements.count; i++) {
+    const tn__stmt *loop = c->statements.data[i];
+    if (loop->as.loop.kind == TN__LOOP_VECTORIZED && tn__expr_uses_var(likely, loop->as.loop.var)) return true;
+  }
+  return false;
+}
+
 static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const tn__var *var) {
   census c = {.ir = p->ir};
   condition_vec found = {0};
@@ -157,6 +172,7 @@ static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const 
     if (most != NULL && solve(p->ir, most, var, &last) && last.atom == k.atom && last.from_below == k.from_below)
       k.gone = last.limit;
     k.of_rows = !k.exact && is_of_rows(p, &c, k.likely);
+    k.of_lanes = is_of_lanes(&c, k.likely);
     tn__vec_push(p->ir->arena, &found, k);
   }
   return found;
@@ -227,6 +243,8 @@ static bool may_copy(partitioning *p, const tn__stmt *body) {
   return true;
 }
 
+static bool is_rare(const partitioning *p) { return p->share * RARE <= 1; }
+
 static const tn__stmt *partition(partitioning *p, const tn__stmt *s);
 static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split);
 
@@ -246,7 +264,7 @@ static const tn__stmt *border(partitioning *p, const tn__stmt *loop, const tn__s
   enum { MOST = 4 };
   const tn__stmt *pieces[MOST];
   int64_t count;
-  if (exact || !tn__ir_as_int(extent, &count) || count < 2 || count > MOST)
+  if (exact || is_rare(p) || !tn__ir_as_int(extent, &count) || count < 2 || count > MOST)
     return piece(p, loop, body, min, extent, false);
   for (int64_t i = 1; i < count; i++)
     if (!may_copy(p, body)) return piece(p, loop, body, min, extent, false);
@@ -308,10 +326,17 @@ static bool fails_long(partitioning *p, const condition *k, const tn__expr *from
   return k->gone != NULL && !k->exact && tn__interval_of(p->ir, tn__ir_sub(p->ir, to, from)).max >= LEAST;
 }
 
+/* Which share of the loop's iterations lies between `from` and `to`; 1: it is open. */
+static double share_of(partitioning *p, const tn__stmt *loop, const tn__expr *from, const tn__expr *to) {
+  int64_t all, few;
+  bool known = tn__ir_as_int(loop->as.loop.var->extent, &all) && tn__ir_as_int(tn__ir_sub(p->ir, to, from), &few);
+  return known && few < all ? (double)few / (double)all : 1;
+}
+
 /* Where the condition no longer holds everywhere: the iterations in which it holds for some of the loops inside, and
  * those in which it holds for none. The part of a row that starts again from its other end is as long as the first. */
-static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__stmt *other, const condition *k,
-                               const tn__expr *from, const tn__expr *to) {
+static const tn__stmt *cut_outside(partitioning *p, const tn__stmt *loop, const tn__stmt *other, const condition *k,
+                                   const tn__expr *from, const tn__expr *to) {
   const tn__expr *gone = k->gone == NULL ? NULL : tn__ir_max(p->ir, tn__ir_min(p->ir, k->gone, to), from);
   bool cuts = gone != NULL && fails_long(p, k, k->from_below ? from : gone, k->from_below ? gone : to);
   if (!cuts || !may_copy(p, other)) return border(p, loop, other, from, tn__ir_sub(p->ir, to, from), k->exact);
@@ -322,6 +347,37 @@ static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__
   }
   const tn__stmt *some = border(p, loop, other, from, tn__ir_sub(p->ir, gone, from), false);
   return tn__ir_seq2(p->ir, some, piece(p, loop, failed, gone, tn__ir_sub(p->ir, to, gone), true));
+}
+
+static bool see_registers(const tn__stmt *s, void *user) {
+  stores *seen = user;
+  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope != TN__SCOPE_REGISTER) return true;
+  for (int d = 0; d < s->as.store.buffer->rank; d++)
+    seen->all = seen->all && !tn__expr_uses_var(s->as.store.indices[d], seen->var);
+  return true;
+}
+
+/* Terms that are written out are loops again; places in registers must stay numbers. */
+static const tn__stmt *roll_up(tn__ir *ir, const tn__stmt *s, void *user) {
+  (void)user;
+  if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_UNROLLED) return NULL;
+  stores seen = {.var = s->as.loop.var, .all = true};
+  tn__stmt_walk(s->as.loop.body, see_registers, &seen);
+  const tn__loop_pragmas whole = {.value[TN__PRAGMA_WHOLE] = 1};
+  return seen.all ? tn__ir_for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &whole, s->as.loop.body) : NULL;
+}
+
+/* The borders of one axis are cut at those of another, into corners. Where they are rare, only lanes are told apart,
+ * and code is short. */
+static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__stmt *other, const condition *k,
+                               const tn__expr *from, const tn__expr *to) {
+  const double around = p->share;
+  bool was_rare = is_rare(p);
+  p->share *= share_of(p, loop, from, to);
+  if (is_rare(p) && !was_rare) other = tn__stmt_rewrite(p->ir, other, roll_up, NULL, NULL);
+  const tn__stmt *cut = cut_outside(p, loop, other, k, from, to);
+  p->share = around;
+  return cut;
 }
 
 /* Is it a tile of several stages, nests that follow each other? Each of them is cut in its own loop over rows, which is
@@ -337,6 +393,25 @@ static bool holds_stages(const tn__stmt *body) {
   return nests > 1;
 }
 
+static bool see_no_store(const tn__stmt *s, void *user) {
+  stores *seen = user;
+  if (s->kind != TN__STMT_STORE) return true;
+  for (int d = 0; d < s->as.store.buffer->rank; d++)
+    seen->all = seen->all && !tn__expr_uses_var(s->as.store.indices[d], seen->var);
+  return true;
+}
+
+static bool is_over_terms(const tn__stmt *loop) {
+  stores seen = {.var = loop->as.loop.var, .all = true};
+  tn__stmt_walk(loop->as.loop.body, see_no_store, &seen);
+  return seen.all;
+}
+
+/* Is the condition as good where it stands? */
+static bool stays_inside(const partitioning *p, const tn__stmt *loop, const condition *k) {
+  return is_rare(p) && (!k->of_lanes || p->share * RAREST <= 1 || is_over_terms(loop));
+}
+
 /* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
  * place.
  */
@@ -350,6 +425,7 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
     bool never_holds =
         k->from_below ? tn__ir_proves_le(p->ir, end, k->limit) : tn__ir_proves_le(p->ir, k->limit, var->min);
     if (k->atom != var->self || never_holds || (k->of_rows && holds_stages(body))) continue;
+    if (stays_inside(p, loop, k)) continue;
     if (!k->exact && !may_copy(p, body)) continue;
     const tn__expr *limit = tn__ir_max(p->ir, tn__ir_min(p->ir, k->limit, end), var->min);
     const tn__expr *below = tn__ir_sub(p->ir, limit, var->min), *rest = tn__ir_sub(p->ir, end, limit);
@@ -370,22 +446,37 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
   return NULL;
 }
 
+/* What was found not to hold on the way to a body. */
+typedef struct refuted {
+  const tn__expr *holds;
+  const struct refuted *before;
+} refuted;
+
+static bool is_refuted(const refuted *r, const tn__expr *holds) {
+  while (r != NULL && r->holds != holds) r = r->before;
+  return r != NULL;
+}
+
 /* Inside of a loop that stays whole: one body for when a condition always holds and one for the rest. */
-static const tn__stmt *choose(partitioning *p, const tn__stmt *loop, const tn__stmt *body, int depth) {
+static const tn__stmt *choose(partitioning *p, const tn__stmt *loop, const tn__stmt *body, int depth,
+                              const refuted *gone) {
   condition_vec conditions = conditions_in(p, body, loop->as.loop.var);
   for (int i = 0; i < conditions.count && depth < 3; i++) {
     const condition *k = &conditions.data[i];
     if (k->exact || (k->of_rows && holds_stages(body))) continue; /* as cheap where it stands */
     const tn__expr *holds = k->from_below ? tn__ir_le(p->ir, k->limit, k->atom) : tn__ir_lt(p->ir, k->atom, k->limit);
-    if (tn__ir_is_false(holds) || (!tn__ir_is_true(holds) && !may_copy(p, body))) continue;
-    const tn__stmt *interior = choose(p, loop, decided(p, body, &conditions, k, true), depth + 1);
+    if (tn__ir_is_false(holds) || is_refuted(gone, holds) || (stays_inside(p, loop, k) && !tn__ir_is_true(holds)))
+      continue;
+    if (!tn__ir_is_true(holds) && !may_copy(p, body)) continue;
+    const tn__stmt *interior = choose(p, loop, decided(p, body, &conditions, k, true), depth + 1, gone);
     if (tn__ir_is_true(holds)) return interior;
     const tn__stmt *tail = decided(p, body, &conditions, k, false);
     tn__interval range = tn__interval_of(p->ir, k->atom);
     int64_t limit;
     if (tn__ir_as_int(k->limit, &limit) && (k->from_below ? range.min == limit - 1 : range.max == limit))
       tail = replace(p, tail, k->atom, tn__ir_index(p->ir, k->from_below ? limit - 1 : limit));
-    return tn__ir_if(p->ir, holds, interior, choose(p, loop, tail, depth + 1));
+    refuted with = {.holds = holds, .before = gone};
+    return tn__ir_if(p->ir, holds, interior, choose(p, loop, tail, depth + 1, &with));
   }
   return body;
 }
@@ -422,7 +513,7 @@ static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool m
     const tn__stmt *pieces = split(p, s);
     if (pieces != NULL) return pieces;
   }
-  if (may_split && s->as.loop.kind != TN__LOOP_UNROLLED && has_loop(body)) body = choose(p, s, body, 0);
+  if (may_split && s->as.loop.kind != TN__LOOP_UNROLLED && has_loop(body)) body = choose(p, s, body, 0, NULL);
   body = partition(p, body);
   return body == s->as.loop.body ? s : tn__ir_for_like(p->ir, s, var, body);
 }
@@ -464,11 +555,11 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
 }
 
 const tn__stmt *tn__ir_partition_nest(tn__ir *ir, const tn__stmt *nest) {
-  partitioning p = {.ir = ir, .all = tn__stmt_weight(nest)};
+  partitioning p = {.ir = ir, .share = 1, .all = tn__stmt_weight(nest)};
   return partition(&p, nest);
 }
 
 tn__func *tn__ir_partition_loops(tn__ir *ir, const tn__func *func) {
-  partitioning p = {.ir = ir, .all = tn__stmt_weight(func->body)};
+  partitioning p = {.ir = ir, .share = 1, .all = tn__stmt_weight(func->body)};
   return tn__func_with_body(ir, func, partition(&p, func->body));
 }

@@ -150,6 +150,10 @@
 #define TN__RULE_FILLED 4
 /* Terms of a window that are written out. */
 #define TN__RULE_WINDOW_TERMS 32
+/* Operations of these terms, on vectors, all together. And of one of them, from which on a loop is as good: its turn
+ * hides behind them. */
+#define TN__RULE_WINDOW_WORK 1024
+#define TN__RULE_WINDOW_TURN 64
 /* Cycles that a line of a row from L3 keeps a core waiting which nothing fetched. */
 #define TN__RULE_LINE_WAIT 2
 /* Cycles until the first line of a page comes, less what a core finds to do in the meantime. */

@@ -220,7 +220,7 @@ static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, 
                                   const int64_t *size) {
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
   const char *write = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", stage->name));
-  int terms = 1, n = 0, reduces = stage->axis_count - stage->spatial;
+  int n = 0, reduces = stage->axis_count - stage->spatial;
   tn__sched_cache_write(s, stage->name, 0, TN__SCOPE_REGISTER);
   tn__sched_compute_at(s, write, place);
   check_box(s, write, stage, depth, size);
@@ -233,12 +233,13 @@ static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, 
   for (int i = count - reduces; i < count; i++) order[n++] = loops[i];
   order[n++] = loops[count - reduces - 1];
   tn__sched_reorder(s, order, n);
+  int64_t lanes = tn__rule_loop_extent(s, order[n - 1]), terms = 1;
+  int64_t most = tn__reduce_most_written(s, stage->name, (lanes + stage->lanes - 1) / stage->lanes);
   for (int i = reduces - 1; i >= 0; i--) {
-    terms *= (int)tn__rule_loop_extent(s, order[i]);
-    if (terms > TN__RULE_WINDOW_TERMS) break;
+    terms *= tn__rule_loop_extent(s, order[i]);
+    if (terms > most) break;
     tn__sched_unroll(s, order[i]);
   }
-  int64_t lanes = tn__rule_loop_extent(s, order[n - 1]);
   if (lanes % stage->lanes == 0)
     tn__reduce_vectorize_lanes(s, stage->name, lanes / stage->lanes, stage->lanes);
   else if (lanes > 1 && (lanes & (lanes - 1)) == 0)

@@ -362,6 +362,24 @@ static int keep_results(tn__schedule *s, const char *name, const char *epilogue,
   return count;
 }
 
+typedef struct cost_search {
+  tn__ir *ir;
+  int64_t cost;
+} cost_search;
+
+static void add_terms_cost(const tn__expr *e, void *user) {
+  cost_search *search = user;
+  search->cost += tn__rule_cost(search->ir, e);
+}
+
+int64_t tn__reduce_most_written(const tn__schedule *s, const char *name, int64_t vectors) {
+  cost_search search = {.ir = s->ir};
+  tn__stmt_walk_exprs(tn__sched_find(s, name, true)->block.body, add_terms_cost, &search);
+  int64_t turn = vectors * (search.cost + 1), most = TN__RULE_WINDOW_WORK / turn;
+  if (turn >= TN__RULE_WINDOW_TURN) return 1;
+  return most < TN__RULE_WINDOW_TERMS ? most : TN__RULE_WINDOW_TERMS;
+}
+
 /* In how many vectors a row of results is one tile, the last vector being partial: rows are read from their start to
  * their end then. 0 where these are too many, or too few rows for that to matter. */
 static int64_t whole_row(tn__schedule *s, const tn__snode *block, int64_t extent, int64_t lanes,

@@ -51,6 +51,8 @@ void tn__reduce_inside(tn__schedule *s, const char *name, const tn__schedule_opt
 bool tn__reduce_whole_rows(tn__schedule *s, const char *name, const tn__schedule_options *options, int64_t rows);
 /* Unrolls and vectorises the last loop of a block, whose extent is vectors * lanes. */
 void tn__reduce_vectorize_lanes(tn__schedule *s, const char *block, int64_t vectors, int64_t lanes);
+/* How many terms of a reduction are written out at most, for so many vectors of results at a time. */
+int64_t tn__reduce_most_written(const tn__schedule *s, const char *block, int64_t vectors);
 /* Vectors of at most so many elements along the last loop of a map that has more than `rows` loops. */
 void tn__reduce_vectorize_last(tn__schedule *s, const char *block, int rows, int64_t lanes);
 /* Schedules the nest of a scan, which is as it was lowered (scan.c). */
