@@ -142,7 +142,7 @@ static const tn__expr *give_names(tn__ir *ir, const tn__expr *e, void *user) {
 
 /* ---- positions --------------------------------------------------------------------------------------------------- */
 
-/* Positions from `first` on, `length` of them, are inside of [0, end)? */
+/* Are positions from `first` on, `length` of them, inside of [0, end)? NULL: is `first` at least 0? */
 typedef struct asked {
   const tn__expr *first, *length, *end;
 } asked;
@@ -192,11 +192,11 @@ static const tn__expr *relax(tn__ir *ir, const tn__expr *e, bool upwards) {
   return tn__linear_build(ir, &kept);
 }
 
-/* Can `position` be asked about for all iterations: that it is at least 0 and at most `last`? */
+/* Can `position` be asked about for all iterations: that it is at least 0 and, unless NULL, at most `last`? */
 static bool ask(settling *p, const tn__expr *position, const tn__expr *last) {
   tn__ir *ir = p->ir;
   const tn__expr *first, *most;
-  if (tn__expr_has_load(position) || is_outside(p, position) || !is_outside(p, last)) return false;
+  if (tn__expr_has_load(position) || is_outside(p, position) || (last != NULL && !is_outside(p, last))) return false;
   if (!tn__ir_bounds_over(ir, position, p->inside.data, p->inside.count, &first, &most)) return false;
   for (int i = 0; i < p->facts.count; i++) {
     const tn__expr *end = tn__ir_add(ir, position, p->facts.data[i]);
@@ -204,25 +204,21 @@ static bool ask(settling *p, const tn__expr *position, const tn__expr *last) {
   }
   if (!is_outside(p, first) || !is_outside(p, most)) return false;
   first = relax(ir, first, false);
+  if (last == NULL) return add_position(p, (asked){.first = first});
   most = relax(ir, most, true);
   const tn__expr *length = tn__ir_add_i(ir, tn__ir_sub(ir, most, first), 1);
   return add_position(p, (asked){first, length, tn__ir_add_i(ir, last, 1)});
 }
 
-/* min(last, max(0, position)), or the other way round. */
+/* min(last, position) or max(0, position). */
 static const tn__expr *unclamp(tn__ir *ir, const tn__expr *e, void *user) {
   settling *p = user;
   (void)ir;
-  if ((e->kind != TN__EXPR_MIN && e->kind != TN__EXPR_MAX) || e->dtype != TN_I64) return NULL;
   bool least = e->kind == TN__EXPR_MIN;
+  if ((!least && e->kind != TN__EXPR_MAX) || e->dtype != TN_I64) return NULL;
   for (int side = 0; side < 2; side++) {
-    const tn__expr *inner = e->args[side], *bound = e->args[1 - side];
-    if (inner->kind != (least ? TN__EXPR_MAX : TN__EXPR_MIN)) continue;
-    for (int i = 0; i < 2; i++) {
-      const tn__expr *position = inner->args[i], *other = inner->args[1 - i];
-      if (!tn__ir_is_int_value(least ? other : bound, 0)) continue;
-      if (ask(p, position, least ? bound : other)) return position;
-    }
+    const tn__expr *position = e->args[side], *bound = e->args[1 - side];
+    if ((least || tn__ir_is_int_value(bound, 0)) && ask(p, position, least ? bound : NULL)) return position;
   }
   return NULL;
 }
@@ -307,8 +303,9 @@ static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
   const tn__expr *inside = tn__ir_bool(ir, true);
   for (int i = 0; i < p.count; i++) {
     const asked *a = &p.asked[i];
-    rooms[i] = tn__var_create(ir, "room", TN_I64, NULL, NULL);
     inside = tn__ir_and(ir, inside, tn__ir_le(ir, tn__ir_index(ir, 0), a->first));
+    if (a->length == NULL) continue;
+    rooms[i] = tn__var_create(ir, "room", TN_I64, NULL, NULL);
     inside = tn__ir_and(ir, inside, tn__ir_le(ir, a->length, rooms[i]->self));
     bool again = false;
     for (int j = 0; j < i; j++) again |= p.asked[j].length == a->length;
@@ -316,7 +313,8 @@ static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
   }
   const tn__stmt *both = tn__ir_if(ir, inside, settled, tn__stmt_rewrite(ir, loop, keep_whole, NULL, NULL));
   for (int i = p.count - 1; i >= 0; i--)
-    both = tn__ir_let(ir, rooms[i], tn__ir_sub(ir, p.asked[i].end, p.asked[i].first), both);
+    if (p.asked[i].length != NULL)
+      both = tn__ir_let(ir, rooms[i], tn__ir_sub(ir, p.asked[i].end, p.asked[i].first), both);
   return both;
 }
 

@@ -455,10 +455,49 @@ static LLVMValueRef looked_up(tn__cg *cg, const access *a, LLVMTypeRef type) {
   return v;
 }
 
+/* Are all positions that the expression can have, in lanes without meaning, too, inside of the buffer? */
+static bool stays_inside(tn__cg *cg, const access *a) {
+  double low, high;
+  int64_t size = 1, own;
+  const tn__buffer *buffer = a->storage->buffer;
+  if (buffer->strides != NULL || tn__cg_narrowed(cg->ir, a->first, &low, &high) == NULL) return false;
+  for (int d = 0; d < buffer->rank; d++) {
+    if (!tn__ir_as_int(buffer->shape[d], &own)) return false;
+    size = tn__ir_bound_mul(size, own);
+  }
+  return low >= 0 && high < (double)size;
+}
+
+/* Where no instruction gathers: positions are computed in a vector of 32 bits and go through memory, where each is a
+ * load by itself; to take them out of the vector are two instructions each, and a condition for each lane is more. */
+static LLVMValueRef through_memory(tn__cg *cg, const access *a, LLVMTypeRef type, place p) {
+  tn__cg_frame *frame = cg->frame;
+  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg);
+  if (gathers || frame->lanes > MAX_SHUFFLED || frame->word > 0 || p.lanes == NULL) return NULL;
+  if (LLVMIsASExtInst(p.lanes) == NULL || (frame->mask != NULL && !stays_inside(cg, a))) return NULL;
+  LLVMValueRef positions = LLVMGetOperand(p.lanes, 0), v = LLVMGetPoison(type);
+  LLVMTypeRef narrow = LLVMTypeOf(positions);
+  if (tn__cg_element(narrow) != cg->i32 || tn__cg_lanes(narrow) != frame->lanes) return NULL;
+  LLVMValueRef slot = tn__cg_alloca(cg, narrow, 1, 0);
+  LLVMSetVolatile(LLVMBuildStore(cg->builder, positions, slot), 1);
+  for (int i = 0; i < frame->lanes; i++) {
+    LLVMValueRef one =
+        LLVMBuildLoad2(cg->builder, cg->i32, offset_pointer(cg, cg->i32, slot, tn__cg_int(cg->i64, i)), "");
+    LLVMSetVolatile(one, 1);
+    LLVMSetAlignment(one, 4);
+    one = LLVMBuildSExt(cg->builder, one, cg->i64, "");
+    LLVMValueRef pointer = offset_pointer(cg, tn__cg_element(type), p.pointer, one);
+    one = plain_load(cg, a, tn__cg_element(type), pointer, (unsigned)tn_dtype_size(a->storage->buffer->dtype));
+    v = LLVMBuildInsertElement(cg->builder, v, one, LLVMConstInt(cg->i32, (unsigned)i, 0), "");
+  }
+  return v;
+}
+
 static LLVMValueRef gathered_load(tn__cg *cg, const access *a, LLVMTypeRef type) {
-  LLVMValueRef one_by_one = looked_up(cg, a, type);
-  if (one_by_one != NULL) return one_by_one;
   place p = place_of(cg, a->storage, a->first);
+  LLVMValueRef one_by_one = through_memory(cg, a, type, p);
+  if (one_by_one == NULL) one_by_one = looked_up(cg, a, type);
+  if (one_by_one != NULL) return one_by_one;
   LLVMValueRef v = known_offsets(cg, a, type, p);
   return v != NULL ? v : gather(cg, a, type, offset_pointer(cg, tn__cg_element(type), p.pointer, p.lanes));
 }

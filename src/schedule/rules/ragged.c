@@ -13,6 +13,11 @@ enum { LONG_ROWS = 512, TOGETHER = 4 };
 /* Vectors of neighbouring results that are at hand. */
 enum { MOST_ACROSS = 8 };
 
+typedef struct loads_of {
+  const tn__buffer *buffer;
+  bool twice;
+} loads_of;
+
 /* ---- how long rows are ------------------------------------------------------------------------------------------- */
 
 typedef struct walk {
@@ -42,6 +47,20 @@ static void see_walk(const tn__expr *e, void *user) {
   }
 }
 
+static void see_bound(const tn__expr *e, void *user) {
+  loads_of *seen = user;
+  if (e->kind != TN__EXPR_LOAD) return;
+  if (seen->buffer != NULL && seen->buffer == e->value.buffer) seen->twice = true;
+  seen->buffer = e->value.buffer;
+}
+
+/* Do rows end where the next ones begin, start[i + 1] - start[i]? */
+static bool is_partition(tn__ir *ir, const tn__expr *extent) {
+  loads_of seen = {NULL};
+  tn__te_visit(ir, extent, see_bound, &seen);
+  return seen.twice;
+}
+
 /* What a row has on average, as far as sizes tell: where rows share a tensor, their part of it. */
 static double usual_terms(const walk *w) {
   double rows = 1, most = (double)tn__interval_of(w->s->ir, w->along->extent).max;
@@ -51,7 +70,7 @@ static double usual_terms(const walk *w) {
     if (!tn__expr_uses_var(w->along->extent, axis)) continue;
     rows *= tn__ir_as_int(axis->extent, &extent) ? (double)extent : TN__OPEN_EXTENT;
   }
-  if (w->terms > 0 && w->shares) return w->terms / rows;
+  if (w->terms > 0 && w->shares && is_partition(w->s->ir, w->along->extent)) return w->terms / rows;
   return (w->terms > 0 && w->terms < most ? w->terms : most) / 2;
 }
 
