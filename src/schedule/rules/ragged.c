@@ -12,6 +12,9 @@ enum { WHOLE_VECTORS = 96, HALF_BYTES = 32 };
 enum { LONG_ROWS = 512, TOGETHER = 4 };
 /* Vectors of neighbouring results that are at hand. */
 enum { MOST_ACROSS = 8 };
+/* Terms of several steps go into results of their own, so that so many sums don't wait for each other, unless rows have
+ * few terms. */
+enum { CHAINS = 4, FEW_TERMS = 16 };
 
 typedef struct loads_of {
   const tn__buffer *buffer;
@@ -74,6 +77,12 @@ static double usual_terms(const walk *w) {
   return (w->terms > 0 && w->terms < most ? w->terms : most) / 2;
 }
 
+static walk walk_of(const tn__schedule *s, const tn__te_stage *stage) {
+  walk w = {.s = s, .stage = stage, .along = stage->reduce_axes.var[stage->reduce_axes.count - 1]};
+  for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(s->ir, stage->values[t], see_walk, &w);
+  return w;
+}
+
 /* ---- along a row ------------------------------------------------------------------------------------------------- */
 
 static int64_t lanes_of(const tn__te_stage *stage, int64_t bytes) {
@@ -88,8 +97,7 @@ static int64_t lanes_of(const tn__te_stage *stage, int64_t bytes) {
 static bool reduce_along(tn__schedule *s, const tn__te_stage *stage, const char *loop,
                          const tn__schedule_options *options) {
   const char *name = stage->name;
-  walk w = {.s = s, .stage = stage, .along = stage->reduce_axes.var[stage->reduce_axes.count - 1]};
-  for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(s->ir, stage->values[t], see_walk, &w);
+  const walk w = walk_of(s, stage);
   double terms = usual_terms(&w);
   bool half = options->vector_bytes > HALF_BYTES && (w.gathers || terms < WHOLE_VECTORS);
   int64_t lanes = lanes_of(stage, half ? HALF_BYTES : options->vector_bytes);
@@ -109,24 +117,59 @@ static bool reduce_along(tn__schedule *s, const tn__te_stage *stage, const char 
 
 /* ---- across results ---------------------------------------------------------------------------------------------- */
 
-/* Neighbouring results in registers: all terms of a few vectors, then those of the next ones. */
+/* The innermost loop around the block in vectors, the two around it written out. */
+static void run_in_vectors(tn__schedule *s, const char *block) {
+  const char *loops[TN__MAX_LOOPS];
+  int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS);
+  tn__sched_unroll(s, loops[count - 3]);
+  tn__sched_unroll(s, loops[count - 2]);
+  tn__sched_vectorize(s, loops[count - 1]);
+}
+
+/* Partial results, of which there are a few for each element, in registers. */
+static void keep_in_registers(tn__schedule *s, const char *partial) {
+  const tn__block *block = &tn__sched_find(s, partial, true)->block;
+  for (int w = 0; w < block->write_count; w++) {
+    const tn__buffer *buffer = block->writes[w].buffer;
+    tn__layout layout = {.rank = buffer->rank, .parts = {{buffer->rank - 1, 1, 0}}};
+    for (int d = 1; d < buffer->rank; d++) layout.parts[d] = (tn__layout_part){d - 1, 1, 0};
+    tn__sched_transform_layout(s, buffer->name, &layout);
+    tn__sched_set_scope(s, partial, w, TN__SCOPE_REGISTER);
+  }
+}
+
+/* Neighbouring results in registers: all terms of a few vectors, then those of the next ones. The elements have their
+ * first values in memory, so that what is in registers is a partial result, combined with them behind all terms. */
 static bool reduce_across(tn__schedule *s, const tn__te_stage *stage, const char *const *loops, int count, int first,
                           const tn__schedule_options *options) {
-  const char *across = loops[count - 1], *order[TN__MAX_LOOPS];
+  const char *across = loops[count - 1], *terms = loops[count - 2], *order[TN__MAX_LOOPS];
+  const char *partial = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rf", stage->name));
   int64_t extent = tn__rule_loop_extent(s, across), lanes = lanes_of(stage, options->vector_bytes);
   int64_t vectors = MOST_ACROSS / stage->tensor_count;
+  const walk w = walk_of(s, stage);
   int n = 0;
-  while (extent >= 0 && lanes > extent) lanes /= 2;
+  if (stage->axes.count == TN__MAX_RANK) return false;
+  while (extent >= 0 && lanes / 2 >= extent) lanes /= 2;
   if (lanes < 2) return false;
   while (vectors > 1 && !tn__rule_fills(extent, vectors * lanes)) vectors /= 2;
   tn__sched_split(s, across, (const int64_t[]){0, vectors, lanes}, 3);
-  const char *tile = tn__arena_printf(s->arena, "%s.0", across), *each = tn__arena_printf(s->arena, "%s.1", across);
-  order[n++] = tile;
-  for (int i = first; i < count - 1; i++) order[n++] = loops[i];
-  order[n++] = each;
+  int64_t together = usual_terms(&w) < FEW_TERMS || vectors > CHAINS / stage->tensor_count ? 1 : CHAINS / vectors;
+  tn__sched_split(s, terms, (const int64_t[]){0, together}, 2);
+  const char *one = tn__arena_printf(s->arena, "%s.1", terms);
+  order[n++] = tn__arena_printf(s->arena, "%s.0", across);
+  for (int i = first; i < count - 2; i++) order[n++] = loops[i];
+  order[n++] = tn__arena_printf(s->arena, "%s.0", terms);
+  order[n++] = one;
+  order[n++] = tn__arena_printf(s->arena, "%s.1", across);
+  order[n++] = tn__arena_printf(s->arena, "%s.2", across);
   tn__sched_reorder(s, order, n);
-  tn__sched_unroll(s, each);
-  tn__sched_vectorize(s, tn__arena_printf(s->arena, "%s.2", across));
+  tn__sched_rfactor(s, one);
+  keep_in_registers(s, partial);
+  run_in_vectors(s, partial);
+  run_in_vectors(s, tn__arena_printf(s->arena, "%s.init", partial));
+  int behind = tn__sched_loops_of(s, stage->name, order, TN__MAX_LOOPS) - 3; /* two of vectors, and one over these */
+  tn__sched_reorder(s, (const char *[]){order[behind + 2], order[behind], order[behind + 1]}, 3);
+  run_in_vectors(s, stage->name);
   return true;
 }
 
