@@ -14,7 +14,7 @@
  *
  * A port that halves wide vectors, as Zen 4's do, counts with the bytes that it does in a cycle. The numbers of a core
  * are in tn__core's order: multiply-adds (ports, bytes, latency), loads (ports, bytes), bytes of stores, of shuffles,
- * instructions started, rates of L2, of L3 and of memory, clock. Costs are the usual ones everywhere. */
+ * instructions started, rates of L2, of L3 and of memory, clock. Costs are the usual ones but for what is named. */
 const tn__cpu tn__cpus[] = {
     {"haswell",
      "x86-64-v3",
@@ -35,7 +35,7 @@ const tn__cpu tn__cpus[] = {
     {"sapphirerapids",
      "x86-64-v4+avx512bf16+avx512vbmi+avx512vnni+avx512vpopcntdq+avx512fp16+amx-bf16+amx-int8+avxvnni",
      64,
-     {48 * KB, 2 * MB, 60 * MB, {2, 128, 4, 2, 128, 64, 64, 6, 48, 8, 4, 3500}, TN__USUAL_COSTS}},
+     {48 * KB, 2 * MB, 60 * MB, {2, 128, 4, 2, 128, 64, 64, 6, 48, 8, 4, 3500}, TN__COSTS(3)}},
     /* its large cores */
     {"alderlake",
      "x86-64-v3+avxvnni",

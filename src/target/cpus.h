@@ -4,7 +4,7 @@
 
 #include "target/target.h"
 
-#define TN__USUAL_COSTS          \
+#define TN__COSTS(miss)          \
   {.fill = 0.75,                 \
    .shared_fill = 0.4,           \
    .unhidden = 0.15,             \
@@ -16,7 +16,7 @@
    .chunk = 120,                 \
    .l2_wait = 12,                \
    .l3_wait = 60,                \
-   .page_miss = 1,               \
+   .page_miss = (miss),          \
    .page_walk = 25,              \
    .broadcast = 1.2,             \
    .half_broadcast = 0.3,        \
@@ -28,6 +28,7 @@
    .streams = 8,                 \
    .counted_trips = 24,          \
    .memory_cores = 4}
+#define TN__USUAL_COSTS TN__COSTS(1)
 
 /* Arrays, not pointers: those would have to be relocated when the runtime's library is loaded. */
 typedef struct tn__cpu {

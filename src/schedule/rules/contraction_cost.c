@@ -514,6 +514,27 @@ static void see_copies(const tn__contraction_space *p, const int64_t *v, tn__ske
   }
 }
 
+/* Does an operand of which each step of the sum takes little lie so far apart that no step comes by itself? Prefetchers
+ * stay within pages, and want to see some steps in each. */
+static bool is_scattered(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v, int side) {
+  int64_t stride = side == 0 ? p->left_stride : p->right_stride, steps = side == 0 ? p->left_steps : p->right_steps;
+  bool packed = tn__contraction_in_panels(v, side) || (side == 1 && p->panel > 0);
+  return !packed && steps > TN__RULE_HIDDEN_ROWS && 2 * stride >= k->target->cpu.machine.costs.page_bytes;
+}
+
+/* The share of what comes from beyond L2 that is not hidden. */
+static double exposed(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v) {
+  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
+  /* A few channels of every pixel don't come by themselves either, one walk over the image for each column tile. */
+  bool walks = p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
+  double left = is_scattered(p, k, v, 0) ? v[TN__TILE_LEFT] > 0 ? TN__RULE_EXPOSED_COPY : TN__RULE_EXPOSED_PAGES : 0;
+  double right = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS  ? TN__RULE_EXPOSED_AHEAD
+                 : !is_scattered(p, k, v, 1) && !walks ? 0
+                 : v[TN__TILE_RIGHT] > 0               ? TN__RULE_EXPOSED_COPY
+                                                       : TN__RULE_EXPOSED_PAGES;
+  return left > right ? left : right;
+}
+
 /* tn__contraction_features, which also tells whether fetching ahead is spread over tiles. */
 static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sketch_features *f, bool *spread) {
   const tn__contraction_space *p = k->data;
@@ -580,15 +601,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
       tile_phase(p, k, v, f, (const int64_t[]){r, m}, tiles(lanes, v[TN__TILE_LANES]), lanes % v[TN__TILE_LANES] != 0,
                  times * count);
   }
-  /* Rows a page or more apart don't come by themselves. */
-  bool scattered = p->panel == 0 && p->right_stride >= k->target->cpu.machine.costs.page_bytes &&
-                   p->right_steps > TN__RULE_HIDDEN_ROWS && !tn__contraction_in_panels(v, 1);
-  /* Nor do a few channels of every pixel, one walk over the image for each column tile. */
-  scattered |= p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
-  f->exposed = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS ? TN__RULE_EXPOSED_AHEAD
-               : !scattered                         ? 0
-               : v[TN__TILE_RIGHT] > 0              ? TN__RULE_EXPOSED_COPY
-                                                    : TN__RULE_EXPOSED_PAGES;
+  f->exposed = exposed(p, k, v);
   /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
   bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && !tn__contraction_in_panels(v, 1) &&
                     outer.loop[outer.column_tiles].trips > 1 && outer.depth < outer.column_tiles;
