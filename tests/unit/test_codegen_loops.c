@@ -236,19 +236,26 @@ static void strided(kernel_test *t, void *user) {
   agree(t, &b, lanes(&b, v, s), 0);
 }
 
-/* Indices from data, from quotients and remainders of the lane, and with a symbolic stride. */
+/* Indices from data, within a remainder or clamped, from quotients and remainders of the lane, and with a symbolic
+ * stride. */
 static void gathered(kernel_test *t, void *user) {
   const access_case *c = user;
   builder b = {.ir = t->ir};
   ex n = scalar(&b, "n", 3);
   const tn__buffer *x = input(&b, c->dtype, number(&b, 64)), *index = input(&b, TN_I32, number(&b, c->width));
-  const tn__buffer *y = output(&b, c->dtype, number(&b, 4 * c->width));
+  const tn__buffer *wide = input(&b, TN_I64, number(&b, c->width));
+  const tn__buffer *y = output(&b, c->dtype, number(&b, 6 * c->width));
   tn__var *v = loop(&b, "v", c->width);
+  ex zero = number(&b, 0), last = number(&b, 63);
+  ex clamped = tn__ir_min(t->ir, last, tn__ir_max(t->ir, zero, at(&b, wide, v->self)));
+  ex narrow = tn__ir_max(t->ir, zero, tn__ir_cast(t->ir, TN_I64, at(&b, index, v->self)));
+  narrow = tn__ir_min(t->ir, last, narrow);
   ex data = tn__ir_mod_i(t->ir, tn__ir_cast(t->ir, TN_I64, at(&b, index, v->self)), 5);
-  ex from[4] = {data, tn__ir_mod_i(t->ir, v->self, 3), tn__ir_div_i(t->ir, v->self, 2), tn__ir_mul(t->ir, v->self, n)};
-  const tn__stmt *stores[4];
-  for (int i = 0; i < 4; i++) stores[i] = put(&b, y, tn__ir_add_i(t->ir, v->self, i * c->width), at(&b, x, from[i]));
-  const tn__stmt *s = tn__ir_seq(t->ir, stores, 4);
+  ex rest = tn__ir_mod_i(t->ir, v->self, 3), half = tn__ir_div_i(t->ir, v->self, 2);
+  ex from[6] = {data, rest, half, tn__ir_mul(t->ir, v->self, n), clamped, narrow};
+  const tn__stmt *stores[6];
+  for (int i = 0; i < 6; i++) stores[i] = put(&b, y, tn__ir_add_i(t->ir, v->self, i * c->width), at(&b, x, from[i]));
+  const tn__stmt *s = tn__ir_seq(t->ir, stores, 6);
   if (c->masked) s = tn__ir_if(t->ir, tn__ir_le(t->ir, number(&b, 2), v->self), s, NULL);
   agree(t, &b, lanes(&b, v, s), 0);
 }

@@ -502,6 +502,21 @@ static LLVMValueRef gathered_load(tn__cg *cg, const access *a, LLVMTypeRef type)
   return v != NULL ? v : gather(cg, a, type, offset_pointer(cg, tn__cg_element(type), p.pointer, p.lanes));
 }
 
+/* Lanes that lie apart where no instruction gathers: loads at numbers of bytes from the first one, where a vector of
+ * pointers would be taken apart. NULL: a mask says which. */
+static LLVMValueRef apart(tn__cg *cg, const access *a, LLVMTypeRef type) {
+  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg);
+  if (gathers || cg->frame->mask != NULL || cg->frame->lanes > MAX_SHUFFLED) return NULL;
+  LLVMTypeRef element = tn__cg_element(type);
+  LLVMValueRef pointer = address(cg, a->storage, a->first), v = LLVMGetPoison(type);
+  for (int i = 0; i < cg->frame->lanes; i++) {
+    LLVMValueRef at = offset_pointer(cg, element, pointer, tn__cg_int(cg->i64, i * a->stride));
+    LLVMValueRef one = plain_load(cg, a, element, at, (unsigned)tn_dtype_size(a->storage->buffer->dtype));
+    v = LLVMBuildInsertElement(cg->builder, v, one, LLVMConstInt(cg->i32, (unsigned)i, 0), "");
+  }
+  return v;
+}
+
 static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
   const tn__cg_frame *frame = cg->frame;
   LLVMTypeRef type = tn__cg_lanes_type(tn__cg_memory_type(cg, a->storage->buffer->dtype), frame->lanes);
@@ -516,8 +531,9 @@ static LLVMValueRef load_lanes(tn__cg *cg, const access *a) {
     LLVMValueRef member =
         shuffles && stride <= MOST_WOVEN && frame->mask == NULL ? member_of_groups(cg, a, type) : NULL;
     if (member != NULL) return member;
-    return shuffles && stride <= MOST_SHUFFLED_STRIDE ? strided_by_shuffles(cg, a, type)
-                                                      : gather(cg, a, type, strided_pointers(cg, a));
+    if (shuffles && stride <= MOST_SHUFFLED_STRIDE) return strided_by_shuffles(cg, a, type);
+    LLVMValueRef one_by_one = apart(cg, a, type);
+    return one_by_one != NULL ? one_by_one : gather(cg, a, type, strided_pointers(cg, a));
   }
   LLVMValueRef pointer = address(cg, a->storage, a->first);
   unsigned align = alignment_of(a->storage, a->first);

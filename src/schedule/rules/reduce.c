@@ -727,6 +727,28 @@ static int64_t cost_of_step(const tn__schedule *s, const tn__snode *block) {
   return t.cost;
 }
 
+/* A few terms that data choose. Positions are computed in vectors; each lane is a load by itself, so that wide vectors
+ * bring nothing, and what does not fill one of four is written out term by term. */
+static void reduce_chosen(tn__schedule *s, const char *name, const char *loop, int64_t widest) {
+  enum { BYTES = 32, LEAST = 4 };
+  int64_t extent = tn__rule_loop_extent(s, loop), lanes = BYTES / widest;
+  if (extent >= LEAST) tn__sched_decompose_reduction(s, name, loop);
+  for (; lanes >= LEAST && extent >= LEAST; lanes /= 2) {
+    if (lanes > extent) continue;
+    const char *rest = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rest", name));
+    const char *behind = tn__sched_fresh_name(s, false, tn__arena_printf(s->arena, "%s.rest", loop));
+    const char *turns = tn__sched_fresh_name(s, false, tn__arena_printf(s->arena, "%s.0", loop));
+    const char *turn = tn__sched_fresh_name(s, false, tn__arena_printf(s->arena, "%s.1", loop));
+    tn__sched_peel(s, loop, lanes);
+    tn__sched_unroll(s, turns);
+    tn__reduce_lanes(s, name, turn, 1, lanes);
+    name = rest;
+    loop = behind;
+    extent %= lanes;
+  }
+  if (extent > 0) tn__sched_unroll(s, loop);
+}
+
 const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__schedule_options *options,
                                   int64_t vectors) {
   tn__snode *block = tn__sched_find(s, name, true);
@@ -741,9 +763,8 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
   }
   int64_t lanes = options->vector_bytes / widest;
   if (lanes == 2) lanes = 4; /* of two registers */
-  /* A vector or two of elements from anywhere are loads one by one, and adding up lanes is more work than the sum. */
-  if (extent >= 0 && extent <= TN__RULE_WINDOW_TERMS && extent <= 2 * lanes && gathers(s, block)) {
-    tn__sched_unroll(s, loop);
+  if (extent >= 0 && extent <= 2 * lanes && gathers(s, block)) {
+    reduce_chosen(s, name, loop, widest);
     return NULL;
   }
   while (extent >= 0 && lanes > 4 && lanes > extent) lanes /= 2;
