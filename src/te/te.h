@@ -255,6 +255,10 @@ const tn__te *tn__te_terms(const tn__te *te);
 /* The declaration in which integers are computed, and intermediate tensors kept, in the narrowest types that hold them
  * (narrow.c). `te` itself where nothing becomes narrower; otherwise a copy in the same context. Elements are equal. */
 const tn__te *tn__te_narrow(const tn__te *te);
+/* The declaration in which reductions whose results depend on a clamped position, as of tensors side by side, have
+ * different results only (clamped.c). `te` itself where there is nothing of the kind; otherwise a copy in the same
+ * context. Elements are equal. */
+const tn__te *tn__te_clamped(const tn__te *te);
 /* The declaration in which short sums over pairs of points are written out where reductions take them, and results
  * along a short axis whose terms have work in common are tensors of one reduction (coordinates.c). `te` itself where
  * there is nothing of the kind; otherwise a copy in the same context. Elements are equal up to rounding. */

@@ -24,6 +24,7 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   const tn__te *declared = te;
   const bool bytes = tn__target_can(target, TN__CAN_DPBUSD);
   te = tn__te_phases(tn__te_settled(te));
+  if (!unit.options.bytes_apart) te = tn__te_clamped(te);
   if (!unit.options.bytes_apart) te = tn__te_row_words(tn__te_words(te, bytes), bytes);
   te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
   te = tn__te_narrow(unit.options.bytes_apart ? te : tn__te_counts(tn__te_terms(tn__te_windows(te))));
