@@ -128,6 +128,16 @@ static const char *const found[] = {
     "  a[b: 3, i: 43] = max(k: 35) A[b, i, k] - B[b, i, k]\n"
     "  c[b, i] = max(d[b, i] * 2 - a[b, i], min(a[b, i] + f32(b), 3)) * (a[b, i] - 1)\n"
     "}\n",
+    /* windows that move on by a few elements, up to the end of their tensor and not */
+    "kernel drawn(X: f32[3, 8, 77], Z: f32[131]) -> (Y: f32[3, 4, 38], V: f32[3, 4, 25], W: f32[32]) {\n"
+    "  Y[c, y, x] = max(r: 2, q: 2) X[c, 2 * y + r, 2 * x + q]\n"
+    "  V[c, y, x] = sum(q: 3) X[c, 2 * y, 3 * x + q]\n"
+    "  W[x] = sum(q: 7) Z[4 * x + q] * 2\n"
+    "}\n",
+    /* short periods beside long ones */
+    "kernel drawn(Q: u8[7, 100], s: f32[7, 8]) -> (W: f32[7, 200]) {\n"
+    "  W[k, j] = f32(i32(select(j % 2 == 0, Q[k, j / 2] % 16, Q[k, j / 2] / 16)) - 8) * s[k, j / 25]\n"
+    "}\n",
     /* groups that data choose */
     "kernel drawn(I: u8[5, 41], T: u8[256, 3], J: i32[23], U: f64[9, 6]) -> (O: u8[5, 41, 3], P: f64[23, 6]) {\n"
     "  O[y, x, c] = T[i64(I[y, x]), c]\n"

@@ -304,19 +304,49 @@ static bool has_whole_groups(const tn__buffer *buffer, int64_t size) {
   return false;
 }
 
+/* The group before was loaded where this is, and has the element. */
+static bool is_in_last_group(tn__cg *cg, const access *a, int64_t *member) {
+  const tn__cg_groups *last = &a->storage->groups;
+  if (last->first == NULL || last->block != LLVMGetInsertBlock(cg->builder) || last->version != a->storage->version)
+    return false;
+  return tn__ir_as_int(tn__ir_sub(cg->ir, a->first, last->first), member) && *member >= 0 && *member < a->stride;
+}
+
+/* Is all inside of the buffer that `lanes` groups would read which begin with the access's first element? */
+static bool groups_are_inside(tn__cg *cg, const access *a) {
+  tn__ir *ir = cg->ir;
+  const tn__expr *end = tn__ir_add_i(ir, a->first, cg->frame->lanes * a->stride), *all = tn__ir_index(ir, 1);
+  for (int d = 0; d < a->storage->buffer->rank; d++) all = tn__ir_mul(ir, all, a->storage->buffer->shape[d]);
+  return tn__ir_prove(ir, tn__ir_le(ir, tn__ir_index(ir, 0), a->first)) && tn__ir_prove(ir, tn__ir_le(ir, end, all));
+}
+
+/* Where the groups begin of which all lanes take one element, and which that is; NULL: they may not be inside. */
+static const tn__expr *groups_of(tn__cg *cg, const access *a, int64_t *member) {
+  const tn__buffer *buffer = a->storage->buffer;
+  const tn__expr *group = a->first;
+  *member = 0;
+  if (has_whole_groups(buffer, a->stride)) {
+    while (*member < a->stride && known_divisor(group) % a->stride != 0)
+      group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++*member));
+    return *member == a->stride ? NULL : group;
+  }
+  if (a->stride > MOST_SHUFFLED_STRIDE) return NULL;
+  if (is_in_last_group(cg, a, member)) return a->storage->groups.first;
+  *member = 0;
+  return groups_are_inside(cg, a) ? group : NULL;
+}
+
 /* Elements of groups of two to eight (pixels, pairs): all of each group at once, and a shuffle that takes one of it.
- * LLVM knows how to take such vectors apart, and all members of the groups share the load. Only where the buffer
- * consists of whole groups, so that nothing outside of it is read; NULL otherwise. */
+ * LLVM knows how to take such vectors apart, and all members of the groups share the load. So do the elements of a
+ * window that moves on by a few, as in pooling. Only where the buffer consists of whole groups, or these are known to
+ * be in it, so that nothing outside of it is read; NULL otherwise. */
 static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef type) {
   const tn__buffer *buffer = a->storage->buffer;
   int lanes = cg->frame->lanes, indices[MAX_SHUFFLED];
   int64_t member = 0, size = (int64_t)tn_dtype_size(buffer->dtype);
-  if (a->stride < 2 || lanes * size < 16 || (lanes & (lanes - 1)) != 0) return NULL;
-  if (buffer->strides != NULL || !has_whole_groups(buffer, a->stride)) return NULL;
-  const tn__expr *group = a->first;
-  while (member < a->stride && known_divisor(group) % a->stride != 0)
-    group = tn__ir_sub(cg->ir, a->first, tn__ir_index(cg->ir, ++member));
-  if (member == a->stride) return NULL;
+  if (a->stride < 2 || lanes * size < 16 || (lanes & (lanes - 1)) != 0 || buffer->strides != NULL) return NULL;
+  const tn__expr *group = groups_of(cg, a, &member);
+  if (group == NULL) return NULL;
   LLVMTypeRef whole = tn__cg_lanes_type(tn__cg_element(type), lanes * (int)a->stride);
   tn__cg_groups *last = &a->storage->groups;
   LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->builder);

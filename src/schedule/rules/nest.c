@@ -150,6 +150,7 @@ typedef struct periods {
   const tn__block *block;
   const tn__var *loop;
   int64_t common; /* a multiple of all; 0: too many steps */
+  int64_t few;    /* a multiple of those of a few steps */
   int64_t cost;   /* of one position */
   bool aligned;   /* they start again at multiples of it */
 } periods;
@@ -169,6 +170,7 @@ static void see_period(const tn__expr *e, void *user) {
     return;
   }
   int64_t period = divisor / tn__common_divisor(divisor, stride);
+  if (period <= MOST_PHASES) p->few = p->few / tn__common_divisor(p->few, period) * period;
   if (p->common == 0 || period > LONGEST_PERIOD) {
     p->common = 0;
     return;
@@ -183,10 +185,12 @@ static void see_period(const tn__expr *e, void *user) {
 
 /* Of the loop, in all that the block reads. */
 static periods periods_of(const tn__schedule *s, const tn__snode *block, const tn__snode *loop) {
-  periods p = {.s = s, .block = &block->block, .loop = loop->var, .common = 1, .aligned = true};
+  periods p = {.s = s, .block = &block->block, .loop = loop->var, .common = 1, .few = 1, .aligned = true};
   if (block->block.body->kind != TN__STMT_STORE) return p;
   const tn__expr *value = block->block.body->as.store.value;
   tn__te_visit(s->ir, value, see_period, &p);
+  /* The quotient of a longer period, as the scale of a block of weights has, is one load more. */
+  if (p.common > MOST_PHASES && p.few > 1 && !p.aligned) p.common = p.few;
   p.cost = tn__rule_cost(s->ir, value);
   return p;
 }
