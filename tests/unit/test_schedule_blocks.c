@@ -123,7 +123,7 @@ static void try_panels(tn__ir *ir, const void *arg) {
   int64_t values[TN__MAX_DECISIONS];
   tn__sketch_choose(k, values, NULL);
   values[decision(k, "right")] = values[decision(k, "ahead")] = 0;
-  values[decision(k, "left")] = 0;
+  values[decision(k, "left")] = 0; /* with types that are widened, 1 is the same copy */
   values[rows] = k->decisions[rows].choices[1];
   values[unroll] = 1;
   for (int p = 0; p < k->decisions[panels].count; p++)
@@ -147,6 +147,7 @@ static void panels_compute_the_same(void **state) {
       {.b = {TN_F64, TN_F64, 2, 3, 48, 1031, true}},       {.b = {TN_I32, TN_I32, 0, 3, 41, 1024, true}},
       {.b = {TN_F32, TN_F32, 0, 7, 128, 1100, false}},     {.b = {TN_F32, TN_F32, 2, 7, 70, 20, true}},
       {.b = {TN_F32, TN_F32, 0, 7, 33, 1100, true, true}}, {.b = {TN_F64, TN_F64, 2, 5, 20, 30, false, true}},
+      {.b = {TN_F16, TN_F32, 0, 4, 70, 1031, true}},       {.b = {TN_BF16, TN_F32, 2, 5, 33, 40, false, true}},
   };
   for (size_t i = 0; i < sizeof(tallies) / sizeof(tallies[0]); i++) {
     tally *t = &tallies[i];

@@ -196,7 +196,7 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
 bool tn__contraction_has_panels(const tn__contraction_space *p, int side) {
   const tn__contraction_operand *o = &p->operand[side];
   int last = o->rank - 1, axis = side == 0 ? p->row : p->column;
-  if (!o->exists || !o->bounded || o->is_map || p->depthwise || p->casts[side] || last < 1 || axis < 0) return false;
+  if (!o->exists || !o->bounded || o->is_map || p->depthwise || last < 1 || axis < 0) return false;
   if (side == 0 ? p->left_stride == 0 || p->in_place || p->streams : p->panel > 0 || p->group > 0) return false;
   for (int a = 0; a < p->nest.axis_count; a++)
     if (o->step[last][a] != (a == axis) || (a == axis && o->shape[last] != p->nest.extent[a])) return false;
@@ -255,7 +255,8 @@ static void general_step(const tn__contraction_space *p, const tn__sketch *k, do
 /* Is the operand widened in the tile, each time that it is read? */
 static bool casts_in_tile(const tn__contraction_space *p, const int64_t *v, int side) {
   int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
-  return p->casts[side] && (place == TN__PLACE_BEFORE || place == TN__PLACE_INLINE);
+  bool copied = place != TN__PLACE_BEFORE && place != TN__PLACE_INLINE;
+  return p->casts[side] && !copied && !tn__contraction_in_panels(v, side);
 }
 
 /* One tile size: `rows` accumulators high, `vectors` wide, `times` of them. */
@@ -390,7 +391,7 @@ static bool operand_phase(const tn__contraction_space *p, const tn__sketch *k, c
     shape[d] = !whole && extent < o->shape[d] ? extent : o->shape[d];
     bytes *= (double)shape[d];
   }
-  if (!p->depthwise && place != TN__PLACE_BEFORE) bytes *= apart(k, o, shape);
+  if (!p->depthwise && place != TN__PLACE_BEFORE && !panels) bytes *= apart(k, o, shape);
   if (!whole && bytes > TN__RULE_PRIVATE_BYTES) return false;
   int vector_bytes = (int)v[TN__TILE_LANES] * o->element;
   /* A copy has loads that wait for another cache, as strided rows don't come by themselves. */
@@ -548,9 +549,11 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
       (v[TN__TILE_MORE_ROWS] > 1 && v[TN__TILE_ROWS] != p->rows))
     return NULL;
   if (v[TN__TILE_LANES] * (v[TN__TILE_VECTORS] - 1) >= p->columns) return NULL;
-  for (int side = 0; side < 2; side++) /* a copy of the whole, and none of parts */
-    if (tn__contraction_in_panels(v, side) && v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT] != TN__PLACE_BEFORE)
-      return NULL;
+  for (int side = 0; side < 2; side++) { /* a copy of the whole, and none of parts */
+    int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
+    bool whole = place == TN__PLACE_BEFORE || (place == TN__PLACE_APART && p->casts[side]);
+    if (tn__contraction_in_panels(v, side) && !whole) return NULL;
+  }
   f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
   if (tn__contraction_taps_from(p, v) < p->nest.axis_count) { /* weights of all taps, and what they read */
     double taps, trips;
