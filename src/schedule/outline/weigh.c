@@ -58,9 +58,10 @@ static shape shape_of(const tn__outline_view *v) {
 }
 
 /* In how many of the executions something is done that stands still along the innermost loops: the compiler does it in
- * front of these. */
+ * front of these, but where sums that are in memory are added to in between, for which registers are too few. */
 static double share_moving(const shape *s, uint32_t along) {
   double share = 1;
+  if (s->v->role == TN__OUTLINE_REDUCE && !s->v->near) return 1;
   for (int l = s->innermost; l >= 0 && !(along >> l & 1); l--)
     if (s->v->loops[l].kind != TN__LOOP_UNROLLED) share /= (double)s->v->loops[l].extent;
   return share;

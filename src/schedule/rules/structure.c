@@ -18,7 +18,15 @@
  * until they are complete), and the axis of results that is gone through in strips of so many of its tiles. */
 enum { LANES, ROWS, HEIGHT, VECTORS, ORDER, TERMS, WRITTEN, DEEP, STRIPS, STRIP };
 
-enum { MOST_ORDERED = 4, MOST_ORDERS = 24, FEWEST_RESULTS = 16, SHORT_LOOPS = 1, MOST_DEEP = 64, PIECES = 4 };
+enum {
+  MOST_ORDERED = 4,
+  MOST_ORDERS = 24,
+  FEWEST_RESULTS = 16,
+  SHORT_LOOPS = 1,
+  MOST_DEEP = 24,
+  PIECES = 4,
+  SHARED_STRIP = 4
+};
 
 typedef struct scratch {
   tn__outline outline;
@@ -179,8 +187,6 @@ static bool is_point(const structure *d, const int64_t *v, int64_t lanes) {
   if (rows == axis || (rows < 0 && v[HEIGHT] > 1) || (rows >= 0 && v[HEIGHT] > nest->extent[rows])) return false;
   if (v[STRIPS] == 0 && v[STRIP] > 0) return false;
   if (axis >= f->spatial) return v[HEIGHT] == 1 && v[WRITTEN] == 0 && v[DEEP] == 0;
-  /* Threads share strips of results, as the loops over terms are around all else. */
-  if (v[DEEP] > 0 && d->large && v[STRIP] == 0) return false;
   if (v[DEEP] > 0 && (v[WRITTEN] > 0 || v[DEEP] * v[VECTORS] * v[HEIGHT] > MOST_DEEP)) return false;
   return v[VECTORS] == 1 || nest->open[axis] || tn__rule_fills(nest->extent[axis], v[VECTORS] * lanes);
 }
@@ -212,11 +218,16 @@ static void share_outermost(const point *p, tn__outline *o, const int *loops, in
 
 /* The loop over results that is gone through in strips is split: the outer part stands outermost, in `list`. */
 static int add_strips(const point *p, tn__outline *o, int *axis, int *list) {
-  int loop = p->v[STRIPS] > 0 ? axis[p->v[STRIPS] - 1] : -1, parts[2];
-  if (p->v[STRIP] == 0 || o->node[loop].extent <= p->v[STRIP]) return 0;
-  tn__outline_split(o, loop, (int64_t[]){0, p->v[STRIP]}, 2, parts);
+  int along = (int)p->v[STRIPS] - 1, parts[2];
+  int64_t strip = p->v[STRIP];
+  if (strip == 0 && p->v[DEEP] > 0 && p->d->large) { /* threads share these, as the loops over terms are in them */
+    along = p->d->order[p->v[ORDER]][0];
+    strip = SHARED_STRIP;
+  }
+  if (strip == 0 || o->node[axis[along]].extent <= strip) return 0;
+  tn__outline_split(o, axis[along], (int64_t[]){0, strip}, 2, parts);
   list[0] = parts[0];
-  axis[p->v[STRIPS] - 1] = parts[1];
+  axis[along] = parts[1];
   return 1;
 }
 
@@ -269,6 +280,7 @@ static bool add_in_memory(const point *p, tn__outline *o, int block, tile *t) {
   int steps = split_terms(o, t->axis[term[last]], p->v[DEEP]);
   if (steps < 0) return false;
   n = add_strips(p, o, t->axis, list);
+  if (n == 0 && d->large) return false; /* nothing to share */
   int first = n, results = n + last + 1;
   for (int i = 0; i <= last; i++) list[n++] = t->axis[term[i]];
   for (int i = 0; i < f->spatial; i++) list[n++] = t->axis[order[i]];
