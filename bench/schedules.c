@@ -9,9 +9,9 @@
  * of the best candidate (1 where the static choice is the best), and the geometric mean. Of each class, a kind of
  * declaration or a file, pairs of candidates are counted whose times are further apart than a factor of 1.3, and the
  * share of them that the cost function orders right is printed, of candidates of one rule and of two (by what a rule
- * that competes says of both, where there is one).
- * Times are the CPU time of the calling thread, the least of several, so that other work on the machine disturbs
- * little. Printed, too, is how long choosing takes, all of it, and how much of that is one weighed candidate.
+ * that competes says of both, where there is one). Times are the CPU time of the calling thread, what the fastest
+ * eighth of several runs take, so that other work on the machine disturbs little. Printed, too, is how long choosing
+ * takes, all of it, and how much of that is one weighed candidate.
  *
  * --far N flushes the declaration's input N from the caches before each run, as the weights of a network are gone until
  * it comes to them again. --with "rows 14, ahead 1; rows 12" takes the static choice with these decisions for
@@ -459,17 +459,25 @@ static double run_once(kernel *k, operands *o) {
   return now() - start;
 }
 
-/* The least of enough runs to fill `seconds`, beginning with what it was before; stops early when it is far above
- * `best`. */
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* What an eighth of enough runs to fill `seconds` take at the most, or `before` if that is less; stops early when all
+ * are far above `best`. Other work makes runs longer; a thread's clock that is wrong now and then makes one shorter. */
 static double measure(kernel *k, operands *o, double seconds, double before, double best) {
-  double least = fmin(before, run_once(k, o)), total = least;
-  for (int i = 0; i < 400 && total < seconds; i++) {
-    double t = run_once(k, o);
+  enum { MOST_RUNS = 400, FASTEST = 8 };
+  double times[MOST_RUNS], total = 0, least = INFINITY;
+  int count = 0;
+  while (count < MOST_RUNS && (count < 2 || total < seconds)) {
+    double t = times[count++] = run_once(k, o);
     total += t;
-    if (t < least) least = t;
-    if (least > 2 * best && i >= 2) break;
+    least = fmin(least, t);
+    if (least > 2 * best && count >= 3) break;
   }
-  return least;
+  qsort(times, (size_t)count, sizeof(times[0]), by_size);
+  return fmin(before, times[count >= 3 && count < FASTEST ? 1 : count / FASTEST]);
 }
 
 static void drop(kernel *k) { munmap(k->mapped, k->size); }

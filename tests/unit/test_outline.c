@@ -453,6 +453,33 @@ static void check_half_bytes(tn__ir *ir, const void *arg) {
   check_same(plan->schedule);
 }
 
+/* A window's terms are weighed by what neighbouring windows share; a product's more closely than outlines do. */
+static void check_firm(tn__ir *ir, const void *arg) {
+  static const char *const texts[] = {
+      "kernel window(I: f32[61, 77], F: f32[11, 11]) -> O: f32[51, 67] {\n"
+      "  O[y, x] = sum(r: 11, q: 11) I[y + r, x + q] * F[r, q]\n}\n",
+      "kernel product(A: f32[61, 77], B: f32[77, 53]) -> C: f32[61, 53] { C[i, j] = sum(k) A[i, k] * B[k, j] }\n"};
+  tn__arena *arena = tn__ir_arena(ir);
+  tn__target target = test_target("x86-64-v4");
+  const tn__schedule_options options = {.threads = 1};
+  for (int i = 0; i < 2; i++) {
+    tn__te_source *source;
+    tn__te *te;
+    tn__check(arena->escape, tn__te_parse(arena, "text.te", texts[i], strlen(texts[i]), &source));
+    tn__check(arena->escape, tn__te_declare(source, 0, NULL, 0, tn__ir_create(arena), &te));
+    const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
+    const tn__sketch *k = tn__sketch_first(unit.rules, te, &target, &options, NULL);
+    assert_string_equal(tn__sketch_name(k), "contraction");
+    assert_int_equal(k->firm, i == 1);
+    assert_int_equal(tn__sketch_competing(k) != NULL, i == 0);
+  }
+}
+
+static void products_do_not_yield(void **state) {
+  tn_status *status = in_context(check_firm, NULL);
+  if (status != NULL) fail_msg("%s", tn_status_message(status));
+}
+
 static void tiles_that_are_turned_are_weighed(void **state) {
   tn_status *status = in_context(check_half_bytes, NULL);
   if (status != NULL) fail_msg("%s", tn_status_message(status));
@@ -511,6 +538,7 @@ int main(void) {
       cmocka_unit_test(steps_cost_what_points_cost),
       cmocka_unit_test(moves_are_primitives),
       cmocka_unit_test(tiles_that_are_turned_are_weighed),
+      cmocka_unit_test(products_do_not_yield),
       cmocka_unit_test(full_outlines_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

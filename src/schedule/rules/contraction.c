@@ -433,6 +433,18 @@ static void find_deep(tn__contraction_space *p) {
   if (p->deep >= 0 && !p->nest.open[p->deep] && p->nest.extent[p->deep] < 4 * TN__RULE_SHORTEST_BLOCK) p->deep = -1;
 }
 
+/* Do windows of one operand move over the results, which nothing else tells apart? No tile has rows then that share a
+ * right operand, and what neighbouring windows have in common is all there is to win. */
+static bool only_slides(const tn__contraction_space *p) {
+  for (int i = 0; i < p->nest.access_count && p->row < 0 && !p->depthwise; i++)
+    for (int a = 0; a < p->spatial && !p->nest.access[i].store; a++)
+      for (int r = p->spatial; r < p->nest.axis_count; r++)
+        if (p->nest.access[i].along[a].stride != 0 &&
+            p->nest.access[i].along[a].stride == p->nest.access[i].along[r].stride)
+          return true;
+  return false;
+}
+
 static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   if (tn__reduce_has_few_results(tn__te_ir(k->te), tn__contraction_find(k->te), &k->options))
     tn__sched_refuse(scratch, "contraction: a few results fill no tile");
@@ -476,7 +488,7 @@ static void open_sketch(tn__sketch *k, tn__schedule *scratch) {
   scan_maps(&c, p);
   find_deep(p);
   k->data = p;
-  k->firm = !p->general; /* what a product takes is told more closely here than by outlines */
+  k->firm = !p->general && !only_slides(p); /* what a product takes is told more closely here than by outlines */
   open_decisions(k, p, scratch->arena);
 }
 
