@@ -167,12 +167,45 @@ static bool share_work(const tn__te *te, const tn__te_stage *stage, const tn__ex
   return !together.staged && apart - together.operations >= (count - 1) * WORTH_SHARING;
 }
 
+typedef struct elements {
+  const tn__te_stage *stage;
+  int axis;
+  tn__expr_set seen, *before;
+  int count;
+  bool same, of_all_axes;
+} elements;
+
+static void see_element(const tn__expr *e, void *user) {
+  elements *all = user;
+  if (e->kind != TN__EXPR_LOAD || !tn__expr_set_add(&all->seen, e)) return;
+  all->count++;
+  all->same &= all->before == NULL || tn__expr_set_has(all->before, e);
+  all->of_all_axes |= tn__te_is_of_all_axes(all->stage, all->axis, e);
+}
+
+/* Do all terms read the very same elements, some of which are there for this term alone, as those of complex products
+ * are? Each is then loaded once, and taken out of its pair once. */
+static bool share_elements(const tn__te *te, const tn__te_stage *stage, int axis, const tn__expr *const *terms,
+                           int count) {
+  elements first = {.stage = stage, .axis = axis, .seen = {.ir = te->ir}, .same = true};
+  tn__te_visit(te->ir, terms[0], see_element, &first);
+  bool same = first.count > 1 && first.of_all_axes;
+  for (int i = 1; i < count && same; i++) {
+    elements own = {.stage = stage, .axis = axis, .seen = {.ir = te->ir}, .before = &first.seen, .same = true};
+    tn__te_visit(te->ir, terms[i], see_element, &own);
+    same = own.same && own.count == first.count;
+    tn__expr_set_clear(&own.seen);
+  }
+  tn__expr_set_clear(&first.seen);
+  return same;
+}
+
 /* The axis of the results that becomes tensors, and the terms of these; -1: none. */
 static int axis_to_spread(const tn__te *te, const tn__te_stage *stage, const tn__expr **terms, int *count) {
   if (!is_plain_reduction(stage) || known_terms(stage, FEW_TERMS) > 0) return -1;
   for (int a = stage->axes.count - 1; a >= 0; a--) {
     *count = terms_along(te, stage, a, terms);
-    if (*count > 0 && share_work(te, stage, terms, *count)) return a;
+    if (*count > 0 && (share_work(te, stage, terms, *count) || share_elements(te, stage, a, terms, *count))) return a;
   }
   return -1;
 }

@@ -58,6 +58,9 @@ void tn__te_define(tn__te *te, const tn__te_axes *axes, const tn__buffer *step_o
 /* Puts a combiner's tensors behind those of another, with variables of their own. (siblings.c) */
 void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c);
 
+/* Does the load move with every axis of the stage but number `except`, each in a dimension of its own? (siblings.c) */
+bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr *load);
+
 /* Operations on what depends on all axes of the stage's results that are in terms `a` and in `b`, with those of maps
  * that both read; all are in terms of the stage's axes. (coordinates.c) */
 int64_t tn__te_shared_work(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *a, int a_count,

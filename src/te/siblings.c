@@ -84,7 +84,7 @@ static void see_wanted(const tn__expr *e, void *user) {
   s->found |= e == s->wanted;
 }
 
-static bool is_of_all_axes(const tn__te_stage *stage, const tn__expr *load) {
+bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr *load) {
   uint32_t seen = 0;
   int count = stage->axes.count + stage->reduce_axes.count;
   for (int d = 0; d < load->arg_count; d++) {
@@ -99,14 +99,14 @@ static bool is_of_all_axes(const tn__te_stage *stage, const tn__expr *load) {
   }
   for (int a = 0; a < count; a++) {
     const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
-    if ((seen >> a & 1) == 0 && !tn__ir_is_int_value(var->extent, 1)) return false;
+    if (a != except && (seen >> a & 1) == 0 && !tn__ir_is_int_value(var->extent, 1)) return false;
   }
   return true;
 }
 
 static void see_load(const tn__expr *e, void *user) {
   search *s = user;
-  if (s->found || e->kind != TN__EXPR_LOAD || !is_of_all_axes(s->stage, e)) return;
+  if (s->found || e->kind != TN__EXPR_LOAD || !tn__te_is_of_all_axes(s->stage, -1, e)) return;
   search in_other = {.wanted = e};
   for (int t = 0; t < s->other_count; t++) tn__te_visit(s->ir, s->other[t], see_wanted, &in_other);
   s->found = in_other.found;

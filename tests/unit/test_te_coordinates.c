@@ -59,6 +59,28 @@ static void results_with_work_in_common_are_tensors(void **state) {
       4, 3, 3);
 }
 
+static void results_of_the_same_elements_are_tensors(void **state) {
+  check(
+      "kernel f(A: i32[9, 12, 2], x: i32[12, 2]) -> y: i32[9, 2] {\n"
+      "  y[i, c] = sum(j: 12) select(c == 0, A[i, j, 0] * x[j, 0] - A[i, j, 1] * x[j, 1],\n"
+      "    A[i, j, 0] * x[j, 1] + A[i, j, 1] * x[j, 0])\n}",
+      2, 1, 2);
+  check(
+      "kernel f(A: i32[12, 9, 2], B: i32[12, 9, 2]) -> y: i32[9, 2] {\n"
+      "  y[i, c] = sum(j: 12) select(c == 0, A[j, i, 0] * B[j, i, 0], A[j, i, 0] - B[j, i, 0])\n}",
+      2, 1, 2);
+  /* Not where one reads more, or where other results read the same, as those of a filter do. */
+  check(
+      "kernel f(A: f32[9, 12, 2], x: f32[12, 2]) -> y: f32[9, 2] {\n"
+      "  y[i, c] = sum(j: 12) select(c == 0, A[i, j, 0] * x[j, 0], A[i, j, 0] * x[j, 1] + A[i, j, 1] * x[j, 0])\n}",
+      -1, 0, 0);
+  check(
+      "kernel f(X: f32[20, 2], h: f32[12, 2]) -> y: f32[9, 2] {\n"
+      "  y[i, c] = sum(j: 12) select(c == 0, X[i + j, 0] * h[j, 0] - X[i + j, 1] * h[j, 1],\n"
+      "    X[i + j, 0] * h[j, 1] + X[i + j, 1] * h[j, 0])\n}",
+      -1, 0, 0);
+}
+
 static void short_sums_are_written_out(void **state) {
   check(
       "kernel f(P: i32[9, 3], Q: i32[10, 3]) -> m: i32[9] {\n"
@@ -205,6 +227,32 @@ static void draw_windows(drawing *d) {
   tn__strbuf_printf(&d->text, "  Y[y, x, c] = %s\n}\n", pick(d, maps, 3));
 }
 
+/* Products of rows or columns of pairs. */
+static void draw_pairs_of_numbers(drawing *d) {
+  static const char *const types[] = {"f32", "f64", "i32"}, *const reducers[] = {"sum", "max"};
+  static const char *const first[] = {"A[%s, 0] * B[%s, 0] - A[%s, 1] * B[%s, 1]",
+                                      "max(A[%s, 0], B[%s, 1]) + A[%s, 1] * B[%s, 0]"};
+  static const char *const second[] = {"A[%s, 0] * B[%s, 1] + A[%s, 1] * B[%s, 0]",
+                                       "A[%s, 0] + B[%s, 1] - A[%s, 1] - B[%s, 0]"};
+  const char *type = pick(d, types, 3), *reducer = pick(d, reducers, 2);
+  int results = 1 + draw(d, 80), terms = 9 + draw(d, 60);
+  bool down = draw(d, 2), shared = draw(d, 2);
+  const char *a = down ? "j, i" : "i, j", *b = shared ? "j" : a;
+  int rows = down ? terms : results, columns = down ? results : terms;
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_printf(&d->text, "kernel drawn(A: %s[%d, %d, 2], B: %s[", type, rows, columns, type);
+  if (shared)
+    tn__strbuf_printf(&d->text, "%d, 2]", terms);
+  else
+    tn__strbuf_printf(&d->text, "%d, %d, 2]", rows, columns);
+  tn__strbuf_printf(&d->text, ") -> y: %s[%d, 2] {\n  y[i, c] = %s(j: %d) select(c == 0, ", type, results, reducer,
+                    terms);
+  tn__strbuf_printf(&d->text, pick(d, first, 2), a, b, a, b);
+  tn__strbuf_append(&d->text, ", ");
+  tn__strbuf_printf(&d->text, pick(d, second, 2), a, b, a, b);
+  tn__strbuf_append(&d->text, ")\n}\n");
+}
+
 static void try_drawing(tn__ir *ir, const void *arg) {
   drawing *d = *(drawing *const *)arg;
   tn__te_source *source;
@@ -237,6 +285,11 @@ static void drawn_pairs_compute_what_they_declare(void **state) {
   assert_true(try_all(20261130, DRAWN, draw_pairs) > DRAWN / 2);
 }
 
+static void drawn_pairs_of_numbers_compute_what_they_declare(void **state) {
+  enum { DRAWN = 200 };
+  assert_true(try_all(20261202, DRAWN, draw_pairs_of_numbers) == DRAWN);
+}
+
 static void drawn_windows_compute_what_they_declare(void **state) {
   enum { DRAWN = 200 };
   assert_true(try_all(20261201, DRAWN, draw_windows) > DRAWN / 4);
@@ -244,11 +297,13 @@ static void drawn_windows_compute_what_they_declare(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(results_with_work_in_common_are_tensors),
+                                     cmocka_unit_test(results_of_the_same_elements_are_tensors),
                                      cmocka_unit_test(short_sums_are_written_out),
                                      cmocka_unit_test(windows_of_pixels_are_written_out),
                                      cmocka_unit_test(work_in_common_makes_siblings),
                                      cmocka_unit_test(others_stay),
                                      cmocka_unit_test(drawn_pairs_compute_what_they_declare),
+                                     cmocka_unit_test(drawn_pairs_of_numbers_compute_what_they_declare),
                                      cmocka_unit_test(drawn_windows_compute_what_they_declare)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

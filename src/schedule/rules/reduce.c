@@ -130,7 +130,7 @@ typedef struct strides {
   const tn__block *block;
   const tn__var *across, *along; /* last spatial axis and last reduce axis */
   int across_hits, along_only;
-  bool strided; /* neighbouring results are a few elements apart, in windows shorter than a vector */
+  bool strided; /* neighbouring results are a few elements apart, in windows shorter than a vector or far ones */
 } strides;
 
 /* Loads of up to so many elements apart are whole vectors and shuffles. */
@@ -167,7 +167,8 @@ static void count_strides(const tn__expr *e, void *user) {
     if (c->block->writes[w].buffer == e->value.buffer) return;
   int64_t across = stride_along(c, e, c->across), along = stride_along(c, e, c->along), terms;
   bool is_short = c->along != NULL && tn__ir_as_int(c->along->extent, &terms) && terms < TN__RULE_SHORT_ROW;
-  bool strided = across > 1 && across <= MOST_APART && is_short;
+  bool far_along = along > MOST_APART || along < 0; /* vectors of terms would gather */
+  bool strided = across > 1 && across <= MOST_APART && (is_short || far_along);
   bool scattered = across == INT64_MAX && is_short; /* gathers, where a row of terms would not fill a vector */
   c->strided = c->strided || strided;
   c->across_hits += across == 1 || strided;
