@@ -248,7 +248,7 @@ static tn__operations plain_operations(const tn__target *target, const plain *p,
 }
 
 /* How many accesses of a vector as wide as a line lie across two lines, almost always, as in rows of odd lengths: of
- * maps that do little else than move elements side by side. */
+ * maps that do little else than move elements of one size side by side. */
 static double crossings(const tn__target *target, const plain *p, int64_t bytes) {
   double count = 0;
   if (bytes < target->cpu.machine.costs.line_bytes || p->run > p->nest.extent[p->vector]) return 0;
@@ -256,7 +256,7 @@ static double crossings(const tn__target *target, const plain *p, int64_t bytes)
   for (int i = 0; i < p->nest.access_count; i++) {
     const tn__nest_access *a = &p->nest.access[i];
     int64_t stride = a->along[p->vector].stride;
-    if (a->scattered || (stride != 0 && stride != a->element)) return 0;
+    if (a->scattered || a->element != p->element || (stride != 0 && stride != a->element)) return 0;
     if (stride != 0) count += tn__nest_crossing(target, a, p->nest.axis_count, p->vector, bytes);
   }
   return count;
