@@ -51,9 +51,10 @@
 /* Share of L2 in which all tensors lie whose rows then come by themselves. */
 #define TN__RULE_NEAR 0.75
 /* Pieces of up to so many lines from beyond L2 are over before the core fetches ahead of them, and come at a part of
- * the rate of long ones. */
+ * the rate of long ones. Up to so many pieces that go on where they ended are as good as long ones. */
 #define TN__RULE_PIECE_LINES 3
 #define TN__RULE_SLOWER_PIECES 2.0
+#define TN__RULE_STREAMS 96
 /* Share of L3, which others use, too, up to which rows come from there. */
 #define TN__RULE_LAST 0.5
 /* Share of the last cache that a transposition may fill before memory is what matters. */

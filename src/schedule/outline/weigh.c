@@ -292,27 +292,46 @@ static bool append_access(tn__nest *nest, const tn__outline_view_access *from, c
   return true;
 }
 
-/* The share of what a nest reads and writes that comes in short pieces: each has so much of what stays in L2. */
-static double share_of_pieces(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest) {
-  double room = target->cpu.machine.costs.fill * (double)options->cache_bytes, all = 0, pieces = 0, total = INFINITY;
-  int64_t range[TN__NEST_AXES], shortest = (TN__RULE_PIECE_LINES + 1) * target->cpu.machine.costs.line_bytes;
+/* Do few pieces go on where they ended, as the innermost loop around them says? Then they are long walks. */
+static bool goes_on(const tn__nest_access *a, int around, int64_t run, double pieces) {
+  while (around >= 0 && a->along[around].stride == 0) around--;
+  return around >= 0 && a->along[around].stride <= run && pieces <= TN__RULE_STREAMS;
+}
+
+/* What a nest reads and writes comes in pieces: each has so much of what stays in L2. Sets the share that comes in
+ * short ones, at a part of the rate of long ones, and what work does not hide: the first lines of a piece come before
+ * anything fetches ahead. */
+static void find_pieces(const tn__target *target, const tn__schedule_options *options, const tn__nest *nest,
+                        tn__sketch_features *f) {
+  const tn__costs *costs = &target->cpu.machine.costs;
+  double room = costs->fill * (double)options->cache_bytes, all = 0, pieces = 0, late = 0, total;
+  int64_t range[TN__NEST_AXES], line = costs->line_bytes;
+  int depth = 0; /* loops around what stays in L2 */
   for (int l = 0; l < nest->axis_count; l++) range[l] = nest->extent[l];
-  for (int depth = 0; total > room && depth <= nest->axis_count; depth++) {
+  while (true) {
     if (depth > 0) range[depth - 1] = 1;
     total = 0;
     for (int a = 0; a < nest->access_count; a++)
       if (!nest->access[a].again) total += tn__nest_footprint(target, &nest->access[a], range);
-    if (depth == 0 && total <= room) return 0;
+    if (total <= room || depth == nest->axis_count) break;
+    depth++;
   }
+  if (depth == 0) return;
   for (int a = 0; a < nest->access_count; a++) {
     const tn__nest_access *access = &nest->access[a];
     if (access->again) continue;
     double bytes = tn__nest_footprint(target, access, nest->extent);
     int64_t run = tn__nest_piece(target, access, range);
+    double lines = ceil((double)run / (double)line);
     all += bytes;
-    if (run < shortest && run < tn__nest_piece(target, access, nest->extent) && !access->scattered) pieces += bytes;
+    if (access->scattered || run >= tn__nest_piece(target, access, nest->extent)) continue;
+    if (goes_on(access, depth - 1, run, tn__nest_footprint(target, access, range) / (lines * (double)line))) continue;
+    if (lines <= TN__RULE_PIECE_LINES) pieces += bytes;
+    late += bytes * TN__RULE_PIECE_LINES / (lines + TN__RULE_PIECE_LINES - 1);
   }
-  return all > 0 ? pieces / all : 0;
+  if (all == 0) return;
+  f->pieces = pieces / all;
+  f->exposed = costs->unhidden + (1 - costs->unhidden) * late / all;
 }
 
 static const tn__outline_view *main_of(const tn__outline_views *views) {
@@ -354,7 +373,7 @@ void tn__outline_features(const tn__outline_views *views, const tn__target *targ
     for (int a = 0; a < v->access_count; a++) append_access(nest, &v->access[a], v, main);
   }
   tn__nest_finish(nest);
-  f->pieces = share_of_pieces(target, options, nest);
+  find_pieces(target, options, nest, f);
   f->chunks = chunks_of(main);
 }
 
@@ -563,7 +582,7 @@ static void weigh_block(tn__outline_work_room *room, int b, piece *p, const tn__
     f.beside = beside;
     f.chunks = chunks_of(v);
     for (int a = 0; a < nest.access_count; a++) nest.access[a].held = held[a];
-    f.pieces = share_of_pieces(target, options, &nest);
+    find_pieces(target, options, &nest, &f);
     tn__cost_phase(&f, target, &p->ops, p->s.executions);
     add_loops(p, target, &f);
     if (v->role == TN__OUTLINE_REDUCE) f.registers = (int)p->results + 2;
