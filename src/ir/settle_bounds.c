@@ -310,6 +310,9 @@ static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
     bool again = false;
     for (int j = 0; j < i; j++) again |= p.asked[j].length == a->length;
     if (!again) settled = with_range(ir, a->length, a->end, settled);
+    again = tn__interval_of(ir, a->length).min < 0; /* of a row of no terms nothing is known */
+    for (int j = 0; j < i; j++) again |= p.asked[j].length != NULL && p.asked[j].first == a->first;
+    if (!again) settled = with_range(ir, a->first, a->end, settled);
   }
   const tn__stmt *both = tn__ir_if(ir, inside, settled, tn__stmt_rewrite(ir, loop, keep_whole, NULL, NULL));
   for (int i = p.count - 1; i >= 0; i--)
