@@ -189,6 +189,15 @@ static const char *number_of(const tn__schedule *s, const char *kind, int index)
   return tn__arena_printf(s->arena, "%s %d", kind, index + 1);
 }
 
+/* Rows of a few terms that data choose are the rules' for rows. */
+static void refuse_chosen(tn__schedule *s) {
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, s->root, &blocks);
+  for (int i = 0; i < blocks.count; i++)
+    if (blocks.data[i]->combiner != NULL && tn__reduce_chooses_few(s, blocks.data[i]))
+      tn__sched_refuse(s, "chain: data choose the few terms of \"%s\"", blocks.data[i]->name);
+}
+
 static void open_chain(tn__sketch *k, tn__schedule *s) {
   static const int64_t numbers[1 << MOST_INLINED] = {0, 1, 2, 3}, apart[] = {0, 1};
   chain *d = TN__NEW(s->arena, chain);
@@ -197,6 +206,7 @@ static void open_chain(tn__sketch *k, tn__schedule *s) {
                .room = TN__NEW(s->arena, tn__outline_work_room)};
   memset(d->room, 0, sizeof *d->room);
   k->data = d;
+  refuse_chosen(s);
   find_variants(d, s);
   find_tiled(d);
   const variant *v = &d->variants[0];

@@ -139,6 +139,10 @@ typedef struct strides {
 #define MOST_OF_TUPLES 4
 /* Tensors that a combiner makes at once. */
 #define MOST_RESULTS 4
+/* Terms that data choose, from which on a vector of positions is worth its while. */
+#define FEWEST_CHOSEN 4
+/* Of the results that they would have by themselves: up to which each is a row of vectors that are all written out. */
+#define MOST_CHOSEN_BYTES 128
 
 /* Elements between neighbours along the variable, away from where clamps hold an index; INT64_MAX: no number. */
 static int64_t stride_along(const strides *c, const tn__expr *e, const tn__var *var) {
@@ -637,13 +641,18 @@ static const char *factor(tn__schedule *s, const char *name, int64_t vectors, in
 
 typedef struct gather_search {
   tn__ir *ir;
+  const tn__block *block;
   bool found;
 } gather_search;
 
 static void see_gather(const tn__expr *e, void *user) {
   gather_search *search = user;
   if (e->kind != TN__EXPR_LOAD) return;
-  for (int d = 0; d < e->arg_count; d++) search->found |= tn__expr_has_load(e->args[d]);
+  for (int a = 0; a < search->block->axis_count; a++) {
+    const tn__block_axis *axis = &search->block->axes[a];
+    for (int d = 0; d < e->arg_count && axis->kind == TN__AXIS_REDUCE; d++)
+      search->found |= tn__expr_has_load(e->args[d]) && tn__expr_uses_var(e->args[d], axis->var);
+  }
 }
 
 static void see_gathers(const tn__expr *e, void *user) {
@@ -651,9 +660,9 @@ static void see_gathers(const tn__expr *e, void *user) {
   tn__te_visit(search->ir, e, see_gather, search);
 }
 
-/* Do data say where terms are read? */
+/* Do data say, term by term, where it is read? */
 static bool gathers(const tn__schedule *s, const tn__snode *block) {
-  gather_search search = {.ir = s->ir};
+  gather_search search = {.ir = s->ir, .block = &block->block};
   tn__stmt_walk_exprs(block->block.body, see_gathers, &search);
   return search.found;
 }
@@ -728,21 +737,30 @@ static int64_t cost_of_step(const tn__schedule *s, const tn__snode *block) {
   return t.cost;
 }
 
+bool tn__reduce_chooses_few(const tn__schedule *s, const tn__snode *block) {
+  const char *loop = tn__reduce_last_loop(s, block->name);
+  int64_t extent = loop == NULL ? -1 : tn__rule_loop_extent(s, loop);
+  if (extent < FEWEST_CHOSEN || !tn__sched_drives(tn__sched_find(s, loop, false), block, TN__AXIS_REDUCE)) return false;
+  int64_t bytes = (int64_t)tn_dtype_size(block->block.writes[0].buffer->dtype);
+  return extent * bytes <= MOST_CHOSEN_BYTES && block->combiner->reorderable && gathers(s, block) &&
+         !tn__reduce_runs_across(s, block);
+}
+
 /* A few terms that data choose. Positions are computed in vectors; each lane is a load by itself, so that wide vectors
  * bring nothing, and what does not fill one of four is written out term by term. */
 static void reduce_chosen(tn__schedule *s, const char *name, const char *loop, int64_t widest) {
-  enum { BYTES = 32, LEAST = 4 };
+  enum { BYTES = 32 };
   int64_t extent = tn__rule_loop_extent(s, loop), lanes = BYTES / widest;
-  if (extent >= LEAST) tn__sched_decompose_reduction(s, name, loop);
-  for (; lanes >= LEAST && extent >= LEAST; lanes /= 2) {
+  if (extent >= FEWEST_CHOSEN) tn__sched_decompose_reduction(s, name, loop);
+  for (; lanes >= FEWEST_CHOSEN && extent >= FEWEST_CHOSEN; lanes /= 2) {
     if (lanes > extent) continue;
     const char *rest = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.rest", name));
     const char *behind = tn__sched_fresh_name(s, false, tn__arena_printf(s->arena, "%s.rest", loop));
     const char *turns = tn__sched_fresh_name(s, false, tn__arena_printf(s->arena, "%s.0", loop));
     const char *turn = tn__sched_fresh_name(s, false, tn__arena_printf(s->arena, "%s.1", loop));
     tn__sched_peel(s, loop, lanes);
-    tn__sched_unroll(s, turns);
     tn__reduce_lanes(s, name, turn, 1, lanes);
+    tn__sched_unroll(s, turns);
     name = rest;
     loop = behind;
     extent %= lanes;
@@ -764,7 +782,7 @@ const char *tn__rule_reduce_along(tn__schedule *s, const char *name, const tn__s
   }
   int64_t lanes = options->vector_bytes / widest;
   if (lanes == 2) lanes = 4; /* of two registers */
-  if (extent >= 0 && extent <= 2 * lanes && gathers(s, block)) {
+  if (extent >= 0 && extent * widest <= MOST_CHOSEN_BYTES && gathers(s, block)) {
     reduce_chosen(s, name, loop, widest);
     return NULL;
   }

@@ -24,6 +24,9 @@ int tn__reduce_own_maps(tn__schedule *s, const tn__snode *block, const char **na
 void tn__reduce_refuse_repeated(tn__schedule *s, int rows, const char *rule);
 /* The one map that reads the results, each element of one tensor where it is made; NULL when there is none. */
 const char *tn__reduce_epilogue_of(const tn__schedule *s, const tn__snode *block);
+/* Has each result a few terms that data choose, beside others that lie along the reduction? Rows of them are taken in
+ * short vectors of positions; across the results all that is read would be chosen. */
+bool tn__reduce_chooses_few(const tn__schedule *s, const tn__snode *block);
 bool tn__reduce_runs_across(const tn__schedule *s, const tn__snode *block);
 /* tn__rule_reduce_across(), fetching rows ahead if wanted. True when the only map that reads the results has become
  * part of the nest. */

@@ -133,6 +133,8 @@ static void open_structure(tn__sketch *k, tn__schedule *s) {
       .facts = tn__rule_outline_facts(s), .large = tn__rule_is_large(k->te), .scratch = TN__NEW(s->arena, scratch)};
   const tn__outline_facts *f = d->facts;
   if (f == NULL) tn__sched_refuse(s, "structure: the declaration is more than one reduction");
+  if (tn__reduce_chooses_few(s, tn__sched_find(s, f->block, true)))
+    tn__sched_refuse(s, "structure: data choose the few terms of \"%s\"", f->block);
   const tn__nest *nest = &f->reduce.nest;
   k->data = d;
   d->orders = all_orders(nest, 0, f->spatial, true, d->order);
