@@ -113,6 +113,7 @@ static void see_work(const tn__expr *e, void *user) {
 int64_t tn__te_shared_work(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *a, int a_count,
                            const tn__expr *const *b, int b_count) {
   work first = {.te = te, .stage = stage, .seen = {.ir = te->ir}, .all_axes = true}, second = first;
+  if (te->stages.count > MOST_STAGES) return 0;
   for (int i = 0; i < a_count; i++) tn__te_visit(te->ir, a[i], see_work, &first);
   second.before = &first.seen;
   for (int i = 0; i < b_count; i++) tn__te_visit(te->ir, b[i], see_work, &second);

@@ -64,7 +64,10 @@ bool tn__reduce_meets_pairs(const tn__te *te, const tn__te_stage *stage) {
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count < 2 || stage->step_of != NULL) return false;
   if (!stage->combiner->reorderable || stage->axes.count == 0) return false;
   tn__te_reads(te, stage, see_source, &from);
-  return tn__reduce_volume(&stage->axes, &stage->reduce_axes) >= OFTEN * from.elements;
+  double pairs = 1;
+  for (int a = 0; a < stage->axes.count; a++) pairs *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
+  for (int r = 0; r < stage->reduce_axes.count; r++) pairs *= tn__ir_extent_estimate(stage->reduce_axes.var[r]->extent);
+  return pairs >= OFTEN * from.elements;
 }
 
 bool tn__reduce_scatters(const tn__te_stage *stage) { return tn__te_row_of_place(stage) <= TN__TE_SHORT_ROW; }
