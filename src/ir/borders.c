@@ -42,14 +42,6 @@ static marking marking_of(tn__ir *ir, const tn__stmt *nest, bool is_small) {
   return m;
 }
 
-static bool has_function(tn__expr_set *seen, const tn__expr *e) {
-  if (!tn__expr_set_add(seen, e)) return false;
-  if (e->kind == TN__EXPR_CALL && e->intrinsic >= TN__CALL_EXP && e->intrinsic <= TN__CALL_ERF) return true;
-  for (int i = 0; i < e->arg_count; i++)
-    if (has_function(seen, e->args[i])) return true;
-  return false;
-}
-
 /* Is the position the same in all lanes, of a store that is dear? Copies of the nest would save it nothing. */
 static bool is_cheap_beside(const marking *m, const tn__expr *position) {
   if (!m->is_dear || m->lanes.count == 0) return false;
@@ -237,7 +229,7 @@ static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
   if (!in_registers && !m.is_small) return NULL;
   const tn__expr *value = s->as.store.value;
   tn__expr_set seen = {.ir = ir}, kept = {.ir = ir};
-  m.is_dear = has_function(&seen, value);
+  m.is_dear = tn__ir_has_function(&seen, value);
   m.kept = &kept;
   if (m.is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, &m);
   if (m.is_small) (void)tn__expr_rewrite(ir, value, find_walk, &kept);

@@ -75,6 +75,9 @@ static inline int64_t tn__ir_wrap_mul(int64_t a, int64_t b) { return (int64_t)((
 
 /* Statements, those in unrolled loops counted as often as they will be expanded; saturates. */
 int64_t tn__stmt_weight(const tn__stmt *s);
+/* Does the expression call an elementary function, exp to erf, some thirty instructions or more? Looks at what is not
+ * in the set yet. */
+bool tn__ir_has_function(tn__expr_set *seen, const tn__expr *e);
 
 typedef TN__VEC(const tn__expr *) tn__expr_vec;
 /* The likely() conditions that stand in a statement, each once, in order of first sight. */

@@ -15,8 +15,8 @@
 /* Of one nest, and of all together. */
 enum { MAX_STATEMENTS = 6000, MAX_OF_ALL = 4 * MAX_STATEMENTS };
 
-/* A border of at most one of so many iterations is rare: in it only lanes are told apart, and from the second on
- * nothing. */
+/* A border of at most one of so many iterations is rare, in a nest that calls functions: in it only lanes are told
+ * apart, and from the second number on nothing. */
 enum { RARE = 16, RAREST = 256 };
 
 typedef struct partitioning {
@@ -24,6 +24,7 @@ typedef struct partitioning {
   int64_t statements; /* of the nest as it grows, unrolled loops counted as often as they will be expanded */
   int64_t all;        /* of the function */
   bool in_nest;
+  bool is_dear; /* the nest calls functions: each copy is much code */
   double share; /* of a nest's iterations, at the least, what is inside of the borders that are being cut */
 } partitioning;
 
@@ -56,6 +57,7 @@ typedef struct condition {
   const tn__expr *gone;         /* from here on, or below here, it fails in all iterations; NULL: unknown */
   bool from_below;
   bool exact;    /* no loop inside matters: where the comparison fails, the condition fails */
+  bool single;   /* the same, but for loops of one iteration */
   bool of_rows;  /* a loop over rows inside can be split by it, and nothing in that loop matters */
   bool of_lanes; /* lanes of a vector inside differ in it */
 } condition;
@@ -64,7 +66,7 @@ typedef TN__VEC(condition) condition_vec;
 
 /* The smallest b - a of the condition a < b over the loops inside; NULL when it is not known. `*most` is the largest,
  * or NULL. */
-static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr *likely, bool *exact,
+static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr *likely, bool *exact, bool *single,
                                 const tn__expr **most) {
   const tn__expr *less = likely->args[0];
   if (less->kind != TN__EXPR_LT || less->args[0]->dtype != TN_I64 || tn__expr_has_load(less)) return NULL;
@@ -73,8 +75,12 @@ static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr
   const tn__var **inside = TN__NEW_ARRAY(p->ir->arena, c->loops.count, const tn__var *);
   const tn__expr *slack = tn__ir_sub(p->ir, less->args[1], less->args[0]), *low, *high;
   int count = 0;
-  for (int i = 0; i < c->loops.count; i++)
-    if (tn__expr_uses_var(slack, c->loops.data[i])) inside[count++] = c->loops.data[i];
+  *single = true;
+  for (int i = 0; i < c->loops.count; i++) {
+    if (!tn__expr_uses_var(slack, c->loops.data[i])) continue;
+    *single = *single && tn__ir_is_int_value(c->loops.data[i]->extent, 1);
+    inside[count++] = c->loops.data[i];
+  }
   *exact = count == 0;
   if (!tn__ir_bounds_over(p->ir, slack, inside, count, &low, &high)) return NULL;
   *most = high;
@@ -166,7 +172,7 @@ static condition_vec conditions_in(partitioning *p, const tn__stmt *body, const 
   for (int i = 0; i < likely.count; i++) {
     condition k = {.likely = likely.data[i]};
     if (!tn__expr_uses_var(k.likely, var)) continue;
-    const tn__expr *most = NULL, *slack = slack_of(p, &c, k.likely, &k.exact, &most);
+    const tn__expr *most = NULL, *slack = slack_of(p, &c, k.likely, &k.exact, &k.single, &most);
     if (slack == NULL || !solve(p->ir, slack, var, &k)) continue;
     condition last = {0};
     if (most != NULL && solve(p->ir, most, var, &last) && last.atom == k.atom && last.from_below == k.from_below)
@@ -200,7 +206,7 @@ static const tn__expr *decide(tn__ir *ir, const tn__expr *e, void *user) {
     const condition *k = &d->conditions->data[i];
     if (k->likely != e || k->atom != d->chosen->atom) continue;
     if (d->holds && implies(ir, d->chosen, k)) return tn__ir_bool(ir, true);
-    if (!d->holds && k->exact && implies(ir, k, d->chosen)) return tn__ir_bool(ir, false);
+    if (!d->holds && k->single && implies(ir, k, d->chosen)) return tn__ir_bool(ir, false);
   }
   return NULL;
 }
@@ -243,7 +249,7 @@ static bool may_copy(partitioning *p, const tn__stmt *body) {
   return true;
 }
 
-static bool is_rare(const partitioning *p) { return p->share * RARE <= 1; }
+static bool is_rare(const partitioning *p) { return p->is_dear && p->share * RARE <= 1; }
 
 static const tn__stmt *partition(partitioning *p, const tn__stmt *s);
 static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split);
@@ -349,11 +355,35 @@ static const tn__stmt *cut_outside(partitioning *p, const tn__stmt *loop, const 
   return tn__ir_seq2(p->ir, some, piece(p, loop, failed, gone, tn__ir_sub(p->ir, to, gone), true));
 }
 
-static bool see_registers(const tn__stmt *s, void *user) {
-  stores *seen = user;
-  if (s->kind != TN__STMT_STORE || s->as.store.buffer->scope != TN__SCOPE_REGISTER) return true;
-  for (int d = 0; d < s->as.store.buffer->rank; d++)
-    seen->all = seen->all && !tn__expr_uses_var(s->as.store.indices[d], seen->var);
+typedef struct places {
+  const tn__var *var;
+  bool found; /* of registers, that the variable tells */
+} places;
+
+static void see_place(const tn__buffer *buffer, const tn__expr *const *indices, places *seen) {
+  for (int d = 0; buffer->scope == TN__SCOPE_REGISTER && d < buffer->rank; d++)
+    seen->found |= tn__expr_uses_var(indices[d], seen->var);
+}
+
+static const tn__expr *see_load(tn__ir *ir, const tn__expr *e, void *user) {
+  (void)ir;
+  if (e->kind == TN__EXPR_LOAD) see_place(e->value.buffer, e->args, user);
+  return NULL;
+}
+
+typedef struct place_search {
+  tn__ir *ir;
+  places seen;
+} place_search;
+
+static void see_loads(const tn__expr *e, void *user) {
+  place_search *search = user;
+  (void)tn__expr_rewrite(search->ir, e, see_load, &search->seen);
+}
+
+static bool see_stored(const tn__stmt *s, void *user) {
+  place_search *search = user;
+  if (s->kind == TN__STMT_STORE) see_place(s->as.store.buffer, s->as.store.indices, &search->seen);
   return true;
 }
 
@@ -361,10 +391,11 @@ static bool see_registers(const tn__stmt *s, void *user) {
 static const tn__stmt *roll_up(tn__ir *ir, const tn__stmt *s, void *user) {
   (void)user;
   if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_UNROLLED) return NULL;
-  stores seen = {.var = s->as.loop.var, .all = true};
-  tn__stmt_walk(s->as.loop.body, see_registers, &seen);
+  place_search search = {.ir = ir, .seen.var = s->as.loop.var};
+  tn__stmt_walk(s->as.loop.body, see_stored, &search);
+  tn__stmt_walk_exprs(s->as.loop.body, see_loads, &search);
   const tn__loop_pragmas whole = {.value[TN__PRAGMA_WHOLE] = 1};
-  return seen.all ? tn__ir_for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &whole, s->as.loop.body) : NULL;
+  return search.seen.found ? NULL : tn__ir_for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &whole, s->as.loop.body);
 }
 
 /* The borders of one axis are cut at those of another, into corners. Where they are rare, only lanes are told apart,
@@ -518,8 +549,16 @@ static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool m
   return body == s->as.loop.body ? s : tn__ir_for_like(p->ir, s, var, body);
 }
 
+static void see_functions(const tn__expr *e, void *user) {
+  partitioning *p = user;
+  tn__expr_set seen = {.ir = p->ir};
+  p->is_dear = p->is_dear || tn__ir_has_function(&seen, e);
+}
+
 /* Nests that stand one behind the other don't take each other's room. */
 static const tn__stmt *partition_nest(partitioning *p, const tn__stmt *s) {
+  p->is_dear = false;
+  tn__stmt_walk_exprs(s, see_functions, p);
   p->statements = tn__stmt_weight(s);
   p->in_nest = true;
   s = partition_loop(p, s, true);

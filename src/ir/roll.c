@@ -85,18 +85,11 @@ bool tn__ir_roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out) {
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-/* Some thirty instructions or more for each vector. */
-static const tn__expr *see_function(tn__ir *ir, const tn__expr *e, void *user) {
-  if (e->kind == TN__EXPR_CALL && e->intrinsic >= TN__CALL_EXP && e->intrinsic <= TN__CALL_ERF) *(bool *)user = true;
-  return NULL;
-}
-
 static const tn__stmt *roll(tn__ir *ir, const tn__stmt *s, void *user) {
   tn__rolled parts;
-  bool has_function = false;
+  tn__expr_set seen = {.ir = ir};
   if (s->kind != TN__STMT_ALLOC || !tn__ir_roll(ir, s, &parts)) return NULL;
-  tn__expr_rewrite(ir, only_store(parts.rows)->as.store.value, see_function, &has_function);
-  if (!has_function) return NULL;
+  if (!tn__ir_has_function(&seen, only_store(parts.rows)->as.store.value)) return NULL;
   const tn__stmt *rows = tn__ir_for(ir, parts.rows->as.loop.var, TN__LOOP_SERIAL, parts.rows->as.loop.body);
   return tn__ir_alloc_stmt(ir, parts.tile, tn__ir_seq2(ir, parts.core, rows));
 }

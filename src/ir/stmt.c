@@ -299,6 +299,14 @@ int64_t tn__stmt_weight(const tn__stmt *s) {
   }
 }
 
+bool tn__ir_has_function(tn__expr_set *seen, const tn__expr *e) {
+  if (!tn__expr_set_add(seen, e)) return false;
+  if (e->kind == TN__EXPR_CALL && e->intrinsic >= TN__CALL_EXP && e->intrinsic <= TN__CALL_ERF) return true;
+  for (int i = 0; i < e->arg_count; i++)
+    if (tn__ir_has_function(seen, e->args[i])) return true;
+  return false;
+}
+
 typedef struct likely_search {
   tn__ir *ir;
   uint64_t epoch;

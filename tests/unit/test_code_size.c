@@ -45,7 +45,7 @@ static const struct {
      "  G[k: 32, y: H, x: W] = f32(F[T[k, y, x], S[k, y, x]] < F[y, x])\n"
      "  E[c: 4, y: H, x: W] = sum(k: 32) G[k, y, x] * f32(P[c, T[k, y, x], S[k, y, x]])\n"
      "  O[c, y, x] = (f32(P[c, y, x]) + E[c, y, x]) / (f32(P[3, y, x]) + E[3, y, x])\n}\n",
-     80},
+     100},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
