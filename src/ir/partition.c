@@ -26,6 +26,7 @@ typedef struct partitioning {
   bool in_nest;
   bool is_dear; /* the nest calls functions: each copy is much code */
   double share; /* of a nest's iterations, at the least, what is inside of the borders that are being cut */
+  TN__VEC(const tn__var *) names; /* of lets around */
 } partitioning;
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
@@ -523,10 +524,13 @@ static bool has_loop(const tn__stmt *s) {
   return found;
 }
 
-/* What is left behind the last whole vector of a row is a condition and no loop. Of an open dimension it stays a loop,
- * as the pass that makes copies for it expects. */
-static bool is_one_at_most(tn__ir *ir, const tn__var *var) {
-  return tn__interval_of(ir, var->min).max != INT64_MAX && tn__ir_proves_le(ir, var->extent, tn__ir_index(ir, 1));
+/* What is left behind the last whole vector of a row is a condition and no loop, where data say how long the row is:
+ * the other parts of it stand beside it then, in registers. */
+static bool is_one_at_most(partitioning *p, const tn__var *var) {
+  bool named = false;
+  for (int i = 0; i < p->names.count; i++) named |= tn__expr_uses_var(var->extent, p->names.data[i]);
+  return named && tn__interval_of(p->ir, var->min).max != INT64_MAX &&
+         tn__ir_proves_le(p->ir, var->extent, tn__ir_index(p->ir, 1));
 }
 
 static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool may_split) {
@@ -535,7 +539,7 @@ static const tn__stmt *partition_loop(partitioning *p, const tn__stmt *s, bool m
   if (tn__interval_of(p->ir, var->extent).max <= 0) return tn__ir_seq(p->ir, NULL, 0);
   if (tn__ir_is_int_value(var->extent, 1)) return partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1));
   if (s->as.loop.kind == TN__LOOP_VECTORIZED) return s;
-  if (s->as.loop.kind == TN__LOOP_SERIAL && is_one_at_most(p->ir, var)) {
+  if (s->as.loop.kind == TN__LOOP_SERIAL && is_one_at_most(p, var)) {
     const tn__expr *runs = tn__ir_lt(p->ir, tn__ir_index(p->ir, 0), var->extent);
     return tn__ir_if(p->ir, runs, partition(p, tn__stmt_substitute(p->ir, body, &var, &var->min, 1)), NULL);
   }
@@ -580,7 +584,12 @@ static const tn__stmt *partition(partitioning *p, const tn__stmt *s) {
       return tn__ir_if(ir, s->as.branch.condition, then_body,
                        s->as.branch.else_body == NULL ? NULL : partition(p, s->as.branch.else_body));
     }
-    case TN__STMT_LET: return tn__ir_let(ir, s->as.let.var, s->as.let.value, partition(p, s->as.let.body));
+    case TN__STMT_LET: {
+      tn__vec_push(ir->arena, &p->names, s->as.let.var);
+      const tn__stmt *body = partition(p, s->as.let.body);
+      p->names.count--;
+      return tn__ir_let(ir, s->as.let.var, s->as.let.value, body);
+    }
     case TN__STMT_ALLOC: return tn__ir_alloc_stmt(ir, s->as.alloc.buffer, partition(p, s->as.alloc.body));
     case TN__STMT_WHILE: return tn__ir_while(ir, s->as.repeat.condition, partition(p, s->as.repeat.body));
     case TN__STMT_STORE:
