@@ -168,6 +168,26 @@ static bool share_work(const tn__te *te, const tn__te_stage *stage, const tn__ex
   return !together.staged && apart - together.operations >= (count - 1) * WORTH_SHARING;
 }
 
+bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr *load) {
+  uint32_t seen = 0;
+  int count = stage->axes.count + stage->reduce_axes.count;
+  for (int d = 0; d < load->arg_count; d++) {
+    int here = 0;
+    for (int a = 0; a < count; a++) {
+      const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
+      if (!tn__expr_uses_var(load->args[d], var)) continue;
+      seen |= UINT32_C(1) << a;
+      here++;
+    }
+    if (here > 1 || tn__expr_has_load(load->args[d])) return false;
+  }
+  for (int a = 0; a < count; a++) {
+    const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
+    if (a != except && (seen >> a & 1) == 0 && !tn__ir_is_int_value(var->extent, 1)) return false;
+  }
+  return true;
+}
+
 typedef struct elements {
   const tn__te_stage *stage;
   int axis;

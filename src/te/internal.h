@@ -55,10 +55,11 @@ void tn__te_move_before(tn__te *te, int at, int added);
 void tn__te_define(tn__te *te, const tn__te_axes *axes, const tn__buffer *step_of, const tn__buffer *tensor,
                    const tn__expr *value);
 
-/* Puts a combiner's tensors behind those of another, with variables of their own. (siblings.c) */
+/* Puts a combiner's tensors behind those of another, with variables of their own. */
 void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c);
 
-/* Does the load move with every axis of the stage but number `except`, each in a dimension of its own? (siblings.c) */
+/* Does the load move with every axis of the stage but number `except`, each in a dimension of its own?
+ * (coordinates.c) */
 bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr *load);
 
 /* Operations on what depends on all axes of the stage's results that are in terms `a` and in `b`, with those of maps

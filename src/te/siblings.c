@@ -84,26 +84,6 @@ static void see_wanted(const tn__expr *e, void *user) {
   s->found |= e == s->wanted;
 }
 
-bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr *load) {
-  uint32_t seen = 0;
-  int count = stage->axes.count + stage->reduce_axes.count;
-  for (int d = 0; d < load->arg_count; d++) {
-    int here = 0;
-    for (int a = 0; a < count; a++) {
-      const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
-      if (!tn__expr_uses_var(load->args[d], var)) continue;
-      seen |= UINT32_C(1) << a;
-      here++;
-    }
-    if (here > 1 || tn__expr_has_load(load->args[d])) return false;
-  }
-  for (int a = 0; a < count; a++) {
-    const tn__var *var = a < stage->axes.count ? stage->axes.var[a] : stage->reduce_axes.var[a - stage->axes.count];
-    if (a != except && (seen >> a & 1) == 0 && !tn__ir_is_int_value(var->extent, 1)) return false;
-  }
-  return true;
-}
-
 static void see_load(const tn__expr *e, void *user) {
   search *s = user;
   if (s->found || e->kind != TN__EXPR_LOAD || !tn__te_is_of_all_axes(s->stage, -1, e)) return;
@@ -162,24 +142,6 @@ static int place_of_both(const tn__te *te, int first, int second) {
 /* A name that the declaration does not have: a schedule that says it speaks of this stage. */
 static void name_both(tn__te *te, tn__te_stage *a, const tn__te_stage *b) {
   a->name = tn__arena_printf(te->arena, "%s+%s", a->name, b->name);
-}
-
-void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c) {
-  const tn__var *from[2 * MOST_TENSORS];
-  const tn__expr *to[2 * MOST_TENSORS];
-  for (int i = 0; i < c->count; i++) {
-    int at = out->count + i;
-    out->lhs[at] = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "lhs%d", at), c->lhs[i]->dtype, NULL, NULL);
-    out->rhs[at] = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "rhs%d", at), c->rhs[i]->dtype, NULL, NULL);
-    from[2 * i] = c->lhs[i];
-    to[2 * i] = out->lhs[at]->self;
-    from[2 * i + 1] = c->rhs[i];
-    to[2 * i + 1] = out->rhs[at]->self;
-    out->identity[at] = c->identity[i];
-  }
-  for (int i = 0; i < c->count; i++)
-    out->result[out->count + i] = tn__ir_substitute(ir, c->result[i], from, to, 2 * c->count);
-  out->count += c->count;
 }
 
 /* What an element of `b` starts from, in terms of the axes of `a`. */

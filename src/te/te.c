@@ -126,6 +126,24 @@ const tn__te_combiner *tn__te_combiner_of(tn__te *te, tn__te_reducer reducer, tn
   return combiner;
 }
 
+void tn__te_add_combiner(tn__ir *ir, tn__te_combiner *out, const tn__te_combiner *c) {
+  const tn__var *from[8];
+  const tn__expr *to[8];
+  for (int i = 0; i < c->count; i++) {
+    int at = out->count + i;
+    out->lhs[at] = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "lhs%d", at), c->lhs[i]->dtype, NULL, NULL);
+    out->rhs[at] = tn__var_create(ir, tn__arena_printf(tn__ir_arena(ir), "rhs%d", at), c->rhs[i]->dtype, NULL, NULL);
+    from[2 * i] = c->lhs[i];
+    to[2 * i] = out->lhs[at]->self;
+    from[2 * i + 1] = c->rhs[i];
+    to[2 * i + 1] = out->rhs[at]->self;
+    out->identity[at] = c->identity[i];
+  }
+  for (int i = 0; i < c->count; i++)
+    out->result[out->count + i] = tn__ir_substitute(ir, c->result[i], from, to, 2 * c->count);
+  out->count += c->count;
+}
+
 /* A reduce axis that shares its name with another axis of the stage could not be told apart in text. */
 static void distinguish_axes(tn__te *te, tn__te_stage *stage) {
   const tn__var *from[TN__MAX_RANK];
