@@ -116,7 +116,7 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   int64_t cache_bytes;   /* L2 that one thread may fill: 4 KiB to 1 GiB */
   int registers;         /* vector registers to plan for: 4 to the target's */
   int64_t shared_memory; /* bytes that the threads of a block may share at the most, up to 1 GiB */
-  int search_space;      /* candidates that the choice weighs: 1 to 1,000,000; 0: 2,000 */
+  int search_space;      /* candidates that a search weighs: 1 to 1,000,000; 0: 2,000 */
   bool plain;            /* no choice: the declaration's own loops, an empty trace; no schedule stands beside it */
   const tn_allocator *allocator; /* NULL: malloc, realloc and free */
   /* Inputs that never change: packed once into the order in which the kernel reads, by a function of their own. The

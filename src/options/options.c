@@ -121,8 +121,8 @@ const tn__option_row tn__option_declared_rows[] = {
      .help = "vector registers to plan for", .cli = {"--registers", "N", "vector registers to plan for"},
      .python = "registers"},
     {FIELD(search_space), .kind = TN__OPTION_COUNT, .low = 1, .high = 1000000, .usual = "2,000",
-     .help = "candidates that the choice weighs",
-     .cli = {"--search-space", "N", "candidates that the choice weighs (default 2000)"}, .python = "search_space"},
+     .help = "candidates that a search weighs",
+     .cli = {"--search-space", "N", "candidates that a search weighs (default 2000)"}, .python = "search_space"},
     {0}};
 /* NOLINTEND(bugprone-sizeof-expression) */
 

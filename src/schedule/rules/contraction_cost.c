@@ -1,6 +1,7 @@
 /* Closed expressions for what a choice of tiles of a contraction executes and touches. */
 #include <string.h>
 
+#include "base/numbers.h"
 #include "schedule/rules/contraction.h"
 
 static int64_t tiles(int64_t extent, int64_t tile) { return (extent + tile - 1) / tile; }
@@ -187,9 +188,9 @@ static double far_apart(const tn__contraction_space *p, const tn__sketch *k, con
     cycles += side == 0 ? (double)lines * costs->l2_wait
                         : TN__RULE_UNHIDDEN_SETS * (double)(lines * line_bytes) / machine->core.l2_bytes;
   int64_t pages = stride < page_bytes ? tiles(stride * steps, page_bytes) : steps; /* those between do not count */
-  if (pages > costs->l1_pages) cycles += costs->page_miss;
-  if ((double)pages >= TN__RULE_ONE_SIDE * costs->pages)
-    cycles += costs->page_walk * (stride < page_bytes ? (double)stride / (double)page_bytes : 1);
+  double crossed = stride < page_bytes ? (double)stride / (double)page_bytes : 1;  /* steps that find another page */
+  if (pages > costs->l1_pages) cycles += costs->page_miss * crossed;
+  if ((double)pages >= TN__RULE_ONE_SIDE * costs->pages) cycles += costs->page_walk * crossed;
   return cycles;
 }
 
@@ -523,13 +524,26 @@ static bool is_scattered(const tn__contraction_space *p, const tn__sketch *k, co
   return !packed && steps > TN__RULE_HIDDEN_ROWS && 2 * stride >= k->target->cpu.machine.costs.page_bytes;
 }
 
+/* Does a panel that is fetched ahead stay in L2 beside the one in use until its turn comes? Rows a round number of
+ * bytes apart meet in few places of their pages, and so in few sets. */
+static bool stays_ahead(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v) {
+  const tn__costs *costs = &k->target->cpu.machine.costs;
+  int64_t lines = tiles(v[TN__TILE_LANES] * v[TN__TILE_VECTORS] * p->right_element, costs->line_bytes);
+  int64_t places = costs->page_bytes / costs->line_bytes, used = lines;
+  if (p->right_stride > 0) used *= costs->page_bytes / tn__common_divisor(costs->page_bytes, p->right_stride);
+  double steps = (double)p->right_steps, crowded = used < places ? (double)places / (double)used : 1;
+  if (v[TN__TILE_DEPTH] > 0) steps *= (double)v[TN__TILE_DEPTH] / (double)p->nest.extent[p->deep];
+  return 2 * steps * crowded * (double)(lines * costs->line_bytes) <= costs->fill * (double)k->options.cache_bytes;
+}
+
 /* The share of what comes from beyond L2 that is not hidden. */
 static double exposed(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v) {
   int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
   /* A few channels of every pixel don't come by themselves either, one walk over the image for each column tile. */
   bool walks = p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
   double left = is_scattered(p, k, v, 0) ? v[TN__TILE_LEFT] > 0 ? TN__RULE_EXPOSED_COPY : TN__RULE_EXPOSED_PAGES : 0;
-  double right = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS  ? TN__RULE_EXPOSED_AHEAD
+  bool ahead = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS && stays_ahead(p, k, v);
+  double right = ahead                                 ? TN__RULE_EXPOSED_AHEAD
                  : !is_scattered(p, k, v, 1) && !walks ? 0
                  : v[TN__TILE_RIGHT] > 0               ? TN__RULE_EXPOSED_COPY
                                                        : TN__RULE_EXPOSED_PAGES;

@@ -226,15 +226,8 @@ static bool weigh_pair(search *s, int a, int b) {
   return better;
 }
 
-/* Is a choice of one of the two of use only together with another of the other? A reduction that is shared, or goes in
- * blocks, goes with all; a copy of a whole operand goes in the place of copies of parts. */
-static bool belong_together(const tn__decision *a, const tn__decision *b) {
-  bool shares = (a->shares && a->count > 1) || (b->shares && b->count > 1);
-  return shares || (a->copies && a->count > 1 && b->late) || (b->copies && b->count > 1 && a->late);
-}
-
-/* From the best point on, one and then two decisions are moved at a time until nothing gets better, those that belong
- * together first. */
+/* From the best point on, one and then two decisions are moved at a time until nothing gets better. A reduction that is
+ * shared, or goes in blocks, is of use only together with something else, so its pairs come first. */
 static void descend(search *s) {
   const tn__sketch *k = s->k;
   bool better = true;
@@ -251,8 +244,9 @@ static void descend(search *s) {
     for (int first = 1; first >= 0; first--)
       for (int a = 0; a < k->decision_count && !better; a++)
         for (int b = a + 1; b < k->decision_count && !better; b++) {
-          bool together = belong_together(&k->decisions[a], &k->decisions[b]);
-          if (together == (first == 1)) better |= weigh_pair(s, a, b);
+          bool shares = (k->decisions[a].shares && k->decisions[a].count > 1) ||
+                        (k->decisions[b].shares && k->decisions[b].count > 1);
+          if (shares == (first == 1)) better |= weigh_pair(s, a, b);
         }
   }
 }
@@ -301,7 +295,7 @@ static void search_beam(search *s) {
   descend(s);
 }
 
-static double search_all(search *s) {
+static double search_space(search *s) {
   int64_t points = tn__sketch_points(s->k);
   tn__sketch early = *s->k;
   int places[TN__MAX_DECISIONS] = {0};
@@ -333,6 +327,31 @@ static double search_all(search *s) {
     weigh(s, places);
   }
   descend(s);
+  return s->best;
+}
+
+/* Whether operands are copied changes what every other decision is worth, so each way has a search of its own. */
+static double search_all(search *s) {
+  int copies = 0, count = s->k->decision_count;
+  while (copies < count && !(s->k->decisions[copies].copies && s->k->decisions[copies].count > 1)) copies++;
+  if (copies == count) return search_space(s);
+  search best = *s;
+  best.best = INFINITY;
+  best.weighed = 0;
+  for (int c = 0; c < s->k->decisions[copies].count; c++) {
+    tn__sketch one = *s->k;
+    one.decisions[copies].choices[0] = one.decisions[copies].choices[c];
+    one.decisions[copies].count = 1;
+    search part = *s;
+    part.k = &one;
+    search_space(&part);
+    best.weighed += part.weighed;
+    if (!(part.best < best.best)) continue;
+    best.best = part.best;
+    for (int i = 0; i < count; i++) best.places[i] = part.places[i];
+    best.places[copies] = c;
+  }
+  *s = best;
   return s->best;
 }
 

@@ -25,7 +25,7 @@ typedef struct tn__decision {
                   not depend on their number */
   bool shares; /* orders, and lets threads share what is reduced: chosen as many of them like it best where that costs
                   one thread next to nothing, whatever their number */
-  bool copies; /* whole operands: tried together with late decisions, which say where parts of them are copied */
+  bool copies; /* whole operands: each choice has a search of its own, of as many candidates */
   bool late;   /* a large space is sampled with its first choice; the others are tried on the way down from the best */
 } tn__decision;
 
