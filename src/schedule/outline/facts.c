@@ -68,6 +68,19 @@ void tn__outline_works_of(tn__schedule *s, const tn__block *block, tn__outline_p
   tn__expr_set_clear(&c.seen);
 }
 
+bool tn__outline_number(const tn__schedule *s, const tn__expr *e, int64_t *out) {
+  const tn__var *vars[TN__MAX_RANK];
+  const tn__expr *values[TN__MAX_RANK];
+  int count = tn__te_dim_count(s->te);
+  if (tn__ir_as_int(e, out)) return true;
+  if (count > TN__MAX_RANK) return false;
+  for (int i = 0; i < count; i++) {
+    vars[i] = tn__te_dim_at(s->te, i);
+    values[i] = tn__ir_index(s->ir, TN__OPEN_EXTENT);
+  }
+  return tn__ir_as_int(tn__ir_substitute(s->ir, e, vars, values, count), out);
+}
+
 int tn__outline_tensor(const tn__te *te, const tn__buffer *buffer) {
   int count = tn__te_input_count(te), at = count;
   for (int i = 0; i < count; i++)

@@ -243,19 +243,6 @@ typedef struct reading {
   bool told;                  /* all of it so far */
 } reading;
 
-bool tn__outline_number(const tn__schedule *s, const tn__expr *e, int64_t *out) {
-  const tn__var *vars[TN__MAX_RANK];
-  const tn__expr *values[TN__MAX_RANK];
-  int count = tn__te_dim_count(s->te);
-  if (tn__ir_as_int(e, out)) return true;
-  if (count > TN__MAX_RANK) return false;
-  for (int i = 0; i < count; i++) {
-    vars[i] = tn__te_dim_at(s->te, i);
-    values[i] = tn__ir_index(s->ir, TN__OPEN_EXTENT);
-  }
-  return tn__ir_as_int(tn__ir_substitute(s->ir, e, vars, values, count), out);
-}
-
 static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *const *path, int count,
                         const tn__snode *loop, int64_t value, bool *told) {
   const tn__var *vars[TN__MAX_LOOPS];
