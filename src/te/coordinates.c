@@ -319,6 +319,62 @@ static bool feeds_reductions(const tn__te *te, int number) {
   return any;
 }
 
+/* What a stage takes of a short sum, be it through maps. */
+enum { OF_SUM = 1, OF_ITS_ROWS = 2 };
+
+typedef struct marks {
+  const tn__te *te;
+  unsigned char of[MOST_STAGES]; /* by the number of the stage */
+  unsigned seen;
+} marks;
+
+static void see_marks(const tn__buffer *tensor, void *user) {
+  marks *m = user;
+  const tn__te_stage *stage = tn__te_stage_of(m->te, tensor);
+  for (int s = 0; s < m->te->stages.count && stage != NULL; s++)
+    if (m->te->stages.data[s] == stage) m->seen |= m->of[s];
+}
+
+static const tn__expr *without_casts(const tn__expr *e) {
+  while (e->kind == TN__EXPR_CAST) e = e->args[0];
+  return e;
+}
+
+static bool sums_products(const tn__te_stage *stage) {
+  if (!tn__te_is_sum(stage) || stage->reduce_axes.count != 1 || stage->tensors[0]->dtype != TN_F32) return false;
+  const tn__expr *term = without_casts(stage->values[0]);
+  return term->kind == TN__EXPR_MUL && without_casts(term->args[0])->kind == TN__EXPR_LOAD &&
+         without_casts(term->args[1])->kind == TN__EXPR_LOAD;
+}
+
+/* Are they the scores of an attention, as the rule for it takes them: sums of products whose rows are reduced, and maps
+ * of both weight values? It goes by blocks of rows that lie in the first cache, and written out, the scores would be
+ * computed in each of its steps. */
+static bool are_scores(const tn__te *te, int number) {
+  marks m = {.te = te};
+  if (!sums_products(te->stages.data[number])) return false;
+  m.of[number] = OF_SUM;
+  for (int s = number + 1; s < te->stages.count; s++) {
+    const tn__te_stage *stage = te->stages.data[s];
+    m.seen = 0;
+    if (stage->kind == TN__TE_REDUCE && sums_products(stage)) {
+      const tn__expr *term = without_casts(stage->values[0]);
+      for (int o = 0; o < 2; o++) {
+        m.seen = 0;
+        see_marks(without_casts(term->args[o])->value.buffer, &m);
+        if (m.seen == (OF_SUM | OF_ITS_ROWS)) return true;
+      }
+      continue;
+    }
+    tn__te_reads(te, stage, see_marks, &m);
+    if (stage->kind == TN__TE_COMPUTE)
+      m.of[s] = (unsigned char)m.seen;
+    else if (m.seen != 0 && stage->values[0]->kind == TN__EXPR_LOAD)
+      m.of[s] = OF_ITS_ROWS;
+  }
+  return false;
+}
+
 /* A short sum over pairs that nothing but reductions take, whatever maps make of it before. */
 static bool is_short_sum(const tn__te *te, int number) {
   const tn__te_stage *stage = te->stages.data[number];
@@ -327,7 +383,7 @@ static bool is_short_sum(const tn__te *te, int number) {
   int axes = 0;
   for (int a = 0; a < stage->axes.count; a++) axes += is_long(stage->axes.var[a]);
   tn__te_visit(te->ir, stage->values[0], see_load, &l);
-  return axes >= 2 && l.of_pairs && feeds_reductions(te, number);
+  return axes >= 2 && l.of_pairs && feeds_reductions(te, number) && !are_scores(te, number);
 }
 
 /* ---- windows of pixels ------------------------------------------------------------------------------------------- */

@@ -130,6 +130,31 @@ static void work_in_common_makes_siblings(void **state) {
       2, 1, 3);
 }
 
+static void scores_of_attention_stay(void **state) {
+  static const char *const attention =
+      "kernel f(P: %s[9, %d], Q: %s[10, %d], V: %s[10, 7]) -> F: %s[9, 7] {\n"
+      "  S[i: 9, j: 10] = sum(d: %d) %s\n  T[i: 9, j: 10] = S[i, j] * 2\n  m[i: 9] = max(j: 10) T[i, j]\n"
+      "  E[i: 9, j: 10] = T[i, j] - m[i]\n  t[i: 9] = sum(j: 10) E[i, j]\n  W[i: 9, j: 10] = E[i, j] + t[i]\n"
+      "  F[i, c] = sum(j: 10) %s * V[j, c]\n}";
+  static const struct {
+    const char *type, *term, *weight;
+    int depth;
+    bool stay;
+  } cases[] = {{"f32", "P[i, d] * Q[j, d]", "W[i, j]", 8, true},
+               {"f32", "Q[j, d] * P[i, d]", "E[i, j]", 2, true},
+               /* What no rule for attention takes is written out: distances, other types, other weights. */
+               {"f32", "max(P[i, d], Q[j, d])", "W[i, j]", 3, false},
+               {"i32", "P[i, d] * Q[j, d]", "W[i, j]", 3, false},
+               {"f32", "P[i, d] * Q[j, d]", "(W[i, j] + 1)", 3, false}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    const char *type = cases[i].type;
+    char text[1024];
+    int depth = cases[i].depth;
+    snprintf(text, sizeof text, attention, type, depth, type, depth, type, type, depth, cases[i].term, cases[i].weight);
+    check(text, cases[i].stay ? -1 : 7, 4, 1);
+  }
+}
+
 /* They stay: products, elements of their own, groups, results of other reductions, long axes, what is stored. */
 static void others_stay(void **state) {
   check("kernel f(A: f32[9, 30], B: f32[30, 3]) -> C: f32[9, 3] { C[i, c] = sum(k: 30) A[i, k] * B[k, c] }", -1, 0, 0);
@@ -301,6 +326,7 @@ int main(void) {
                                      cmocka_unit_test(short_sums_are_written_out),
                                      cmocka_unit_test(windows_of_pixels_are_written_out),
                                      cmocka_unit_test(work_in_common_makes_siblings),
+                                     cmocka_unit_test(scores_of_attention_stay),
                                      cmocka_unit_test(others_stay),
                                      cmocka_unit_test(drawn_pairs_compute_what_they_declare),
                                      cmocka_unit_test(drawn_pairs_of_numbers_compute_what_they_declare),
