@@ -122,6 +122,13 @@ static void add_gather(const tn__outline_view_access *a, double elements, tn__op
   ops->other += elements;
 }
 
+/* Elements of a vector that are loaded by themselves: where nothing moves within panels that divide it, as at
+ * `x / 8 * 8`, one for each of these, which goes into all lanes of its panel. */
+static double apart_in_vector(double lanes, int64_t stride, int64_t panel) {
+  bool divided = panel > 1 && stride == 0 && fmod(lanes, (double)panel) == 0;
+  return divided ? lanes / (double)panel : lanes;
+}
+
 /* Adds what an access takes in one execution to `ops`. */
 static void add_access(const tn__target *target, const shape *s, const tn__outline_view_access *a, int width,
                        tn__operations *ops) {
@@ -148,7 +155,7 @@ static void add_access(const tn__target *target, const shape *s, const tn__outli
       ops->loads += times * loads * each;
       ops->shuffles += times * (loads - 1) * pieces;
     } else {
-      add_gather(a, times * s->lanes, ops);
+      add_gather(a, times * apart_in_vector(s->lanes, stride, panel), ops);
     }
   }
 }
