@@ -222,21 +222,33 @@ static const tn__expr *unmark(tn__ir *ir, const tn__expr *e, void *user) {
   return e->args[1] == b && e->args[2] == a ? tn__ir_binary(ir, TN__EXPR_MAX, a, b) : NULL;
 }
 
+static const tn__stmt *mark_value(tn__ir *ir, const tn__stmt *s, const marking *m) {
+  const tn__expr *value = s->as.store.value;
+  tn__expr_set kept = {.ir = ir};
+  marking own = *m;
+  own.kept = &kept;
+  if (m->is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, &own);
+  if (m->is_small) (void)tn__expr_rewrite(ir, value, find_walk, &kept);
+  value = tn__expr_rewrite(ir, value, m->is_small ? mark : mark_padding, &own);
+  return value == s->as.store.value ? NULL : tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
+}
+
 static const tn__stmt *mark_store(tn__ir *ir, const tn__stmt *s, void *user) {
   if (s->kind != TN__STMT_STORE) return NULL;
   bool in_registers = is_sum_in_registers(s);
   marking m = *(const marking *)user;
   if (!in_registers && !m.is_small) return NULL;
-  const tn__expr *value = s->as.store.value;
-  tn__expr_set seen = {.ir = ir}, kept = {.ir = ir};
-  m.is_dear = tn__ir_has_function(&seen, value);
-  m.kept = &kept;
-  if (m.is_small) value = tn__expr_rewrite(ir, value, mark_both_ends, &m);
-  if (m.is_small) (void)tn__expr_rewrite(ir, value, find_walk, &kept);
-  value = tn__expr_rewrite(ir, value, m.is_small ? mark : mark_padding, &m);
-  if (value == s->as.store.value) return NULL;
-  const tn__stmt *marked = tn__ir_store_like(ir, s, s->as.store.buffer, s->as.store.indices, value);
-  return in_registers || tn__ir_likely_in(ir, marked).count <= MOST_CONDITIONS ? marked : NULL;
+  tn__expr_set seen = {.ir = ir};
+  m.is_dear = tn__ir_has_function(&seen, s->as.store.value);
+  const tn__stmt *marked = mark_value(ir, s, &m);
+  bool too_many = marked != NULL && tn__ir_likely_in(ir, marked).count > MOST_CONDITIONS;
+  if (!too_many) return marked;
+  if (!in_registers) return NULL;
+  if (m.is_dear) return marked;
+  /* Each axis with borders multiplies the pieces by three: what the budget for all of them leaves is corners without
+   * end, so that only the axis of the vectors is cut. */
+  m.is_dear = true;
+  return mark_value(ir, s, &m);
 }
 
 /* Of stores to memory, and of sums in registers where the loop around has all of them. */

@@ -46,6 +46,16 @@ static const struct {
      "  E[c: 4, y: H, x: W] = sum(k: 32) G[k, y, x] * f32(P[c, T[k, y, x], S[k, y, x]])\n"
      "  O[c, y, x] = (f32(P[c, y, x]) + E[c, y, x]) / (f32(P[3, y, x]) + E[3, y, x])\n}\n",
      100},
+    {"a window along five axes, cut along that of the vectors",
+     "kernel k(X: f32[N, N, N, N, N]) -> Y: f32[N, N, N, N, N] {\n"
+     "  Y[a, b, c, d, e] = sum(h: 3, i: 3, j: 3, k: 3, l: 3)\n"
+     "    repeat(X[a + 2 * h - 2, b + 2 * i - 2, c + 2 * j - 2, d + 2 * k - 2, e + 2 * l - 2])\n}\n",
+     200},
+    {"a window along six axes of open sizes",
+     "kernel k(X: f32[N, N, N, N, N, N]) -> Y: f32[N, N, N, N, N, N] {\n"
+     "  Y[a, b, c, d, e, g] = sum(h: 9, i: 9, j: 9, k: 9, l: 9, m: 9)\n"
+     "    repeat(X[a + 2 * h - 8, b + 2 * i - 8, c + 2 * j - 8, d + 2 * k - 8, e + 2 * l - 8, g + 2 * m - 8])\n}\n",
+     200},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

@@ -224,10 +224,45 @@ static LLVMValueRef padded(tn__cg *cg, LLVMValueRef v, int lanes) {
   return have == lanes ? v : tn__cg_shuffle(cg, v, tn__cg_undef(LLVMTypeOf(v)), indices, lanes);
 }
 
+/* Zeros that may be read wherever nothing else may. */
+static LLVMValueRef readable(tn__cg *cg) {
+  enum { BYTES = 8 }; /* of the largest element */
+  static const char name[] = "tn.readable";
+  LLVMValueRef zeros = LLVMGetNamedGlobal(cg->module, name);
+  if (zeros != NULL) return zeros;
+  LLVMTypeRef type = LLVMArrayType2(cg->i8, BYTES);
+  zeros = LLVMAddGlobal(cg->module, type, name);
+  LLVMSetInitializer(zeros, LLVMConstNull(type));
+  LLVMSetAlignment(zeros, BYTES);
+  LLVMSetGlobalConstant(zeros, 1);
+  LLVMSetLinkage(zeros, LLVMPrivateLinkage);
+  return zeros;
+}
+
+/* Where no instruction gathers: lanes that a mask leaves out read zeros somewhere else. LLVM would ask about each lane:
+ * a branch and two blocks for one load, whose number it takes the square of the time for. NULL: it asks about none. */
+static LLVMValueRef lane_by_lane(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointers) {
+  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg);
+  if (gathers || cg->frame->mask == NULL) return NULL;
+  LLVMTypeRef element = tn__cg_element(type);
+  LLVMValueRef nowhere = readable(cg), v = LLVMGetPoison(type);
+  for (int i = 0; i < tn__cg_lanes(type); i++) {
+    LLVMValueRef lane = LLVMConstInt(cg->i32, (unsigned)i, 0);
+    LLVMValueRef active = LLVMBuildExtractElement(cg->builder, cg->frame->mask, lane, "");
+    LLVMValueRef at = LLVMBuildExtractElement(cg->builder, pointers, lane, "");
+    at = LLVMBuildSelect(cg->builder, active, at, nowhere, "");
+    LLVMValueRef one = plain_load(cg, a, element, at, (unsigned)tn_dtype_size(a->storage->buffer->dtype));
+    v = LLVMBuildInsertElement(cg->builder, v, one, lane, "");
+  }
+  return v;
+}
+
 /* LLVM 19 may put a gather's index and result into one register, which x86 refuses, where both are the constant zero:
  * indices of lanes that it adds to fill a register, and results of inactive lanes. So there are no such lanes, and
  * those are not zero. */
 static LLVMValueRef gather(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointers) {
+  LLVMValueRef one_by_one = lane_by_lane(cg, a, type, pointers);
+  if (one_by_one != NULL) return one_by_one;
   int have = tn__cg_lanes(type), lanes = 1;
   while (lanes < have) lanes *= 2;
   LLVMTypeRef element = tn__cg_element(type), wide = tn__cg_lanes_type(element, lanes);
