@@ -144,7 +144,8 @@ typedef struct strides {
 #define MOST_RESULTS 4
 /* Terms that data choose, from which on a vector of positions is worth its while. */
 #define FEWEST_CHOSEN 4
-/* Of the results that they would have by themselves: up to which each is a row of vectors that are all written out. */
+/* Bytes of all such terms of one result, up to which they are written out as a few vectors and single terms. More of
+ * them are a loop. */
 #define MOST_CHOSEN_BYTES 128
 
 /* Elements between neighbours along the variable, away from where clamps hold an index; INT64_MAX: no number. */
@@ -370,20 +371,25 @@ static int keep_results(tn__schedule *s, const char *name, const char *epilogue,
   return count;
 }
 
-typedef struct cost_search {
+typedef struct step_cost {
   tn__ir *ir;
   int64_t cost;
-} cost_search;
+} step_cost;
 
-static void add_terms_cost(const tn__expr *e, void *user) {
-  cost_search *search = user;
-  search->cost += tn__rule_cost(search->ir, e);
+static void add_term(const tn__expr *value, void *user) {
+  step_cost *step = user;
+  step->cost += tn__rule_cost(step->ir, value);
+}
+
+/* Operations of all that a step of the block computes. */
+static int64_t cost_of_step(const tn__schedule *s, const tn__snode *block) {
+  step_cost step = {.ir = s->ir};
+  tn__stmt_walk_exprs(block->block.body, add_term, &step);
+  return step.cost;
 }
 
 int64_t tn__reduce_most_written(const tn__schedule *s, const char *name, int64_t vectors) {
-  cost_search search = {.ir = s->ir};
-  tn__stmt_walk_exprs(tn__sched_find(s, name, true)->block.body, add_terms_cost, &search);
-  int64_t turn = vectors * (search.cost + 1), most = TN__RULE_WINDOW_WORK / turn;
+  int64_t turn = vectors * (cost_of_step(s, tn__sched_find(s, name, true)) + 1), most = TN__RULE_WINDOW_WORK / turn;
   if (turn >= TN__RULE_WINDOW_TURN) return 1;
   return most < TN__RULE_WINDOW_TERMS ? most : TN__RULE_WINDOW_TERMS;
 }
@@ -721,23 +727,6 @@ void tn__reduce_lanes(tn__schedule *s, const char *name, const char *loop, int64
   keep_on_stack(s, partial);
   if (vectors > 1) tn__sched_unroll(s, factor(s, name, 1, lanes));
   tn__reduce_by_halves(s, name, lanes);
-}
-
-typedef struct terms {
-  tn__ir *ir;
-  int64_t cost;
-} terms;
-
-static void add_term(const tn__expr *value, void *user) {
-  terms *t = user;
-  t->cost += tn__rule_cost(t->ir, value);
-}
-
-/* Operations of all that a step of the block computes. */
-static int64_t cost_of_step(const tn__schedule *s, const tn__snode *block) {
-  terms t = {.ir = s->ir};
-  tn__stmt_walk_exprs(block->block.body, add_term, &t);
-  return t.cost;
 }
 
 bool tn__reduce_chooses_few(const tn__schedule *s, const tn__snode *block) {
