@@ -126,11 +126,12 @@ static void check_rfactor(factoring *f, const char *name) {
   tn__sched_blocks(s, f->top, &blocks);
   if (blocks.count != 1)
     tn__sched_refuse(s, "rfactor of \"%s\": loop \"%s\" holds more than one block", name, f->top->name);
+  /* First: data mostly say it for each element, and then both are so. */
+  if (tn__expr_has_load(f->loop->var->extent))
+    tn__sched_refuse(s, "rfactor of \"%s\": the loop is as long as data say", name);
   for (const tn__snode *n = f->loop; n->var != NULL; n = n->parent)
     if (n != f->loop && tn__expr_uses_var(f->loop->var->extent, n->var))
       tn__sched_refuse(s, "rfactor of \"%s\": the loop is as long as \"%s\" says", name, n->name);
-  if (tn__expr_has_load(f->loop->var->extent))
-    tn__sched_refuse(s, "rfactor of \"%s\": the loop is as long as data say", name);
   f->path_count = tn__sched_path(s, f->top->parent, f->block, f->path);
   for (int i = 0; i < f->path_count; i++)
     if (f->path[i]->kind != TN__LOOP_SERIAL)

@@ -870,6 +870,16 @@ static void private_together(tn__schedule *s) {
   tn__sched_decompose_reduction(s, "C", "C.k0");
   tn__sched_privatize(s, "C.k0");
 }
+/* Rows of a triangle, as long as each row's number says. */
+static tn__te *triangle_rows(tn__ir *ir) {
+  tn__te *te = tn__te_create(ir, "triangle_rows");
+  const tn__buffer *x = input(te, "X", 2, 9, 9, 0);
+  tn__te_axes i = axes_of(te, "i", 1, (int64_t[]){9}), k = {.count = 1};
+  k.var[0] = tn__var_create(ir, "k", TN_I64, tn__ir_index(ir, 0), i.index[0]);
+  k.index[0] = k.var[0]->self;
+  tn__te_output(te, tn__te_reduce(te, "y", &i, &k, TN__TE_SUM, at(ir, x, 2, i.index[0], k.index[0], NULL)));
+  return te;
+}
 static void factor_rows(tn__schedule *s) { tn__sched_rfactor(s, "y.k"); }
 static void peel_blocked(tn__schedule *s) {
   tn__sched_decompose_reduction(s, "C", "C.k0");
@@ -1080,7 +1090,8 @@ static const refusal refusals[] = {
     {argmax, private_blocked, "privatize of \"top.k0\": the tensors of \"top\" have different layouts"},
     {product, private_reduction, "privatize of \"C.k0\": \"C\" has its initialisation still; use rfactor"},
     {product, private_together, "privatize of \"C.k0\": the nest holds more than one block"},
-    {segments, factor_rows, "rfactor of \"y.k\": the loop is as long as \"y.i0\" says"},
+    {segments, factor_rows, "rfactor of \"y.k\": the loop is as long as data say"},
+    {triangle_rows, factor_rows, "rfactor of \"y.k\": the loop is as long as \"y.i0\" says"},
     {product, peel_blocked, "peel of \"C.k0.1\": the loop is a part of what \"C\" reduces over"},
     {product, peel_early, "peel of \"C.k0\": \"C\" has its initialisation still; decompose_reduction first"},
     {product, peel_space, "peel of \"D.i1\": block \"D\" does not reduce over the loop"},
