@@ -172,11 +172,7 @@ bool tn__sched_reads(const tn__snode *block, const tn__buffer *buffer) {
   return false;
 }
 
-bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer) {
-  for (int i = 0; i < tn__te_output_count(s->te); i++)
-    if (tn__te_output_at(s->te, i) == buffer) return true;
-  return false;
-}
+bool tn__sched_is_output(const tn__schedule *s, const tn__buffer *buffer) { return tn__te_is_output(s->te, buffer); }
 
 bool tn__sched_is_param(const tn__schedule *s, const tn__buffer *buffer) {
   for (int i = 0; i < s->constants.count; i++)

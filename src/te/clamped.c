@@ -40,17 +40,11 @@ typedef struct clamp {
   int64_t least, count; /* of different positions */
 } clamp;
 
-static bool is_output(const tn__te *te, const tn__buffer *tensor) {
-  for (int i = 0; i < te->outputs.count; i++)
-    if (te->outputs.data[i] == tensor) return true;
-  return false;
-}
-
 /* A reduction with at most three quarters as many different results as it has results. */
 static bool find_clamp(const tn__te *te, const tn__te_stage *stage, clamp *out) {
   int64_t extent;
   if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return false;
-  if (stage->tensor_count != 1 || is_output(te, stage->tensors[0])) return false;
+  if (stage->tensor_count != 1 || tn__te_is_output(te, stage->tensors[0])) return false;
   for (int a = 0; a < stage->axes.count; a++) {
     search s = {.axis = stage->axes.var[a], .seen = {.ir = te->ir}};
     bool found = finds_clamp(&s, stage->values[0]) && s.clamped != NULL;

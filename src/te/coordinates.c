@@ -18,8 +18,6 @@ enum { MOST_RESULTS = 4, MOST_TERMS = 8, MOST_OF_WINDOW = 49, FEW_TERMS = 8 };
 enum { MOST_STAGES = 64 };
 /* Tensors that stages make which a reduction reads, be it through maps. */
 enum { MOST_SOURCES = 16 };
-/* Operations that each further result must save. */
-enum { WORTH_SHARING = 4 };
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
@@ -165,7 +163,7 @@ static bool share_work(const tn__te *te, const tn__te_stage *stage, const tn__ex
     tn__expr_set_clear(&own.seen);
   }
   tn__expr_set_clear(&together.seen);
-  return !together.staged && apart - together.operations >= (count - 1) * WORTH_SHARING;
+  return !together.staged && apart - together.operations >= (count - 1) * TN__TE_WORTH_SHARING;
 }
 
 bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr *load) {
@@ -206,8 +204,8 @@ static void see_element(const tn__expr *e, void *user) {
 
 /* Do all terms read the very same elements, some of which are there for this term alone, as those of complex products
  * are? Each is then loaded once, and taken out of its pair once. */
-static bool share_elements(const tn__te *te, const tn__te_stage *stage, int axis, const tn__expr *const *terms,
-                           int count) {
+static bool read_the_same(const tn__te *te, const tn__te_stage *stage, int axis, const tn__expr *const *terms,
+                          int count) {
   elements first = {.stage = stage, .axis = axis, .seen = {.ir = te->ir}, .same = true};
   tn__te_visit(te->ir, terms[0], see_element, &first);
   bool same = first.count > 1 && first.of_all_axes;
@@ -226,7 +224,7 @@ static int axis_to_spread(const tn__te *te, const tn__te_stage *stage, const tn_
   if (!is_plain_reduction(stage) || known_terms(stage, FEW_TERMS) > 0) return -1;
   for (int a = stage->axes.count - 1; a >= 0; a--) {
     *count = terms_along(te, stage, a, terms);
-    if (*count > 0 && (share_work(te, stage, terms, *count) || share_elements(te, stage, a, terms, *count))) return a;
+    if (*count > 0 && (share_work(te, stage, terms, *count) || read_the_same(te, stage, a, terms, *count))) return a;
   }
   return -1;
 }
@@ -293,18 +291,12 @@ static void see_tensor(const tn__buffer *tensor, void *user) {
   r->found |= tensor == r->tensor;
 }
 
-static bool is_output(const tn__te *te, const tn__buffer *tensor) {
-  for (int i = 0; i < te->outputs.count; i++)
-    if (te->outputs.data[i] == tensor) return true;
-  return false;
-}
-
 /* Is all that reads the stage, be it through maps, a reduction? */
 static bool feeds_reductions(const tn__te *te, int number) {
   const tn__te_stage *stage = te->stages.data[number];
   readers r = {.tensor = stage->tensors[0]};
   bool any = false;
-  if (is_output(te, r.tensor)) return false;
+  if (tn__te_is_output(te, r.tensor)) return false;
   for (int s = number + 1; s < te->stages.count; s++) {
     const tn__te_stage *reader = te->stages.data[s];
     r.found = false;
@@ -436,7 +428,7 @@ static bool is_computed_once(const tn__te *te, int number) {
     tn__te_reads(te, reader, see_tensor, &r);
     if (!r.found) continue;
     place p = {stage, &reader->axes, true};
-    if (!is_map(reader) || reader->tensor_count != 1 || !is_output(te, reader->tensors[0])) return false;
+    if (!is_map(reader) || reader->tensor_count != 1 || !tn__te_is_output(te, reader->tensors[0])) return false;
     tn__te_visit(te->ir, reader->values[0], see_place, &p);
     if (!p.own || reader->axes.count != stage->axes.count) return false;
   }

@@ -67,6 +67,10 @@ bool tn__te_is_of_all_axes(const tn__te_stage *stage, int except, const tn__expr
 int64_t tn__te_shared_work(const tn__te *te, const tn__te_stage *stage, const tn__expr *const *a, int a_count,
                            const tn__expr *const *b, int b_count);
 
+/* Of these, as many are worth it that what has them in common is computed at once: for each further result of one
+ * reduction, and for each further reduction. */
+enum { TN__TE_WORTH_SHARING = 4 };
+
 /* Rewrites products of floats so that factors which all of them have are multiplied once. (factors.c) */
 void tn__te_share_factors(tn__ir *ir, const tn__expr **terms, int count);
 

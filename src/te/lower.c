@@ -409,12 +409,6 @@ static const tn__stmt *lower_steps(const tn__te *te, tn__te_stage *const *stages
 
 /* ---- the function ------------------------------------------------------------------------------------------------ */
 
-static bool is_output(const tn__te *te, const tn__buffer *buffer) {
-  for (int i = 0; i < te->outputs.count; i++)
-    if (te->outputs.data[i] == buffer) return true;
-  return false;
-}
-
 tn__func *tn__te_lower(const tn__te *te) {
   tn__ir *ir = te->ir;
   const tn__stmt **items = TN__NEW_ARRAY(te->arena, te->stages.count, const tn__stmt *);
@@ -427,7 +421,7 @@ tn__func *tn__te_lower(const tn__te *te) {
   const tn__stmt *body = tn__ir_seq(ir, items, nests);
   for (int s = te->stages.count - 1; s >= 0; s--)
     for (int t = te->stages.data[s]->tensor_count - 1; t >= 0; t--)
-      if (!is_output(te, te->stages.data[s]->tensors[t]))
+      if (!tn__te_is_output(te, te->stages.data[s]->tensors[t]))
         body = tn__ir_alloc_stmt(ir, te->stages.data[s]->tensors[t], body);
   return tn__func_create(ir, te->name, te->inputs.data, te->inputs.count, te->outputs.data, te->outputs.count,
                          te->dims.data, te->dims.count, body);

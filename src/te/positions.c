@@ -124,8 +124,7 @@ static void see_tensor(const tn__buffer *tensor, void *user) {
 }
 
 static bool is_read(const tn__te *te, const tn__buffer *tensor) {
-  reader r = {.tensor = tensor};
-  for (int i = 0; i < te->outputs.count; i++) r.found |= te->outputs.data[i] == tensor;
+  reader r = {.tensor = tensor, .found = tn__te_is_output(te, tensor)};
   for (int s = 0; s < te->stages.count && !r.found; s++) tn__te_reads(te, te->stages.data[s], see_tensor, &r);
   return r.found;
 }

@@ -12,8 +12,6 @@
 #include "te/internal.h"
 
 enum { MOST_TENSORS = 4 };
-/* Operations that two reductions must have in common where they share no element. */
-enum { WORTH_SHARING = 4 };
 
 static bool extents_match(const tn__te_axes *a, const tn__te_axes *b) {
   if (a->count != b->count) return false;
@@ -92,12 +90,14 @@ static void see_load(const tn__expr *e, void *user) {
   s->found = in_other.found;
 }
 
-static bool share_elements(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
+/* Do both read an element of their own, or have so much work in common? */
+static bool share_terms(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
   const tn__expr *terms[MOST_TENSORS];
   terms_over(te->ir, a, b, terms);
   search s = {.stage = a, .other = terms, .other_count = b->tensor_count, .ir = te->ir};
   for (int t = 0; t < a->tensor_count; t++) tn__te_visit(te->ir, a->values[t], see_load, &s);
-  return s.found || tn__te_shared_work(te, a, a->values, a->tensor_count, terms, b->tensor_count) >= WORTH_SHARING;
+  if (s.found) return true;
+  return tn__te_shared_work(te, a, a->values, a->tensor_count, terms, b->tensor_count) >= TN__TE_WORTH_SHARING;
 }
 
 static bool are_siblings(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
@@ -110,7 +110,7 @@ static bool are_siblings(const tn__te *te, const tn__te_stage *a, const tn__te_s
     if (tn_dtype_size(a->tensors[t]->dtype) != size) return false;
   for (int t = 0; t < b->tensor_count; t++)
     if (tn_dtype_size(b->tensors[t]->dtype) != size) return false;
-  return ragged || (a->kind == TN__TE_REDUCE && share_elements(te, a, b));
+  return ragged || (a->kind == TN__TE_REDUCE && share_terms(te, a, b));
 }
 
 /* Stages that read tensors of another. */
@@ -179,19 +179,13 @@ static void join(tn__te *te, int first, int second, int place) {
 /* Operations of all elements of a map of several tensors. */
 enum { MOST_OPERATIONS = 256 };
 
-static bool is_output(const tn__te *te, const tn__buffer *tensor) {
-  for (int i = 0; i < te->outputs.count; i++)
-    if (te->outputs.data[i] == tensor) return true;
-  return false;
-}
-
 /* Nothing is left to decide but what goes into one loop: every stage is a map that makes outputs. */
 static bool has_output_maps_only(const tn__te *te) {
   for (int s = 0; s < te->stages.count; s++) {
     const tn__te_stage *stage = te->stages.data[s];
     if (stage->kind != TN__TE_COMPUTE || stage->axes.count == 0 || stage->hint != TN__TE_ANYWHERE) return false;
     for (int t = 0; t < stage->tensor_count; t++)
-      if (!is_output(te, stage->tensors[t])) return false;
+      if (!tn__te_is_output(te, stage->tensors[t])) return false;
   }
   return te->stages.count > 1;
 }

@@ -431,6 +431,13 @@ int tn__te_input_count(const tn__te *te) { return te->inputs.count; }
 const tn__buffer *tn__te_input_at(const tn__te *te, int index) { return te->inputs.data[index]; }
 int tn__te_output_count(const tn__te *te) { return te->outputs.count; }
 const tn__buffer *tn__te_output_at(const tn__te *te, int index) { return te->outputs.data[index]; }
+
+bool tn__te_is_output(const tn__te *te, const tn__buffer *tensor) {
+  for (int i = 0; i < te->outputs.count; i++)
+    if (te->outputs.data[i] == tensor) return true;
+  return false;
+}
+
 int tn__te_stage_count(const tn__te *te) { return te->stages.count; }
 const tn__te_stage *tn__te_stage_at(const tn__te *te, int index) { return te->stages.data[index]; }
 int tn__te_dim_count(const tn__te *te) { return te->dims.count; }

@@ -191,6 +191,7 @@ int tn__te_input_count(const tn__te *te);
 const tn__buffer *tn__te_input_at(const tn__te *te, int index);
 int tn__te_output_count(const tn__te *te);
 const tn__buffer *tn__te_output_at(const tn__te *te, int index);
+bool tn__te_is_output(const tn__te *te, const tn__buffer *tensor);
 int tn__te_stage_count(const tn__te *te);
 const tn__te_stage *tn__te_stage_at(const tn__te *te, int index);
 const tn__te_stage *tn__te_stage_of(const tn__te *te, const tn__buffer *tensor); /* NULL for inputs */

@@ -8,12 +8,6 @@ static bool matches(const tn__te *te) {
   return true;
 }
 
-static bool is_output(const tn__te *te, const tn__buffer *buffer) {
-  for (int i = 0; i < tn__te_output_count(te); i++)
-    if (tn__te_output_at(te, i) == buffer) return true;
-  return false;
-}
-
 /* Their places in a sketch's values. */
 enum { VECTOR_BYTES, UNROLL, STREAM };
 
@@ -40,7 +34,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   bool *kept = TN__NEW_ARRAY(s->arena, count, bool);
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
-    kept[i] = is_output(s->te, stage->tensors[0]) || !tn__sched_inline_if_small(s, stage->name);
+    kept[i] = tn__te_is_output(s->te, stage->tensors[0]) || !tn__sched_inline_if_small(s, stage->name);
   }
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
@@ -48,7 +42,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
     tn__rule_hoist_parts(s, stage->name, &k->options);
     if (count == 1 || !tn__rule_turn_map(s, stage->name, &k->options))
       tn__rule_nest_in(s, stage->name, &k->options, values[VECTOR_BYTES], values[UNROLL]);
-    if (values[STREAM] && is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
+    if (values[STREAM] && tn__te_is_output(s->te, stage->tensors[0])) tn__rule_stream(s, stage->name);
   }
 }
 

@@ -23,9 +23,9 @@ static int row_axes(const tn__te *te) {
   return rows;
 }
 
-static bool is_output(const tn__te *te, const tn__te_stage *stage) {
-  for (int i = 0; i < tn__te_output_count(te); i++)
-    if (tn__te_stage_of(te, tn__te_output_at(te, i)) == stage) return true;
+static bool makes_output(const tn__te *te, const tn__te_stage *stage) {
+  for (int t = 0; t < stage->tensor_count; t++)
+    if (tn__te_is_output(te, stage->tensors[t])) return true;
   return false;
 }
 
@@ -35,7 +35,7 @@ static const tn__te_stage *last_stage(const tn__te *te) {
   const tn__te_stage *last = NULL;
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
-    if (is_output(te, stage) && (last == NULL || stage->axes.count >= last->axes.count)) last = stage;
+    if (makes_output(te, stage) && (last == NULL || stage->axes.count >= last->axes.count)) last = stage;
   }
   return last;
 }
@@ -48,7 +48,7 @@ static bool matches_rows(const tn__te *te) {
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) return false;
-    if (stage->kind != TN__TE_REDUCE && !is_output(te, stage)) continue;
+    if (stage->kind != TN__TE_REDUCE && !makes_output(te, stage)) continue;
     reductions += stage->kind == TN__TE_REDUCE;
     of_pairs |= stage->kind == TN__TE_REDUCE && tn__reduce_meets_pairs(te, stage);
     if (stage->axes.count < rows || last->axes.count < rows) return false;
@@ -174,7 +174,7 @@ static void gather(tn__schedule *s, const tn__te_stage *last, const char *row, i
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);
     if (stage == last || !is_read(s, stage)) continue;
     tn__sched_compute_at(s, stage->name, row);
-    if (!is_output(s->te, stage)) place_row_tensor(s, stage, rows, together);
+    if (!makes_output(s->te, stage)) place_row_tensor(s, stage, rows, together);
   }
   for (int i = 0; i < count; i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);

@@ -57,10 +57,6 @@ static void vote(const tn__expr *e, void *user) {
   }
 }
 
-static bool is_output(const tn__te *te, const tn__te_stage *stage) {
-  return stage->tensors[0] == tn__te_output_at(te, 0);
-}
-
 /* Finds the loops of the block; what is wrong with them, or NULL. */
 static const char *find_sides(tn__schedule *s, turned *t) {
   t->count = tn__rule_fuse(s, t->block, t->path);
@@ -86,7 +82,7 @@ static const char *find_sides(tn__schedule *s, turned *t) {
 static void find_turned(tn__schedule *s, turned *t) {
   const tn__te *te = s->te;
   for (int i = 0; i < tn__te_stage_count(te); i++)
-    if (!is_output(te, tn__te_stage_at(te, i))) tn__sched_inline(s, tn__te_stage_at(te, i)->name);
+    if (!tn__te_is_output(te, tn__te_stage_at(te, i)->tensors[0])) tn__sched_inline(s, tn__te_stage_at(te, i)->name);
   t->block = tn__sched_block(s, "transpose", tn__te_stage_of(te, tn__te_output_at(te, 0))->name);
   const char *why = find_sides(s, t);
   if (why != NULL) tn__sched_refuse(s, "transpose: %s", why);
