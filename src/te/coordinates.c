@@ -18,6 +18,9 @@ enum { MOST_RESULTS = 4, MOST_TERMS = 8, MOST_OF_WINDOW = 49, FEW_TERMS = 8 };
 enum { MOST_STAGES = 64 };
 /* Tensors that stages make which a reduction reads, be it through maps. */
 enum { MOST_SOURCES = 16 };
+/* Operations of all terms of a window that is written out: its code is bounded, as elementary functions take 1 to 2 KB
+ * for each term. What is above stays a loop, a fraction of the code, though slower. */
+enum { MOST_OF_WINDOW_WORK = 450 };
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 
@@ -435,13 +438,23 @@ static bool is_computed_once(const tn__te *te, int number) {
   return true;
 }
 
+/* Of the terms that are written out, with what puts them together. */
+static int64_t operations_of_terms(const tn__te *te, const tn__te_stage *stage, int64_t terms) {
+  int64_t operations = 0;
+  tn__te_visit(te->ir, stage->values[0], see_operation, &operations);
+  tn__te_visit(te->ir, stage->combiner->result[0], see_operation, &operations);
+  return terms * operations;
+}
+
 /* A window over pixels whose channels lie side by side: neighbouring results are one long walk, in which vectors of
  * maps run, and channels are too few for vectors of their own. */
 static bool is_window_of_pixels(const tn__te *te, int number) {
   const tn__te_stage *stage = te->stages.data[number];
   int channel = stage->axes.count - 1;
   walk w = {.ir = te->ir, .seen = {.ir = te->ir}};
-  if (channel < 1 || !is_plain_reduction(stage) || known_terms(stage, MOST_OF_WINDOW) == 0) return false;
+  if (channel < 1 || !is_plain_reduction(stage)) return false;
+  const int64_t terms = known_terms(stage, MOST_OF_WINDOW);
+  if (terms == 0 || operations_of_terms(te, stage, terms) > MOST_OF_WINDOW_WORK) return false;
   w.channel = stage->axes.var[channel];
   w.pixel = stage->axes.var[channel - 1];
   if (!tn__ir_as_int(w.channel->extent, &w.channels) || w.channels < 2 || w.channels > MOST_RESULTS) return false;
