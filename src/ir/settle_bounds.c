@@ -10,6 +10,10 @@
 
 /* A loop is copied up to so many statements, and asks about so many positions. */
 enum { MOST_COPIED = 400, MOST_POSITIONS = 8 };
+/* Positions move on by so much at the most with each iteration, of which there are at most so many: what they differ
+ * by does not wrap around then. */
+#define MOST_STEP ((int64_t)1 << 16)
+#define MOST_TURNS ((int64_t)1 << 40)
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -150,6 +154,7 @@ typedef struct asked {
 typedef struct settling {
   tn__ir *ir;
   TN__VEC(const tn__var *) inside; /* bound in the loop */
+  tn__expr_vec turns;              /* of the loop and those in it, where they may be many */
   tn__expr_vec facts;              /* positive where the statement at hand runs */
   asked asked[MOST_POSITIONS];
   int count;
@@ -192,10 +197,30 @@ static const tn__expr *relax(tn__ir *ir, const tn__expr *e, bool upwards) {
   return tn__linear_build(ir, &kept);
 }
 
+/* Does the position move on by little with each iteration, `step` times as much as `e` does? */
+static bool moves_little(const settling *p, const tn__expr *e, int64_t step) {
+  int64_t factor;
+  if (is_outside(p, e)) return true;
+  switch (e->kind) {
+    case TN__EXPR_VAR: return true;
+    case TN__EXPR_ADD:
+    case TN__EXPR_SUB:
+    case TN__EXPR_MIN:
+    case TN__EXPR_MAX: return moves_little(p, e->args[0], step) && moves_little(p, e->args[1], step);
+    case TN__EXPR_DIV:
+    case TN__EXPR_MOD: return tn__ir_is_int(e->args[1]) && moves_little(p, e->args[0], step);
+    case TN__EXPR_MUL:
+      if (!tn__ir_as_int(e->args[1], &factor) || factor < -MOST_STEP / step || factor > MOST_STEP / step) return false;
+      return factor == 0 || moves_little(p, e->args[0], step * (factor < 0 ? -factor : factor));
+    default: return false;
+  }
+}
+
 /* Can `position` be asked about for all iterations: that it is at least 0 and, unless NULL, at most `last`? */
 static bool ask(settling *p, const tn__expr *position, const tn__expr *last) {
   tn__ir *ir = p->ir;
   const tn__expr *first, *most;
+  if (!moves_little(p, position, 1)) return false;
   if (tn__expr_has_load(position) || is_outside(p, position) || (last != NULL && !is_outside(p, last))) return false;
   if (!tn__ir_bounds_over(ir, position, p->inside.data, p->inside.count, &first, &most)) return false;
   for (int i = 0; i < p->facts.count; i++) {
@@ -243,6 +268,8 @@ static const tn__stmt *settle_inside(settling *p, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: {
       tn__vec_push(ir->arena, &p->inside, s->as.loop.var);
+      if (tn__interval_of(ir, s->as.loop.var->extent).max > MOST_TURNS)
+        tn__vec_push(ir->arena, &p->turns, s->as.loop.var->extent);
       const tn__stmt *body = settle_inside(p, s->as.loop.body);
       return body == s->as.loop.body ? s : tn__ir_for_like(ir, s, s->as.loop.var, body);
     }
@@ -292,8 +319,8 @@ static const tn__stmt *with_range(tn__ir *ir, const tn__expr *name, const tn__ex
   return tn__ir_let(ir, known, name, tn__stmt_substitute(ir, s, &var, &known->self, 1));
 }
 
-/* The loop without clamps where they change nothing, and as it is elsewhere. Differences are named: what is compared
- * with them does not wrap around then, wherever data lead. */
+/* The loop without clamps where they change nothing, and as it is elsewhere. What is compared does not wrap around,
+ * wherever data lead: differences of tensors' ends and what is in front of these are named, and turns are few. */
 static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
   settling p = {.ir = ir};
   if (tn__stmt_weight(loop) > MOST_COPIED) return loop;
@@ -301,6 +328,8 @@ static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
   if (p.count == 0) return loop;
   const tn__var *rooms[MOST_POSITIONS];
   const tn__expr *inside = tn__ir_bool(ir, true);
+  for (int i = 0; i < p.turns.count; i++)
+    if (!is_outside(&p, p.turns.data[i])) return loop;
   for (int i = 0; i < p.count; i++) {
     const asked *a = &p.asked[i];
     inside = tn__ir_and(ir, inside, tn__ir_le(ir, tn__ir_index(ir, 0), a->first));
@@ -314,6 +343,8 @@ static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
     for (int j = 0; j < i; j++) again |= p.asked[j].length != NULL && p.asked[j].first == a->first;
     if (!again) settled = with_range(ir, a->first, a->end, settled);
   }
+  for (int i = 0; i < p.turns.count; i++)
+    inside = tn__ir_and(ir, inside, tn__ir_le(ir, p.turns.data[i], tn__ir_index(ir, MOST_TURNS)));
   const tn__stmt *both = tn__ir_if(ir, inside, settled, tn__stmt_rewrite(ir, loop, keep_whole, NULL, NULL));
   for (int i = p.count - 1; i >= 0; i--)
     if (p.asked[i].length != NULL)

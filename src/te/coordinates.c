@@ -8,6 +8,8 @@
  * A short sum that a reduction takes is written out, so that it is no tensor over all pairs; and results along a short
  * axis whose terms have work in common are tensors of one reduction. The work is then done once for all of them, and
  * vectors run along the points, of which there are many. */
+#include <string.h>
+
 #include "base/dtype.h"
 #include "te/internal.h"
 
@@ -294,24 +296,32 @@ static void see_tensor(const tn__buffer *tensor, void *user) {
   r->found |= tensor == r->tensor;
 }
 
-/* Is all that reads the stage, be it through maps, a reduction? */
-static bool feeds_reductions(const tn__te *te, int number) {
+enum { UNKNOWN, FEEDS, FEEDS_NOT };
+
+/* Is all that reads the stage, be it through maps, a reduction? `known` has the answers so far, by stage. */
+static bool feeds_through(const tn__te *te, int number, uint8_t *known) {
   const tn__te_stage *stage = te->stages.data[number];
   readers r = {.tensor = stage->tensors[0]};
-  bool any = false;
-  if (tn__te_is_output(te, r.tensor)) return false;
-  for (int s = number + 1; s < te->stages.count; s++) {
+  bool any = false, all = !tn__te_is_output(te, r.tensor);
+  if (known[number] != UNKNOWN) return known[number] == FEEDS;
+  for (int s = number + 1; s < te->stages.count && all; s++) {
     const tn__te_stage *reader = te->stages.data[s];
     r.found = false;
     tn__te_reads(te, reader, see_tensor, &r);
     if (!r.found) continue;
     any = true;
-    if (reader->step_of != NULL || reader->hint != TN__TE_ANYWHERE) return false;
-    if (reader->kind == TN__TE_REDUCE && reader->tensor_count == 1)
-      continue; /* positions of the nearest go by columns */
-    if (reader->kind != TN__TE_COMPUTE || reader->tensor_count != 1 || !feeds_reductions(te, s)) return false;
+    /* Reductions of two tensors look for places, and the places of the nearest go by columns. */
+    all = reader->step_of == NULL && reader->hint == TN__TE_ANYWHERE && reader->tensor_count == 1;
+    if (all && reader->kind != TN__TE_REDUCE) all = reader->kind == TN__TE_COMPUTE && feeds_through(te, s, known);
   }
-  return any;
+  known[number] = any && all ? FEEDS : FEEDS_NOT;
+  return any && all;
+}
+
+static bool feeds_reductions(const tn__te *te, int number) {
+  uint8_t *known = TN__NEW_ARRAY(tn__ir_arena(tn__te_ir(te)), te->stages.count, uint8_t);
+  memset(known, UNKNOWN, (size_t)te->stages.count);
+  return feeds_through(te, number, known);
 }
 
 /* What a stage takes of a short sum, be it through maps. */

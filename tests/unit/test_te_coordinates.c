@@ -215,7 +215,7 @@ static void draw_pairs(drawing *d) {
   static const char *const distances[] = {"(P[i, d] - Q[j, d]) * (P[i, d] - Q[j, d])", "max(P[i, d], Q[j, d])",
                                           "P[i, d] * Q[j, d]"};
   static const char *const weights[] = {"max(R[i, j], 1) * w[j] * R[i, j]", "min(R[i, j], w[j] + v[i]) * R[i, j]",
-                                        "R[i, j] * R[i, j] * R[i, j]"};
+                                        "R[i, j] * w[j] * w[j]"}; /* small enough for sums that do not round */
   static const char *const factors[] = {"Q[j, c]", "(Q[j, c] - P[i, c])", "select(c == 0, Q[j, 1], P[i, c])",
                                         "(v[i] + Q[j, %d - c])"};
   static const char *const sums[] = {"w[j]", "v[i]", "1"};
@@ -230,11 +230,15 @@ static void draw_pairs(drawing *d) {
                     steps, type, others, steps, type, points, type, others);
   for (int i = 0; i < outputs; i++) tn__strbuf_printf(&d->text, "s%d: %s[%d], ", i, type, points);
   tn__strbuf_printf(&d->text, "F: %s[%d, %d] {\n", type, last ? points : steps, last ? steps : points);
-  tn__strbuf_printf(&d->text, "  R[i: %d, j: %d] = (%s(d: %d) %s) + 1\n", points, others, pick(d, reducers, 3), steps,
+  const char *own = pick(d, reducers, 3); /* one draw after the other: compilers evaluate arguments in any order */
+  tn__strbuf_printf(&d->text, "  R[i: %d, j: %d] = (%s(d: %d) %s) + 1\n", points, others, own, steps,
                     pick(d, distances, 3));
-  for (int i = 0; i < outputs; i++)
-    tn__strbuf_printf(&d->text, "  s%d[i] = %s(j: %d) %s * (%s)\n", i, pick(d, reducers, 3), others, pick(d, sums, 3),
+  for (int i = 0; i < outputs; i++) {
+    own = pick(d, reducers, 3);
+    const char *sum = pick(d, sums, 3);
+    tn__strbuf_printf(&d->text, "  s%d[i] = %s(j: %d) %s * (%s)\n", i, own, others, sum,
                       draw(d, 2) ? weight : pick(d, weights, 3));
+  }
   tn__strbuf_printf(&d->text, "  F[%s] = %s(%s(j: %d) ", last ? "i, c" : "c, i", draw(d, 2) ? "1 + " : "", reducer,
                     others);
   if (draw(d, 2))
@@ -256,8 +260,9 @@ static void draw_windows(drawing *d) {
   tn__strbuf_printf(&d->text, "kernel drawn(X: %s[%d, %d, %d], w: %s[%d, %d], v: %s[%d]) -> ", type, height + rows,
                     width + columns, channels, type, rows, columns, type, channels);
   tn__strbuf_printf(&d->text, "Y: %s[%d, %d, %d] {\n", type, height, width, channels);
-  tn__strbuf_printf(&d->text, "  S[y: %d, x: %d, c: %d] = %s(r: %d, q: %d) %s\n", height, width, channels,
-                    pick(d, reducers, 3), rows, columns, pick(d, terms, 5));
+  const char *reducer = pick(d, reducers, 3);
+  tn__strbuf_printf(&d->text, "  S[y: %d, x: %d, c: %d] = %s(r: %d, q: %d) %s\n", height, width, channels, reducer,
+                    rows, columns, pick(d, terms, 5));
   tn__strbuf_printf(&d->text, "  Y[y, x, c] = %s\n}\n", pick(d, maps, 3));
 }
 
@@ -329,6 +334,29 @@ static void drawn_windows_compute_what_they_declare(void **state) {
   assert_true(try_all(20261201, DRAWN, draw_windows) > DRAWN / 4);
 }
 
+/* Maps that each read the two before: there are as many ways through them as Fibonacci's numbers. */
+static void ask_through_many_maps(tn__ir *ir, const void *arg) {
+  (void)arg;
+  enum { MAPS = 80 };
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__strbuf_append(&text,
+                    "kernel f(P: f32[9, 3]) -> y: f32[9] {\n"
+                    "  m0[i: 9, j: 9] = sum(d: 3) (P[i, d] - P[j, d]) * (P[i, d] - P[j, d])\n"
+                    "  m1[i: 9, j: 9] = sqrt(m0[i, j])\n");
+  for (int m = 2; m < MAPS; m++)
+    tn__strbuf_printf(&text, "  m%d[i: 9, j: 9] = m%d[i, j] * 0.5 + m%d[i, j]\n", m, m - 1, m - 2);
+  tn__strbuf_printf(&text, "  y[i] = sum(j: 9) m%d[i, j]\n}\n", MAPS - 1);
+  tn__te_source *source;
+  tn__te *te;
+  check_ok(tn__te_parse(tn__ir_arena(ir), "many.te", tn__strbuf_text(&text), text.length, &source));
+  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  tn__te_coordinates(te); /* ends */
+  tn__strbuf_release(&text);
+}
+
+static void many_maps_are_asked_once(void **state) { check_ok(in_context(ask_through_many_maps, NULL)); }
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(results_with_work_in_common_are_tensors),
                                      cmocka_unit_test(results_of_the_same_elements_are_tensors),
@@ -337,6 +365,7 @@ int main(void) {
                                      cmocka_unit_test(work_in_common_makes_siblings),
                                      cmocka_unit_test(scores_of_attention_stay),
                                      cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(many_maps_are_asked_once),
                                      cmocka_unit_test(drawn_pairs_compute_what_they_declare),
                                      cmocka_unit_test(drawn_pairs_of_numbers_compute_what_they_declare),
                                      cmocka_unit_test(drawn_windows_compute_what_they_declare)};

@@ -262,11 +262,12 @@ static tn__cg_v fused_root_power(tn__cg *cg, tn__cg_v x, int k) {
   return tn__cg_seldom(cg, &s, corrected_root_power(cg, x, root, k), any[k / 2 - 1]);
 }
 
-/* x^(k/2) of an odd k above 3. */
+/* x^(k/2) of an odd k from 3 on. */
 static tn__cg_v fused_half_power(tn__cg *cg, tn__cg_v x, int k) {
   tn__cg_v from = add(cg, x, real(x, 0)), root = tn__cg_intrinsic1(cg, "llvm.sqrt", from); /* no -0 */
   tn__cg_pair whole = pair_power(cg, (tn__cg_pair){.high = from}, k / 2);
-  tn__cg_v value = rounded_product(cg, whole, whole.high, root, root, (k - 1) / (double)k);
+  tn__cg_v value =
+      k == 3 ? mul(cg, from, root) : rounded_product(cg, whole, whole.high, root, root, (k - 1) / (double)k);
   return select_of(cg, fcmp(cg, LLVMRealOEQ, x, real(x, -INFINITY)), real(x, INFINITY), value);
 }
 

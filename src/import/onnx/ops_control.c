@@ -105,20 +105,24 @@ static tn__value *one_element(const tn__onode *n, int input, const char *what) {
   return v;
 }
 
+/* Files may leave names out. */
+static bool is_called(const char *name, const char *wanted) { return name != NULL && strcmp(name, wanted) == 0; }
+
 /* Does the body hand its condition on, or give a constant? Then the number of rounds alone says when it ends. */
 static bool ends_by_count(const Onnx__GraphProto *body) {
   if (body->n_output == 0 || body->n_input < 2) return false;
   const char *name = body->output[0]->name;
+  if (name == NULL) return false;
   for (size_t i = body->n_node; i-- > 0;) {
     const Onnx__NodeProto *node = body->node[i];
     if (node->n_output == 0 || strcmp(node->output[0], name) != 0) continue;
-    if (strcmp(node->op_type, "Constant") == 0) return true;
-    if (strcmp(node->op_type, "Identity") != 0 || node->n_input != 1) return false;
+    if (is_called(node->op_type, "Constant")) return true;
+    if (!is_called(node->op_type, "Identity") || node->n_input != 1) return false;
     name = node->input[0];
   }
   for (size_t i = 0; i < body->n_initializer; i++)
-    if (body->initializer[i]->name != NULL && strcmp(body->initializer[i]->name, name) == 0) return true;
-  return strcmp(name, body->input[1]->name) == 0;
+    if (is_called(body->initializer[i]->name, name)) return true;
+  return is_called(body->input[1]->name, name);
 }
 
 void tn__onnx_loop(tn__onode *n) {

@@ -461,10 +461,10 @@ static void mix_access(uint64_t key[2], const tn__outline_view *v, const tn__out
   }
 }
 
-/* Of all that a block's piece and what it touches follow from. */
-static void find_key(const tn__outline_view *v, const tn__target *target, const tn__schedule_options *options, int own,
-                     uint64_t key[2]) {
-  key[0] = key[1] = (uint64_t)(uintptr_t)target;
+/* Of all that a block's piece and what it touches follow from but the target, which is the same for all that a room
+ * is used for. Keys of 128 bits are taken for what they were made of. */
+static void find_key(const tn__outline_view *v, const tn__schedule_options *options, int own, uint64_t key[2]) {
+  key[0] = 0, key[1] = 1;
   mix(key, (uint64_t)options->vector_bytes | (uint64_t)options->threads << 32);
   mix(key, (uint64_t)options->cache_bytes | (uint64_t)options->registers << 48);
   mix(key, (uint64_t)v->role | (uint64_t)v->near << 8 | (uint64_t)v->turned << 9 | (uint64_t)own << 16);
@@ -608,7 +608,7 @@ double tn__outline_weigh(tn__outline_work_room *room, const tn__target *target, 
   for (int b = 0; b < views->count; b++) {
     const tn__outline_view *v = &views->view[b];
     int own = b > 0 ? v->with_last : 0;
-    find_key(v, target, options, own, room->key[b]);
+    find_key(v, options, own, room->key[b]);
     find_touched(room, b, target);
     find_piece(v, target, options->vector_bytes, own, &pieces[b]);
   }

@@ -114,7 +114,9 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
     bool casts = p->casts[side] && (side == 0 ? o->bounded : o->sized) && !fixed,
          before = !fixed && widens_before(k, p, side);
     bool waits = side == 0 && !fixed && !p->depthwise && p->group == 0 && tn__contraction_left_waits(p, k);
-    if (waits) choices[n++] = TN__PLACE_AT; /* a copy for each tile of rows, whose loop is the outermost then */
+    /* A copy for each tile of rows, whose loop is the outermost then; the first choice unless all may be copied. */
+    bool first = waits && !tn__contraction_has_panels(p, 0);
+    if (first) choices[n++] = TN__PLACE_AT;
     if (!before) choices[n++] = fixed ? TN__PLACE_INLINE : TN__PLACE_BEFORE;
     if (side == 1 && casts) choices[n++] = TN__PLACE_APART;
     /* An even number of lines from row to row leaves sets of L1 unused. */
@@ -125,7 +127,7 @@ static void open_places(tn__sketch *k, const tn__contraction_space *p, int depth
       if (left->is_map && !left->pads && !casts) choices[n++] = TN__PLACE_INLINE;
     }
     bool useful = casts || (side == 0 ? left->is_map || even || waits : p->panel == 0);
-    for (int d = waits; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
+    for (int d = first; d < depths && useful && o->exists && o->bounded && !p->depthwise && !fixed; d++)
       choices[n++] = TN__PLACE_AT + d;
     k->decisions[tn__sketch_open(k, side == 0 ? "left" : "right", choices, n)].late = true;
   }

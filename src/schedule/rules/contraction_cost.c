@@ -566,7 +566,8 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
   for (int side = 0; side < 2; side++) { /* a copy of the whole, and none of parts */
     int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
     bool whole = place == TN__PLACE_BEFORE || (place == TN__PLACE_APART && p->casts[side]);
-    if (tn__contraction_in_panels(v, side) && !whole) return NULL;
+    bool panels = tn__contraction_in_panels(v, side);
+    if (panels && (!whole || (side == 0 ? v[TN__TILE_ROWS] : width) < 2)) return NULL; /* wide enough to be some */
   }
   f->registers = (int)(rows * v[TN__TILE_VECTORS] + v[TN__TILE_VECTORS] + (v[TN__TILE_VECTORS] > 1));
   if (tn__contraction_taps_from(p, v) < p->nest.axis_count) { /* weights of all taps, and what they read */
