@@ -22,7 +22,7 @@ enum { MOST_STAGES = 64 };
 enum { MOST_SOURCES = 16 };
 /* Operations of all terms of a window that is written out: its code is bounded, as elementary functions take 1 to 2 KB
  * for each term. What is above stays a loop, a fraction of the code, though slower. */
-enum { MOST_OF_WINDOW_WORK = 450 };
+enum { MOST_OF_WINDOW_WORK = 600 };
 
 /* ---- work -------------------------------------------------------------------------------------------------------- */
 

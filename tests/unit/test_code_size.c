@@ -46,14 +46,14 @@ static const struct {
      "  E[c: 4, y: H, x: W] = sum(k: 32) G[k, y, x] * f32(P[c, T[k, y, x], S[k, y, x]])\n"
      "  O[c, y, x] = (f32(P[c, y, x]) + E[c, y, x]) / (f32(P[3, y, x]) + E[3, y, x])\n}\n",
      100},
-    {"a window of exponentials of pixels",
+    {"a window of two exponentials of pixels",
+     "kernel k(X: f32[H + 6, W + 6, 3]) -> Y: f32[H, W, 3] {\n"
+     "  Y[y, x, c] = sum(r: 7, q: 7) exp(X[y + r, x + q, c] - exp(X[y + 3, x + 3, c] + X[y + r, x + q, c]))\n}\n",
+     40},
+    {"a window of exponentials of pixels, written out",
      "kernel k(X: f32[H + 6, W + 6, 3]) -> Y: f32[H, W, 3] {\n"
      "  Y[y, x, c] = sum(r: 7, q: 7) exp(X[y + r, x + q, c] - X[y + 3, x + 3, c])\n}\n",
-     30},
-    {"a window of exponentials of pixels, written out",
-     "kernel k(X: f32[H + 4, W + 4, 3]) -> Y: f32[H, W, 3] {\n"
-     "  Y[y, x, c] = sum(r: 5, q: 5) exp(X[y + r, x + q, c] - X[y + 2, x + 2, c])\n}\n",
-     80},
+     130},
     {"a window along five axes, cut along that of the vectors",
      "kernel k(X: f32[N, N, N, N, N]) -> Y: f32[N, N, N, N, N] {\n"
      "  Y[a, b, c, d, e] = sum(h: 3, i: 3, j: 3, k: 3, l: 3)\n"

@@ -103,13 +103,13 @@ static void windows_of_pixels_are_written_out(void **state) {
       "  m[y: 5, x: 5, c: 2] = max(r: 2, q: 3) X[y + r, x + q, c]\n  Y[y, x, c] = m[y, x, c] + X[y, x, c]\n}",
       2, 2, 0);
   check(
-      "kernel f(X: f32[9, 10, 3]) -> Y: f32[5, 5, 3] {\n"
-      "  Y[y, x, c] = sum(r: 5, q: 5) exp(X[y + r, x + q, c] - X[y + 2, x + 2, c])\n}",
+      "kernel f(X: f32[11, 12, 3]) -> Y: f32[5, 5, 3] {\n"
+      "  Y[y, x, c] = sum(r: 7, q: 7) exp(X[y + r, x + q, c] - X[y + 3, x + 3, c])\n}",
       1, 1, 0);
   /* Not where terms take too much code together. */
   check(
       "kernel f(X: f32[11, 12, 3]) -> Y: f32[5, 5, 3] {\n"
-      "  Y[y, x, c] = sum(r: 7, q: 7) exp(X[y + r, x + q, c] - X[y + 3, x + 3, c])\n}",
+      "  Y[y, x, c] = sum(r: 7, q: 7) exp(X[y + r, x + q, c] - exp(X[y + r, x + q, c]))\n}",
       -1, 0, 0);
   /* Nor where weights belong to channels, every other pixel is read, others read the sums elsewhere. */
   check(
