@@ -326,7 +326,7 @@ static const tn__stmt *settle_positions(tn__ir *ir, const tn__stmt *loop) {
   if (tn__stmt_weight(loop) > MOST_COPIED) return loop;
   const tn__stmt *settled = settle_inside(&p, loop);
   if (p.count == 0) return loop;
-  const tn__var *rooms[MOST_POSITIONS];
+  const tn__var *rooms[MOST_POSITIONS] = {NULL};
   const tn__expr *inside = tn__ir_bool(ir, true);
   for (int i = 0; i < p.turns.count; i++)
     if (!is_outside(&p, p.turns.data[i])) return loop;

@@ -234,7 +234,8 @@ static tn__cg_v corrected_root_power(tn__cg *cg, tn__cg_v x, tn__cg_v root, int 
   tn__cg_v e = tn__cg_fma(cg, neg(cg, t.high), root, real(x, 1));
   e = tn__cg_fma(cg, neg(cg, t.low), root, e);
   tn__cg_v series = tn__cg_fma(cg, e, real(x, k * (k + 2) / 8.0), real(x, k / 2.0));
-  tn__cg_v low = tn__cg_fma(cg, mul(cg, e, series), power.high, power.low);
+  tn__cg_v rest = power.low != NULL ? power.low : real(x, 0);
+  tn__cg_v low = tn__cg_fma(cg, mul(cg, e, series), power.high, rest);
   tn__cg_v inside = fcmp(cg, LLVMRealOLT, power.high, real(x, INFINITY));
   return add(cg, power.high, select_of(cg, inside, low, real(x, 0)));
 }
@@ -255,11 +256,12 @@ static tn__cg_v any_minus_7_halves(tn__cg *cg, const tn__cg_special *s) { return
 
 /* x^(-k/2) of an odd k: in f32 a root of half the digits will do. */
 static tn__cg_v fused_root_power(tn__cg *cg, tn__cg_v x, int k) {
-  static tn__cg_v (*const any[])(tn__cg *, const tn__cg_special *) = {any_minus_3_halves, any_minus_5_halves,
-                                                                      any_minus_7_halves};
   tn__cg_special s = {.x = x, .is_special = tn__cg_is_unusual(cg, x)};
   tn__cg_v root = tn__cg_rough_rsqrt(cg, x, is_f64(cg, x) ? 2 : 0);
-  return tn__cg_seldom(cg, &s, corrected_root_power(cg, x, root, k), any[k / 2 - 1]);
+  return tn__cg_seldom(cg, &s, corrected_root_power(cg, x, root, k),
+                       k == 3   ? any_minus_3_halves
+                       : k == 5 ? any_minus_5_halves
+                                : any_minus_7_halves);
 }
 
 /* x^(k/2) of an odd k from 3 on. */

@@ -567,7 +567,7 @@ static void weigh_block(tn__outline_work_room *room, int b, piece *p, const tn__
   const tn__outline_view *v = p->s.v;
   tn__sketch_features f = {.loop_count = v->loop_count};
   double beside[TN__NEST_LOOPS + 1] = {0};
-  int around = b > 0 ? v->with_last : 0, held[TN__NEST_ACCESSES];
+  int around = b > 0 ? v->with_last : 0, held[TN__NEST_ACCESSES] = {0};
   uint64_t key[2] = {room->key[b][0], room->key[b][1]};
   if (b + 1 < room->views.count && room->views.view[b + 1].with_last > around)
     around = room->views.view[b + 1].with_last;

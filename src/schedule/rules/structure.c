@@ -223,7 +223,7 @@ static int add_strips(const point *p, tn__outline *o, int *axis, int *list) {
   int along = (int)p->v[STRIPS] - 1, parts[2];
   int64_t strip = p->v[STRIP];
   if (strip == 0 && p->v[DEEP] > 0 && p->d->large) { /* threads share these, as the loops over terms are in them */
-    along = p->d->order[p->v[ORDER]][0];
+    along = (unsigned char)p->d->order[p->v[ORDER]][0];
     strip = SHARED_STRIP;
   }
   if (strip == 0 || o->node[axis[along]].extent <= strip) return 0;

@@ -93,7 +93,8 @@ static double crowding(const tn__target *target, const tn__nest_access *a, const
   if (a->scattered || a->near) return 1;
   extent runs[MOST_RUNS];
   int n = runs_of(target, a, ranges, runs);
-  double places = (double)(page / line), used = ceil((double)runs[0].count / (double)line);
+  const int64_t lines = page / line;
+  double places = (double)lines, used = ceil((double)runs[0].count / (double)line);
   for (int i = 1; i < n && used < places; i++) {
     int64_t apart = page / tn__common_divisor(page, runs[i].stride);
     used *= (double)(apart < runs[i].count ? apart : runs[i].count);
