@@ -10,6 +10,7 @@
 #include "ir/passes.h"
 #include "schedule/schedule.h"
 #include "te/te.h"
+#include "te/text.h"
 #include "unit/check.h"
 #include "unit/schedule_run.h"
 
@@ -833,6 +834,15 @@ static const declaration declarations[] = {product,
 #define DECLARATION_COUNT ((int)(sizeof(declarations) / sizeof(declarations[0])))
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* The first kernel of a text; it lives as long as `ir`. */
+static inline tn__te *declare_text(tn__ir *ir, const char *text) {
+  tn__te_source *source;
+  tn__te *te;
+  check_ok(tn__te_parse(tn__ir_arena(ir), "t.te", text, strlen(text), &source));
+  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  return te;
+}
 
 static inline tn__target test_target(const char *name) {
   tn__target target;

@@ -87,14 +87,10 @@ static tn__strbuf text_of(const drawn *d) {
 }
 
 static tn__te *declare(tn__ir *ir, const drawn *d) {
-  tn__te_source *source;
-  tn__te *te;
   tn__strbuf text = text_of(d);
   const char *copy = tn__arena_printf(tn__ir_arena(ir), "%s", tn__strbuf_text(&text));
   tn__strbuf_release(&text);
-  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", copy, strlen(copy), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
-  return te;
+  return declare_text(ir, copy);
 }
 
 static void interpret(tn__ir *ir, const void *arg) {

@@ -178,14 +178,6 @@ typedef struct tally {
   int pipelines, open, refused, tiles, sliding, terms, scans, fused;
 } tally;
 
-static const tn__te *declare(tn__ir *ir, const char *text) {
-  tn__te_source *source;
-  tn__te *te;
-  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
-  return te;
-}
-
 typedef struct applying {
   const tn__sketch *k;
   int64_t values[TN__MAX_DECISIONS];
@@ -276,7 +268,7 @@ static void try_drawing(tn__ir *ir, const void *arg) {
   target.cpu.machine.l3_bytes = 2 * target.cpu.machine.l2_bytes;
   target.cpu.row = target.cpu.machine;
   tn__schedule_options options = {.threads = 1 + draw(t->drawing, 2), .cache_bytes = target.cpu.machine.l2_bytes};
-  const tn__te *te = declare(ir, tn__strbuf_text(&t->drawing->text));
+  const tn__te *te = declare_text(ir, tn__strbuf_text(&t->drawing->text));
   const tn__schedule *chosen = default_schedule(te, &target, &options);
   if (!splits_widely(te, schedule_text(chosen, false))) check_same(chosen);
   for (const tn__sketch *k = tn__rule_create_sketch(te, &target, &options); k != NULL; k = tn__sketch_next(k)) {

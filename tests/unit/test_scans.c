@@ -164,12 +164,8 @@ typedef struct moved {
 static void move(tn__ir *ir, const void *arg) {
   const moved *m = arg;
   tn__target *target = tn__arena_alloc(tn__ir_arena(ir), sizeof(*target));
-  tn__te_source *source;
-  tn__te *te;
   *target = test_target("x86-64-v4");
-  check_ok(tn__te_parse(tn__ir_arena(ir), "t.te", m->declaration, strlen(m->declaration), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
-  tn__schedule *s = tn__schedule_of(te, target);
+  tn__schedule *s = tn__schedule_of(declare_text(ir, m->declaration), target);
   for (int i = 0; m->steps[i] != NULL; i++) tn__sched_trace_step(s, m->steps[i]);
   if (strstr(schedule_text(s, true), m->words) == NULL) fail_msg("no %s in\n%s", m->words, schedule_text(s, true));
   check_same(s);

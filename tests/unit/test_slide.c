@@ -41,12 +41,8 @@ typedef struct use {
 
 static tn__schedule *apply_use(tn__ir *ir, const use *u) {
   tn__target *target = tn__arena_alloc(tn__ir_arena(ir), sizeof(*target));
-  tn__te_source *source;
-  tn__te *te;
   *target = test_target("x86-64-v4");
-  check_ok(tn__te_parse(tn__ir_arena(ir), "t.te", u->declaration, strlen(u->declaration), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
-  tn__schedule *s = tn__schedule_of(te, target);
+  tn__schedule *s = tn__schedule_of(declare_text(ir, u->declaration), target);
   for (int i = 0; u->steps[i] != NULL; i++) tn__sched_trace_step(s, u->steps[i]);
   return s;
 }

@@ -294,11 +294,7 @@ static void draw_pairs_of_numbers(drawing *d) {
 
 static void try_drawing(tn__ir *ir, const void *arg) {
   drawing *d = *(drawing *const *)arg;
-  tn__te_source *source;
-  tn__te *te;
-  const char *text = tn__strbuf_text(&d->text);
-  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  tn__te *te = declare_text(ir, tn__strbuf_text(&d->text));
   d->rewritten += tn__te_coordinates(te) != te;
   static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
   tn__target target = test_target(targets[draw(d, 2)]);
@@ -347,11 +343,7 @@ static void ask_through_many_maps(tn__ir *ir, const void *arg) {
   for (int m = 2; m < MAPS; m++)
     tn__strbuf_printf(&text, "  m%d[i: 9, j: 9] = m%d[i, j] * 0.5 + m%d[i, j]\n", m, m - 1, m - 2);
   tn__strbuf_printf(&text, "  y[i] = sum(j: 9) m%d[i, j]\n}\n", MAPS - 1);
-  tn__te_source *source;
-  tn__te *te;
-  check_ok(tn__te_parse(tn__ir_arena(ir), "many.te", tn__strbuf_text(&text), text.length, &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
-  tn__te_coordinates(te); /* ends */
+  tn__te_coordinates(declare_text(ir, tn__strbuf_text(&text))); /* ends */
   tn__strbuf_release(&text);
 }
 

@@ -192,11 +192,7 @@ static void draw_forces(drawing *d) {
 
 static void try_drawing(tn__ir *ir, const void *arg) {
   drawing *d = *(drawing *const *)arg;
-  tn__te_source *source;
-  tn__te *te;
-  const char *text = tn__strbuf_text(&d->text);
-  check_ok(tn__te_parse(tn__ir_arena(ir), "drawn.te", text, strlen(text), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
+  tn__te *te = declare_text(ir, tn__strbuf_text(&d->text));
   d->joined += tn__te_siblings(te) != te;
   static const char *const targets[] = {"x86-64-v3", "x86-64-v4"};
   tn__target target = test_target(targets[draw(d, 2)]);

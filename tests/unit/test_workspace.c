@@ -3,13 +3,7 @@
 #include "te/text.h"
 #include "unit/schedule_check.h"
 
-static tn__func *lowered(tn__ir *ir, const char *text) {
-  tn__te_source *source;
-  tn__te *te;
-  check_ok(tn__te_parse(tn__ir_arena(ir), "workspace.te", text, strlen(text), &source));
-  check_ok(tn__te_declare(source, 0, NULL, 0, ir, &te));
-  return tn__te_lower(te);
-}
+static tn__func *lowered(tn__ir *ir, const char *text) { return tn__te_lower(declare_text(ir, text)); }
 
 static const tn__cg_place *place_named(const tn__cg_layout *layout, const char *name) {
   for (int i = 0; i < layout->places.count; i++)
