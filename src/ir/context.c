@@ -242,6 +242,10 @@ void tn__buffer_set_strides(tn__ir *ir, tn__buffer *buffer, const tn__expr *cons
 bool tn__ir_is_true(const tn__expr *e) { return e->dtype == TN_BOOL && tn__ir_is_int_value(e, 1); }
 bool tn__ir_is_false(const tn__expr *e) { return e->dtype == TN_BOOL && tn__ir_is_int_value(e, 0); }
 
+bool tn__ir_is_float_extremum(const tn__expr *e) {
+  return (e->kind == TN__EXPR_MIN || e->kind == TN__EXPR_MAX) && tn__dtype_is_float(e->dtype);
+}
+
 bool tn__ir_as_int(const tn__expr *e, int64_t *out) {
   if (e->kind != TN__EXPR_INT) return false;
   *out = e->value.i;

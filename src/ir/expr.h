@@ -208,6 +208,7 @@ static inline bool tn__ir_is_int(const tn__expr *e) { return e->kind == TN__EXPR
 static inline bool tn__ir_is_int_value(const tn__expr *e, int64_t v) {
   return e->kind == TN__EXPR_INT && e->value.i == v;
 }
+bool tn__ir_is_float_extremum(const tn__expr *e); /* a minimum or maximum of floats, which keeps NaN */
 bool tn__ir_is_true(const tn__expr *e);
 bool tn__ir_is_false(const tn__expr *e);
 /* The constant value of an integer expression; false when it is not constant. */

@@ -109,6 +109,8 @@ static const struct {
     {TN__CAN_ROUND, TN__ARCH_AARCH64, TN__ARM_NEON},
     {TN__CAN_DPBF16PS, TN__ARCH_X86_64, TN__X86_AVX512BF16 | TN__X86_AVX512F},
     {TN__CAN_DPBUSD, TN__ARCH_X86_64, TN__X86_AVX512VNNI | TN__X86_AVX512F},
+    {TN__CAN_MASK, TN__ARCH_X86_64, TN__X86_AVX512F | TN__X86_AVX512VL},
+    {TN__CAN_KEEP_NAN, TN__ARCH_AARCH64, TN__ARM_NEON},
 };
 
 bool tn__target_can(const tn__target *target, tn__ability ability) {
@@ -116,6 +118,11 @@ bool tn__target_can(const tn__target *target, tn__ability ability) {
     if (ability_rows[i].ability == ability && ability_rows[i].arch == target->cpu.arch)
       return (ability_rows[i].features & ~target->cpu.features) == 0;
   return false;
+}
+
+int tn__target_nan_registers(const tn__target *target) {
+  enum { MASKS = 6, VECTORS = 4 }; /* of seven masks, and of sixteen vectors: one for the sum, one for its NaN */
+  return tn__target_can(target, TN__CAN_MASK) ? MASKS : VECTORS;
 }
 
 bool tn__target_runs_here(const tn__target *target) {

@@ -58,7 +58,9 @@ typedef enum tn__ability {
   TN__CAN_CONVERT_HALVES, /* f16 to f32 and back */
   TN__CAN_ROUND,          /* to whole numbers: floor and its like */
   TN__CAN_DPBF16PS,       /* sixteen sums of two products of bf16 */
-  TN__CAN_DPBUSD          /* sixteen sums of four products of bytes */
+  TN__CAN_DPBUSD,         /* sixteen sums of four products of bytes */
+  TN__CAN_MASK,           /* a bit for each lane, in registers of their own */
+  TN__CAN_KEEP_NAN        /* minima and maxima that are NaN when an operand is */
 } tn__ability;
 
 /* What one core does in a cycle, for the cost function of schedules. Rates of vectors are bytes a cycle over all ports
@@ -171,6 +173,9 @@ bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, c
 /* LLVM's spelling of triple, cpu and features ("+avx2,+fma"); the strings are NUL-terminated in the caller's arrays. */
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]);
 bool tn__target_can(const tn__target *target, tn__ability ability);
+/* Where minima and maxima lose NaN: beside how many vectors that take them up code keeps which lanes are NaN. Others
+ * are tested, and what is found is put in, with each term. */
+int tn__target_nan_registers(const tn__target *target);
 /* Of an architecture, which may be a number from a file that this version does not know: "x86-64", "aarch64", else
  * "unknown". */
 const char *tn__arch_name(tn__arch arch);

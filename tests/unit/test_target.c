@@ -164,15 +164,16 @@ static void kinds_have_hashes_of_their_own(void **state) {
 static void abilities_follow_features(void **state) {
   static const struct {
     const char *target;
-    bool fma, halves, round, dpbf16ps, dpbusd;
-  } rows[] = {{"x86-64", false, false, false, false, false},
-              {"x86-64-v2", false, false, true, false, false},
-              {"x86-64-v3", true, true, true, false, false},
-              {"x86-64-v4", true, true, true, false, false},
-              {"x86-64-v4+avx512vnni", true, true, true, false, true},
-              {"znver4", true, true, true, true, true},
-              {"aarch64", true, true, true, false, false},
-              {"aarch64+bf16+dotprod", true, true, true, false, false}};
+    bool fma, halves, round, dpbf16ps, dpbusd, mask, keep_nan;
+    int nan_registers;
+  } rows[] = {{"x86-64", false, false, false, false, false, false, false, 4},
+              {"x86-64-v2", false, false, true, false, false, false, false, 4},
+              {"x86-64-v3", true, true, true, false, false, false, false, 4},
+              {"x86-64-v4", true, true, true, false, false, true, false, 6},
+              {"x86-64-v4+avx512vnni", true, true, true, false, true, true, false, 6},
+              {"znver4", true, true, true, true, true, true, false, 6},
+              {"aarch64", true, true, true, false, false, false, true, 4},
+              {"aarch64+bf16+dotprod", true, true, true, false, false, false, true, 4}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     tn__target target = parsed(rows[i].target);
     assert_int_equal(tn__target_can(&target, TN__CAN_FMA), rows[i].fma);
@@ -180,6 +181,9 @@ static void abilities_follow_features(void **state) {
     assert_int_equal(tn__target_can(&target, TN__CAN_ROUND), rows[i].round);
     assert_int_equal(tn__target_can(&target, TN__CAN_DPBF16PS), rows[i].dpbf16ps);
     assert_int_equal(tn__target_can(&target, TN__CAN_DPBUSD), rows[i].dpbusd);
+    assert_int_equal(tn__target_can(&target, TN__CAN_MASK), rows[i].mask);
+    assert_int_equal(tn__target_can(&target, TN__CAN_KEEP_NAN), rows[i].keep_nan);
+    assert_int_equal(tn__target_nan_registers(&target), rows[i].nan_registers);
   }
   tn__target native = parsed("native"), other = native;
   assert_true(tn__target_runs_here(&native));

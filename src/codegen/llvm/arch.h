@@ -7,9 +7,6 @@
 
 /* A hook that is NULL, or gives NULL or false, leaves the work to code for any architecture. */
 typedef struct tn__cg_arch {
-  bool min_max_keeps_nan; /* one instruction each, which gives NaN when an operand is */
-  /* Are there registers for masks, of a bit for each lane? */
-  bool (*has_masks)(const tn__cg *cg);
   /* Emits the instruction of a tensor statement. */
   bool (*tensor)(tn__cg *cg, const tn__stmt *s);
   /* acc + dot4(a, b) in that many lanes. */

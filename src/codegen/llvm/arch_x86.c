@@ -172,14 +172,7 @@ static LLVMValueRef scale(tn__cg *cg, LLVMValueRef value, LLVMValueRef count) {
 }
 
 /* For vectors of every width. */
-static bool has_masks(const tn__cg *cg) { return has(cg, TN__X86_AVX512F | TN__X86_AVX512VL); }
-
 static void fence(tn__cg *cg) { tn__cg_intrinsic(cg, "llvm.x86.sse.sfence", NULL, 0, NULL, 0); }
 
-const tn__cg_arch tn__cg_arch_x86 = {.has_masks = has_masks,
-                                     .tensor = tensor,
-                                     .dot4 = dot4,
-                                     .dot2 = dot2,
-                                     .sum_of_distances = sum_of_distances,
-                                     .scale = scale,
-                                     .fence = fence};
+const tn__cg_arch tn__cg_arch_x86 = {
+    .tensor = tensor, .dot4 = dot4, .dot2 = dot2, .sum_of_distances = sum_of_distances, .scale = scale, .fence = fence};

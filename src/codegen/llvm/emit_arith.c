@@ -55,7 +55,8 @@ LLVMValueRef tn__cg_min_max(tn__cg *cg, bool is_max, tn_dtype dtype, LLVMValueRe
     return tn__cg_intrinsic2(
         cg, is_max ? (is_signed ? "llvm.smax" : "llvm.umax") : (is_signed ? "llvm.smin" : "llvm.umin"), a, b);
   }
-  if (cg->arch->min_max_keeps_nan) return tn__cg_intrinsic2(cg, is_max ? "llvm.maximum" : "llvm.minimum", a, b);
+  if (tn__target_can(cg->target, TN__CAN_KEEP_NAN))
+    return tn__cg_intrinsic2(cg, is_max ? "llvm.maximum" : "llvm.minimum", a, b);
   /* The instruction is `a > b ? a : b`: it gives b when either is NaN. With a constant as `a` that is all; otherwise a
    * NaN in `a` is put back. */
   if (LLVMIsConstant(b)) {

@@ -33,10 +33,6 @@ typedef struct extremum {
 
 /* ---- the expression ---------------------------------------------------------------------------------------------- */
 
-static bool is_extremum(const tn__expr *e) {
-  return (e->kind == TN__EXPR_MIN || e->kind == TN__EXPR_MAX) && tn__dtype_is_float(e->dtype);
-}
-
 static bool is_remembered(tn__cg *cg, const tn__expr *e) {
   const tn__cg_binding *binding = tn__cg_find(cg, e);
   return binding != NULL && (!binding->value.loads || binding->version == cg->frame->version);
@@ -47,7 +43,8 @@ static int add_node(extremum *x, const tn__expr *e, bool root) {
     if (x->nodes[i].e == e) return i;
   node made = {.e = e, .args = {-1, -1}};
   /* Each that is begun will take room for itself and its second argument. */
-  bool goes_on = is_extremum(e) && x->count + 2 * x->begun + 4 < MOST_NODES && (root || !is_remembered(x->cg, e));
+  bool goes_on =
+      tn__ir_is_float_extremum(e) && x->count + 2 * x->begun + 4 < MOST_NODES && (root || !is_remembered(x->cg, e));
   x->begun += goes_on;
   for (int i = 0; goes_on && i < 2; i++) made.args[i] = add_node(x, e->args[i], false);
   x->begun -= goes_on;
@@ -114,7 +111,7 @@ static LLVMValueRef all_found(extremum *x, int lanes) {
   return LLVMBuildOr(x->cg->builder, one, all, "");
 }
 
-static bool has_masks(const tn__cg *cg) { return cg->arch->has_masks != NULL && cg->arch->has_masks(cg); }
+static bool has_masks(const tn__cg *cg) { return tn__target_can(cg->target, TN__CAN_MASK); }
 
 /* All ones are a NaN: what a comparison gives where there are no registers for masks, and else no number in memory. A
  * load of it under a mask, which is hardly ever set, is from a page that nobody touched: a hundred cycles. */
@@ -167,7 +164,7 @@ static tn__cg_value make(extremum *x, int i) {
 }
 
 bool tn__cg_extremum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
-  if (!is_extremum(e) || cg->arch->min_max_keeps_nan) return false;
+  if (!tn__ir_is_float_extremum(e) || tn__target_can(cg->target, TN__CAN_KEEP_NAN)) return false;
   extremum x = {.cg = cg, .kept = NULL};
   add_node(&x, e, true);
   for (int i = 0; i < x.count && x.kept == NULL; i++) {
@@ -197,7 +194,8 @@ struct tn__cg_taint {
 };
 
 bool tn__cg_taints(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value) {
-  if (cg->arch->min_max_keeps_nan || !is_extremum(value) || (value->dtype != TN_F32 && value->dtype != TN_F64))
+  if (tn__target_can(cg->target, TN__CAN_KEEP_NAN) || !tn__ir_is_float_extremum(value) ||
+      (value->dtype != TN_F32 && value->dtype != TN_F64))
     return false;
   const tn__expr *load = tn__ir_load(cg->ir, buffer, indices);
   extremum x = {.cg = cg};
@@ -215,7 +213,7 @@ void tn__cg_taint_slots(tn__cg *cg, tn__cg_storage *storage, LLVMTypeRef slot) {
   bool wide = tn__cg_element(slot) == cg->f64, masks = storage->slot_lanes > 1 && has_masks(cg);
   int lanes = cg->target->cpu.vector_bytes / (wide ? 8 : 4);
   int each = (storage->slot_lanes + lanes - 1) / lanes, registers = each * storage->slot_count;
-  if (registers > (masks ? 6 : 4)) return;
+  if (registers > tn__target_nan_registers(cg->target)) return;
   storage->taints = TN__NEW_ARRAY(cg->arena, storage->slot_count, struct tn__cg_taint);
   for (int i = 0; i < storage->slot_count; i++)
     storage->taints[i] =
@@ -292,7 +290,7 @@ static void take_up(extremum *x, struct tn__cg_taint *taint, LLVMValueRef before
 bool tn__cg_take_extremum(tn__cg *cg, tn__cg_storage *storage, int slot, LLVMTypeRef type, const tn__expr *load,
                           const tn__expr *value) {
   struct tn__cg_taint *taint = storage->taints == NULL ? NULL : &storage->taints[slot];
-  if (taint == NULL || !is_extremum(value)) return false;
+  if (taint == NULL || !tn__ir_is_float_extremum(value)) return false;
   bool here = taint->block == LLVMGetInsertBlock(cg->builder);
   LLVMValueRef mask = storage->guarded ? NULL : cg->frame->mask;
   LLVMValueRef raw = here ? taint->number : NULL;

@@ -242,7 +242,7 @@ static LLVMValueRef readable(tn__cg *cg) {
 /* Where no instruction gathers: lanes that a mask leaves out read zeros somewhere else. LLVM would ask about each lane:
  * a branch and two blocks for one load, whose number it takes the square of the time for. NULL: it asks about none. */
 static LLVMValueRef lane_by_lane(tn__cg *cg, const access *a, LLVMTypeRef type, LLVMValueRef pointers) {
-  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg);
+  bool gathers = tn__target_can(cg->target, TN__CAN_MASK);
   if (gathers || cg->frame->mask == NULL) return NULL;
   LLVMTypeRef element = tn__cg_element(type);
   LLVMValueRef nowhere = readable(cg), v = LLVMGetPoison(type);
@@ -498,7 +498,7 @@ static LLVMValueRef looked_up(tn__cg *cg, const access *a, LLVMTypeRef type) {
   tn__cg_frame *frame = cg->frame;
   const tn__var *lane = frame->lane;
   int lanes = frame->lanes, loads = 0;
-  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg); /* words, but nothing less */
+  bool gathers = tn__target_can(cg->target, TN__CAN_MASK); /* words, but nothing less */
   if (gathers && tn_dtype_size(a->storage->buffer->dtype) >= 4) return NULL;
   if (frame->mask != NULL || frame->word > 0 || lane == NULL || tn__expr_size(a->first) > MOST_PARTS) return NULL;
   if (!is_looked_up(cg, a->first, &loads) || loads != 1) return NULL;
@@ -537,7 +537,7 @@ static bool stays_inside(tn__cg *cg, const access *a) {
  * load by itself; to take them out of the vector are two instructions each, and a condition for each lane is more. */
 static LLVMValueRef through_memory(tn__cg *cg, const access *a, LLVMTypeRef type, place p) {
   tn__cg_frame *frame = cg->frame;
-  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg);
+  bool gathers = tn__target_can(cg->target, TN__CAN_MASK);
   if (gathers || frame->lanes > MAX_SHUFFLED || frame->word > 0 || p.lanes == NULL) return NULL;
   if (LLVMIsASExtInst(p.lanes) == NULL || (frame->mask != NULL && !stays_inside(cg, a))) return NULL;
   LLVMValueRef positions = LLVMGetOperand(p.lanes, 0), v = LLVMGetPoison(type);
@@ -570,7 +570,7 @@ static LLVMValueRef gathered_load(tn__cg *cg, const access *a, LLVMTypeRef type)
 /* Lanes that lie apart where no instruction gathers: loads at numbers of bytes from the first one, where a vector of
  * pointers would be taken apart. NULL: a mask says which. */
 static LLVMValueRef apart(tn__cg *cg, const access *a, LLVMTypeRef type) {
-  bool gathers = cg->arch->has_masks != NULL && cg->arch->has_masks(cg);
+  bool gathers = tn__target_can(cg->target, TN__CAN_MASK);
   if (gathers || cg->frame->mask != NULL || cg->frame->lanes > MAX_SHUFFLED) return NULL;
   LLVMTypeRef element = tn__cg_element(type);
   LLVMValueRef pointer = address(cg, a->storage, a->first), v = LLVMGetPoison(type);

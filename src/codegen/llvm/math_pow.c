@@ -209,13 +209,17 @@ static tn__cg_v rounded_product(tn__cg *cg, tn__cg_pair p, tn__cg_v size, tn__cg
   return tn__cg_fma(cg, p.high, factor, low);
 }
 
-/* x^n of an n above 1, the square of a power that is a pair, rounded once; times x of an odd n, which rounds twice. */
+/* x^n of an n above 1, the square of a power that is a pair, rounded once. An odd n rounds twice: x times that, or,
+ * where the power itself has no sign that a zero might lose, the power times x times the power, of which one is a third
+ * power that others may want. */
 static tn__cg_v fused_power(tn__cg *cg, tn__cg_v x, int n) {
   tn__cg_pair root = pair_power(cg, (tn__cg_pair){.high = x}, n / 2);
-  tn__cg_v even = mul(cg, root.high, root.high);
-  tn__cg_v size = n / 2 % 2 == 1 ? size_of(cg, root.high) : root.high;
-  if (root.low != NULL) even = rounded_product(cg, root, size, add(cg, root.high, root.high), root.high, 0.5);
-  return n % 2 == 1 ? mul(cg, x, even) : even;
+  const bool odd = n % 2 == 1, has_sign = n / 2 % 2 == 1, inside = odd && !has_sign;
+  tn__cg_v other = inside ? mul(cg, root.high, x) : root.high, size = has_sign ? size_of(cg, root.high) : root.high;
+  const double share = inside ? n / 2 / (double)n : 0.5;
+  tn__cg_v value = root.low == NULL ? mul(cg, other, root.high)
+                                    : rounded_product(cg, root, size, add(cg, other, other), other, share);
+  return odd && has_sign ? mul(cg, x, value) : value;
 }
 
 /* x^-n, of the reciprocal, so that nothing is beyond the range before the result is. */

@@ -118,19 +118,20 @@ static void count_combining(const tn__expr *e, void *user) {
 }
 
 void tn__outline_combiner_of(tn__schedule *s, const tn__te_combiner *combiner, tn__outline_price *price,
-                             double *combine, double *chain) {
+                             tn__outline_combining *out) {
   enum { MOST_WAITING = 8 };
-  *combine = *chain = 0;
+  *out = (tn__outline_combining){0};
   for (int i = 0; i < combiner->count; i++) {
     dependence d = {.combiner = combiner, .price = price};
     tn__te_visit(s->ir, combiner->result[i], count_combining, &d);
-    *combine += d.all;
-    if (d.waiting > *chain) *chain = d.waiting;
+    out->all += d.all;
+    if (d.waiting > out->chain) out->chain = d.waiting;
+    out->keeps_nan += tn__ir_is_float_extremum(combiner->result[i]) ? 1 : 0;
   }
   /* Comparisons beside each other don't wait for each other. */
-  if (combiner->count > 1) *chain /= 2;
-  if (*chain < 1) *chain = 1;
-  if (*chain > MOST_WAITING) *chain = MOST_WAITING;
+  if (combiner->count > 1) out->chain /= 2;
+  if (out->chain < 1) out->chain = 1;
+  if (out->chain > MOST_WAITING) out->chain = MOST_WAITING;
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -208,7 +209,7 @@ static tn__outline_facts *facts_of_block(tn__schedule *s, const char *name, tn__
   }
   f->tensor = f->results == 1 ? tn__outline_tensor(s->te, block->writes[0].buffer) : -1;
   if (!f->map) {
-    tn__outline_combiner_of(s, node->combiner, price, &f->combine, &f->chain);
+    tn__outline_combiner_of(s, node->combiner, price, &f->combining);
     f->reorderable = node->combiner->reorderable;
   }
   tn__outline_body_of(s, name, price, &f->reduce);

@@ -49,6 +49,12 @@ typedef struct tn__outline_body {
   tn__outline_work works[TN__OUTLINE_WORKS];
 } tn__outline_body;
 
+/* What it takes to combine a term with the results. */
+typedef struct tn__outline_combining {
+  double all, chain; /* operations, and those of them that wait for each other */
+  double keeps_nan;  /* results that are minima or maxima of floats */
+} tn__outline_combining;
+
 /* What the declaration says of a stage, whatever the schedule is: a reduction, with a map of its results, or a map. */
 typedef struct tn__outline_facts {
   const char *block, *epilogue; /* of the reduction, and of the map that its results go through at once, or NULL */
@@ -64,7 +70,7 @@ typedef struct tn__outline_facts {
   int results, outputs;
   int64_t bytes[TN__OUTLINE_RESULTS]; /* of an element of each result */
   bool out[TN__OUTLINE_RESULTS];      /* it is an output; without an epilogue others are not read */
-  double combine, chain;              /* operations of the combiner, and those of them that wait for each other */
+  tn__outline_combining combining;
   tn__outline_body copy[TN__OUTLINE_RESULTS]; /* what writes results where they go: one for all with an epilogue */
   uint32_t results_read;                      /* accesses of the epilogue to the results, a bit each */
   bool reorderable;
@@ -132,7 +138,7 @@ typedef struct tn__outline_view {
   bool near, turned;      /* turned: vectors are columns of a tile in registers, which another block filled by rows */
   int loop_count, shared; /* the first `shared` loops are around the reduction, too */
   int with_last;          /* the first `with_last` loops are around the block before it, too */
-  double combine, chain;  /* as in facts, where it reduces */
+  tn__outline_combining combining; /* as in facts, where it reduces */
   int results;
   int64_t bytes[TN__OUTLINE_RESULTS];
   tn__outline_view_loop loops[TN__NEST_AXES];
@@ -163,9 +169,8 @@ bool tn__outline_join(tn__schedule *s, tn__outline_facts *const *facts, int coun
 int tn__outline_tensor(const tn__te *te, const tn__buffer *buffer);
 /* Does the block compute with words that hold several numbers? What is read for one is more than accesses tell. */
 bool tn__outline_has_words(tn__schedule *s, const tn__block *block);
-/* Operations of a combiner, and those of them that wait for each other. */
 void tn__outline_combiner_of(tn__schedule *s, const tn__te_combiner *combiner, tn__outline_price *price,
-                             double *combine, double *chain);
+                             tn__outline_combining *out);
 /* Operations of a block, by the axes that they differ along; axis x is bit x. */
 void tn__outline_works_of(tn__schedule *s, const tn__block *block, tn__outline_price *price, tn__outline_body *out);
 /* Accesses and operations of any block. */

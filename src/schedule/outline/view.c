@@ -127,9 +127,8 @@ static void add_body(const tn__outline *o, const tn__outline_body *body, uint32_
 }
 
 static void find_results(const tn__outline_facts *facts, const tn__outline_node *block, tn__outline_view *v) {
-  v->combine = v->chain = 0;
-  if (block->role == TN__OUTLINE_REDUCE || block->role == TN__OUTLINE_COMBINE)
-    v->combine = facts->combine, v->chain = facts->chain;
+  v->combining = (tn__outline_combining){0};
+  if (block->role == TN__OUTLINE_REDUCE || block->role == TN__OUTLINE_COMBINE) v->combining = facts->combining;
   v->results = facts->results;
   for (int r = 0; r < facts->results; r++) v->bytes[r] = facts->bytes[r];
   if (block->role != TN__OUTLINE_COPY) return;
@@ -176,7 +175,7 @@ static void view_block(const tn__outline *o, int node, const int *path, tn__outl
   if (block->role == TN__OUTLINE_REDUCE) add_works(&facts->reduce, &steps, nest->axis_count, v);
   if (block->role == TN__OUTLINE_COMBINE) {
     v->work_count = 1;
-    v->works[0] = (tn__outline_work){.along = (uint32_t)((UINT64_C(1) << count) - 1), .weight = facts->combine};
+    v->works[0] = (tn__outline_work){.along = (uint32_t)((UINT64_C(1) << count) - 1), .weight = facts->combining.all};
   }
 }
 
@@ -350,7 +349,7 @@ static void read_block(tn__snode *node, void *user) {
   for (int w = 0; w < v->results && r->told; w++)
     v->bytes[w] = (int64_t)tn_dtype_size(node->block.writes[w].buffer->dtype);
   if (v->role == TN__OUTLINE_REDUCE || v->role == TN__OUTLINE_COMBINE)
-    tn__outline_combiner_of(r->s, node->combiner, r->price, &v->combine, &v->chain);
+    tn__outline_combiner_of(r->s, node->combiner, r->price, &v->combining);
   for (int l = 0; l < count; l++) read_loop(r, node, path, count, l, v, &steps, r->ids[out->count]);
   int64_t extents[TN__NEST_AXES];
   uint32_t whole = 0;

@@ -202,11 +202,15 @@ static void find_piece(const tn__outline_view *v, const tn__target *target, int 
     if (v->loops[l].reduces && l != s.vector) turns *= (double)v->loops[l].extent;
   if (v->role == TN__OUTLINE_COMBINE) { /* the first goes in by itself; the others come out of a wider vector */
     double each = (turns - 1) * s.copies / turns * pieces;
-    ops.fma = each * v->combine;
+    ops.fma = each * v->combining.all;
     ops.shuffles = each * v->results;
   } else {
     count_works(&s, pieces, &ops);
     if (v->role == TN__OUTLINE_INIT) ops.fma += INITIALISED * results;
+    if (v->combining.keeps_nan > 0) {
+      double each = results / v->results; /* what is in memory has no other register beside it */
+      ops.fma += v->combining.keeps_nan * turns * each * tn__cost_keeping_nan(target, v->near ? each : INFINITY, turns);
+    }
   }
   for (int a = 0; a < v->access_count; a++) {
     add_access(target, &s, &v->access[a], width, &ops);
@@ -218,7 +222,7 @@ static void find_piece(const tn__outline_view *v, const tn__target *target, int 
   }
   if (v->turned) ops.shuffles += TN__RULE_TURN_SHUFFLES * s.copies * pieces;
   bool again = s.innermost >= 0 && v->loops[s.innermost].reduces;
-  if (reduces && (again || turns > 1)) ops.chain = turns * v->chain * target->cpu.machine.core.fma_latency;
+  if (reduces && (again || turns > 1)) ops.chain = turns * v->combining.chain * target->cpu.machine.core.fma_latency;
   if (reduces && again && !v->near) ops.chain += STORED_AND_READ;
   *out = (piece){s, first, ops, results};
 }
@@ -470,8 +474,9 @@ static void find_key(const tn__outline_view *v, const tn__schedule_options *opti
   mix(key, (uint64_t)v->role | (uint64_t)v->near << 8 | (uint64_t)v->turned << 9 | (uint64_t)own << 16);
   mix(key, (uint64_t)v->results | (uint64_t)v->loop_count << 16 | (uint64_t)v->access_count << 32);
   for (int r = 0; r < v->results; r++) mix(key, (uint64_t)v->bytes[r]);
-  mix_number(key, v->combine);
-  mix_number(key, v->chain);
+  mix_number(key, v->combining.all);
+  mix_number(key, v->combining.chain);
+  mix_number(key, v->combining.keeps_nan);
   for (int l = 0; l < v->loop_count; l++) {
     mix(key, (uint64_t)v->loops[l].extent);
     mix(key, (uint64_t)v->loops[l].kind | (uint64_t)v->loops[l].reduces << 8);

@@ -80,6 +80,7 @@ typedef struct tn__contraction_operand {
  * from row to row, and from column to column. */
 typedef struct tn__contraction_term {
   double work[2][2], loads[2][2];
+  bool keeps_nan; /* minima or maxima of floats */
 } tn__contraction_term;
 
 /* What the rule found: a plan that is applied to a fresh schedule each time. */

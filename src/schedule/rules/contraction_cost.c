@@ -297,6 +297,7 @@ static void tile_phase(const tn__contraction_space *p, const tn__sketch *k, cons
     tn__operations term = {.vector_bytes = vector_bytes};
     general_step(p, k, (double)rows, (double)vectors, right, misses, &term);
     step.fma = unroll * term.fma;
+    if (p->term.keeps_nan) step.fma += unroll * accumulators * tn__cost_keeping_nan(k->target, accumulators, unroll);
     step.loads += unroll * (term.loads - (1 + right) * (double)vectors);
     step.shuffles = unroll * term.shuffles;
   } else if (p->depthwise) {

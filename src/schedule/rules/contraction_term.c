@@ -155,6 +155,7 @@ void tn__contraction_count(const tn__contraction *c, tn__contraction_term *out) 
   counting n = {.c = c, .out = out, .left = 16 * MOST_OPERATIONS};
   const tn__expr *value = c->value;
   count_node(&n, value);
+  out->keeps_nan = tn__ir_is_float_extremum(value);
   bool fused = value->kind == TN__EXPR_ADD && tn__dtype_is_float(value->dtype) &&
                (value->args[0]->kind == TN__EXPR_MUL || value->args[1]->kind == TN__EXPR_MUL);
   if (fused && out->work[1][1] > 1) out->work[1][1]--;

@@ -352,6 +352,14 @@ double tn__cost_broadcast(const tn__target *target, int vector_bytes) {
          core->load_ports;
 }
 
+double tn__cost_keeping_nan(const tn__target *target, double registers, double terms) {
+  const double test = 1, take_up = 1;
+  if (tn__target_can(target, TN__CAN_KEEP_NAN)) return 0;
+  if (registers > tn__target_nan_registers(target)) return test + take_up;
+  double each = tn__target_can(target, TN__CAN_MASK) ? test : test + take_up; /* a test takes up masks itself */
+  return terms > 1 ? each / 2 : each;
+}
+
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *o) {
   const tn__core *core = &target->cpu.machine.core;
   const tn__costs *costs = &target->cpu.machine.costs;

@@ -123,6 +123,9 @@ double tn__nest_shuffled(int64_t element, int64_t stride, double lanes);
 /* Loads of vectors that one of an element into all lanes is worth: it takes a port like any other load, while a vector
  * may take several, one after the other. */
 double tn__cost_broadcast(const tn__target *target, int vector_bytes);
+/* Operations that it takes, beside the minimum or maximum itself, to keep NaN in each of so many vectors of results
+ * that take up that many terms in one piece of code: the code generator tests terms in pairs, where there are two. */
+double tn__cost_keeping_nan(const tn__target *target, double registers, double terms);
 /* Cycles of one execution; the same in `f` for `times` executions. */
 double tn__sketch_operation_cycles(const tn__target *target, const tn__operations *ops);
 void tn__cost_phase(tn__sketch_features *f, const tn__target *target, const tn__operations *ops, double times);
