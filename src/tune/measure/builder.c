@@ -1,0 +1,63 @@
+/* Builders: a station whose jobs are built. */
+#include "base/options.h"
+#include "tune/measure/station.h"
+
+struct tn_builder {
+  tn__station station; /* first: a station of this kind is a builder */
+  tn_builder_functions functions;
+};
+
+static void start(tn__station *s, const tn__job *job) {
+  tn_builder *b = (tn_builder *)s;
+  b->functions.start(s->supplied.self, b, job->handle, &job->input);
+}
+
+static void pause_all(tn__station *s, bool pause) {
+  tn_builder *b = (tn_builder *)s;
+  if (b->functions.pause != NULL) b->functions.pause(s->supplied.self, pause);
+}
+
+static void tell(const tn__job *job, const void *result) {
+  static const tn_build_result cancelled = {.error = TN_TRIAL_CANCELLED, .message = "the build was cancelled"};
+  job->callback.build(job->user, &job->input, result != NULL ? result : &cancelled);
+}
+
+static const tn__station_kind builder_kind = {"builder", sizeof(tn_builder), start, pause_all, tell};
+
+tn_status *tn_builder_create(const tn_builder_functions *functions, void *self, const tn_station_options *options,
+                             tn_builder **out) {
+  tn_builder_functions f;
+  tn__station *station;
+  *out = NULL;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_builder_functions, functions, &f));
+  if (f.start == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "a builder needs a function `start`");
+  const tn__supplied supplied = {self, f.cancel, f.release};
+  TN_RETURN_IF_ERROR(tn__station_create(&builder_kind, &supplied, options, &station));
+  *out = (tn_builder *)station;
+  (*out)->functions = f;
+  return NULL;
+}
+
+void tn_builder_release(tn_builder *builder) {
+  if (builder != NULL) tn__station_release(&builder->station);
+}
+
+tn_status *tn_builder_submit(tn_builder *builder, const tn_build_input *input, tn_build_callback callback, void *user,
+                             tn_trial_handle *handle) {
+  const tn__job job = {.input = *input, .callback.build = callback, .user = user};
+  return tn__station_submit(&builder->station, &job, handle);
+}
+
+bool tn_builder_cancel(tn_builder *builder, tn_trial_handle handle) {
+  return tn__station_cancel(&builder->station, handle);
+}
+
+void tn_builder_finish(tn_builder *builder, tn_trial_handle handle, const tn_build_result *result) {
+  tn__station_finish(&builder->station, handle, result);
+}
+
+void tn_builder_pause(tn_builder *builder, bool pause) { tn__station_pause(&builder->station, pause); }
+
+int tn_builder_slots(const tn_builder *builder) { return builder->station.options.slots; }
+
+int tn_builder_busy(const tn_builder *builder) { return builder->station.busy; }

@@ -1,0 +1,56 @@
+/* Runners: a station whose jobs are run. */
+#include "base/options.h"
+#include "tune/measure/station.h"
+
+struct tn_runner {
+  tn__station station; /* first: a station of this kind is a runner */
+  tn_runner_functions functions;
+};
+
+static void start(tn__station *s, const tn__job *job) {
+  tn_runner *r = (tn_runner *)s;
+  r->functions.start(s->supplied.self, r, job->handle, &job->input, job->build);
+}
+
+static void tell(const tn__job *job, const void *result) {
+  static const tn_run_result cancelled = {.error = TN_TRIAL_CANCELLED, .message = "the run was cancelled"};
+  job->callback.run(job->user, &job->input, result != NULL ? result : &cancelled);
+}
+
+static const tn__station_kind runner_kind = {"runner", sizeof(tn_runner), start, NULL, tell};
+
+tn_status *tn_runner_create(const tn_runner_functions *functions, void *self, const tn_station_options *options,
+                            tn_runner **out) {
+  tn_runner_functions f;
+  tn__station *station;
+  *out = NULL;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_runner_functions, functions, &f));
+  if (f.start == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "a runner needs a function `start`");
+  const tn__supplied supplied = {self, f.cancel, f.release};
+  TN_RETURN_IF_ERROR(tn__station_create(&runner_kind, &supplied, options, &station));
+  *out = (tn_runner *)station;
+  (*out)->functions = f;
+  return NULL;
+}
+
+void tn_runner_release(tn_runner *runner) {
+  if (runner != NULL) tn__station_release(&runner->station);
+}
+
+tn_status *tn_runner_submit(tn_runner *runner, const tn_build_input *input, const tn_build_result *build,
+                            tn_run_callback callback, void *user, tn_trial_handle *handle) {
+  const tn__job job = {.input = *input, .build = build, .callback.run = callback, .user = user};
+  return tn__station_submit(&runner->station, &job, handle);
+}
+
+bool tn_runner_cancel(tn_runner *runner, tn_trial_handle handle) {
+  return tn__station_cancel(&runner->station, handle);
+}
+
+void tn_runner_finish(tn_runner *runner, tn_trial_handle handle, const tn_run_result *result) {
+  tn__station_finish(&runner->station, handle, result);
+}
+
+int tn_runner_slots(const tn_runner *runner) { return runner->station.options.slots; }
+
+int tn_runner_busy(const tn_runner *runner) { return runner->station.busy; }

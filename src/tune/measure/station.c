@@ -1,0 +1,203 @@
+#include "tune/measure/station.h"
+
+#include "base/alloc.h"
+#include "base/options.h"
+
+enum { MOST_SLOTS = 1024, MOST_WAITING = 65536, INDEX_BITS = 20 };
+
+static tn_status *fill_options(const tn__station_kind *kind, tn_station_options *o) {
+  if (o->slots < 0 || o->slots > MOST_SLOTS)
+    return tn_status_create(TN_INVALID_ARGUMENT, "a %s has 1 to %d slots, not %d", kind->name, MOST_SLOTS, o->slots);
+  if (o->waiting < -1 || o->waiting > MOST_WAITING)
+    return tn_status_create(TN_INVALID_ARGUMENT, "0 to %d submissions may wait for a %s, not %d", MOST_WAITING,
+                            kind->name, o->waiting);
+  if (o->slots == 0) o->slots = 1;
+  if (o->waiting == 0) o->waiting = o->slots;
+  if (o->waiting == -1) o->waiting = 0;
+  return NULL;
+}
+
+static tn_status *create(const tn__station_kind *kind, const tn_station_options *options, tn__station **out) {
+  tn_station_options filled;
+  void *memory, *jobs;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_station_options, options, &filled));
+  TN_RETURN_IF_ERROR(fill_options(kind, &filled));
+  int capacity = filled.slots + filled.waiting;
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, kind->bytes, 0, &memory));
+  tn_status *status = tn__alloc(NULL, (size_t)capacity, sizeof(tn__job), 0, &jobs);
+  if (status != NULL) {
+    tn__free(NULL, memory, kind->bytes, 0);
+    return status;
+  }
+  *out = memory;
+  **out =
+      (tn__station){.kind = kind, .options = filled, .jobs = jobs, .capacity = capacity, .first = -1, .last = -1};
+  return NULL;
+}
+
+tn_status *tn__station_create(const tn__station_kind *kind, const tn__supplied *supplied,
+                              const tn_station_options *options, tn__station **out) {
+  *out = NULL;
+  tn_status *status = create(kind, options, out);
+  if (status == NULL)
+    (*out)->supplied = *supplied;
+  else if (supplied->release != NULL)
+    supplied->release(supplied->self);
+  return status;
+}
+
+static void end(tn__station *s) {
+  if (s->supplied.release != NULL) s->supplied.release(s->supplied.self);
+  tn__free(NULL, s->jobs, (size_t)s->capacity * sizeof(tn__job), 0);
+  tn__free(NULL, s, s->kind->bytes, 0);
+}
+
+/* After each call out of the station: it may have been released within. False: it is gone. */
+static bool returned(tn__station *s) {
+  if (--s->inside > 0 || !s->dead) return !s->dead;
+  end(s);
+  return false;
+}
+
+static tn__job *job_of(tn__station *s, tn_trial_handle handle) {
+  uint64_t index = handle & (((uint64_t)1 << INDEX_BITS) - 1);
+  if (index >= (uint64_t)s->capacity) return NULL;
+  tn__job *job = &s->jobs[index];
+  return job->state != TN__JOB_FREE && job->handle == handle ? job : NULL;
+}
+
+static void append(tn__station *s, int index) {
+  s->jobs[index].next = -1;
+  if (s->last >= 0)
+    s->jobs[s->last].next = index;
+  else
+    s->first = index;
+  s->last = index;
+}
+
+static void unlink_job(tn__station *s, int index) {
+  int before = -1;
+  for (int i = s->first; i >= 0 && i != index; i = s->jobs[i].next) before = i;
+  if (before >= 0)
+    s->jobs[before].next = s->jobs[index].next;
+  else
+    s->first = s->jobs[index].next;
+  if (s->last == index) s->last = before;
+}
+
+/* Starts what waits while there are slots. False: the station is gone. */
+static bool start_waiting(tn__station *s) {
+  if (s->starting) return true; /* whoever is in this loop goes on */
+  s->starting = true;
+  while (!s->releasing && s->paused == 0 && s->first >= 0 && s->busy < s->options.slots) {
+    tn__job *job = &s->jobs[s->first];
+    unlink_job(s, s->first);
+    job->state = TN__JOB_RUNS;
+    s->busy++;
+    const tn__job copy = *job; /* it may end within */
+    s->inside++;
+    s->kind->start(s, &copy);
+    if (!returned(s)) return false;
+  }
+  s->starting = false;
+  return true;
+}
+
+/* A place is free again. False: the station is gone. */
+static bool tell_drained(tn__station *s) {
+  if (!s->refused || s->releasing || s->used >= s->capacity) return true;
+  s->refused = false;
+  if (s->options.drained == NULL) return true;
+  s->inside++;
+  s->options.drained(s->options.user);
+  return returned(s);
+}
+
+tn_status *tn__station_submit(tn__station *s, const tn__job *words, tn_trial_handle *handle) {
+  if (handle != NULL) *handle = 0;
+  if (s->releasing)
+    return tn_status_create(TN_FAILED_PRECONDITION, "the %s is being released and takes nothing", s->kind->name);
+  if (s->used == s->capacity) {
+    s->refused = true;
+    return tn_status_create(TN_OUT_OF_RANGE, "the %s has %d submissions, and takes no more until one has ended",
+                            s->kind->name, s->capacity);
+  }
+  int index = 0;
+  while (s->jobs[index].state != TN__JOB_FREE) index++;
+  tn__job *job = &s->jobs[index];
+  *job = *words;
+  job->state = TN__JOB_WAITS;
+  job->handle = ++s->submitted << INDEX_BITS | (uint64_t)index;
+  if (handle != NULL) *handle = job->handle;
+  s->used++;
+  append(s, index);
+  (void)start_waiting(s);
+  return NULL;
+}
+
+static bool tell(tn__station *s, const tn__job *job, const void *result) {
+  s->inside++;
+  s->kind->tell(job, result);
+  return returned(s);
+}
+
+bool tn__station_cancel(tn__station *s, tn_trial_handle handle) {
+  tn__job *job = job_of(s, handle);
+  if (job == NULL || job->state == TN__JOB_LEAVES) return false;
+  const tn__job copy = *job;
+  if (job->state == TN__JOB_WAITS) {
+    unlink_job(s, (int)(job - s->jobs));
+    job->state = TN__JOB_FREE;
+    s->used--;
+  } else {
+    job->state = TN__JOB_LEAVES;
+  }
+  if (!tell(s, &copy, NULL)) return true;
+  if (copy.state == TN__JOB_RUNS && s->supplied.cancel != NULL) {
+    s->inside++;
+    s->supplied.cancel(s->supplied.self, handle);
+    if (!returned(s)) return true;
+  }
+  if (tell_drained(s)) (void)start_waiting(s);
+  return true;
+}
+
+void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result) {
+  tn__job *job = job_of(s, handle);
+  if (job == NULL || job->state == TN__JOB_WAITS) return;
+  const tn__job copy = *job;
+  job->state = TN__JOB_FREE;
+  s->used--;
+  s->busy--;
+  if (copy.state == TN__JOB_RUNS && !tell(s, &copy, result)) return;
+  if (tell_drained(s)) (void)start_waiting(s);
+}
+
+void tn__station_pause(tn__station *s, bool pause) {
+  if (!pause && s->paused == 0) return;
+  s->paused += pause ? 1 : -1;
+  if (s->paused == (pause ? 1 : 0) && s->kind->pause != NULL) {
+    s->inside++;
+    s->kind->pause(s, pause);
+    if (!returned(s)) return;
+  }
+  if (!pause) (void)start_waiting(s);
+}
+
+void tn__station_release(tn__station *s) {
+  if (s->releasing) return;
+  s->releasing = true;
+  s->inside++;
+  for (;;) { /* the oldest first */
+    tn__job *oldest = NULL;
+    for (int i = 0; i < s->capacity; i++) {
+      tn__job *job = &s->jobs[i];
+      if (job->state != TN__JOB_WAITS && job->state != TN__JOB_RUNS) continue;
+      if (oldest == NULL || job->handle < oldest->handle) oldest = job;
+    }
+    if (oldest == NULL) break;
+    (void)tn__station_cancel(s, oldest->handle);
+  }
+  s->dead = true;
+  (void)returned(s);
+}

@@ -1,0 +1,74 @@
+/* What builders and runners share: a few slots in which something is done, a bounded queue before them, exactly one
+ * callback for each submission whatever becomes of it, and an end that may come within a callback.
+ *
+ * A station knows nothing of what is done. Its *kind* starts a job, which somebody answers with tn__station_finish();
+ * results pass through untouched. */
+#ifndef TENON_TUNE_MEASURE_STATION_H
+#define TENON_TUNE_MEASURE_STATION_H
+
+#include "tenon/tune.h"
+
+typedef enum tn__job_state {
+  TN__JOB_FREE,
+  TN__JOB_WAITS,  /* in the queue */
+  TN__JOB_RUNS,   /* in a slot */
+  TN__JOB_LEAVES  /* in a slot, its callback called: cancelled */
+} tn__job_state;
+
+typedef struct tn__job {
+  tn__job_state state;
+  tn_trial_handle handle;
+  tn_build_input input;
+  const tn_build_result *build; /* of a run */
+  union {
+    tn_build_callback build;
+    tn_run_callback run;
+  } callback;
+  void *user;
+  int next; /* in the queue; -1: the last */
+} tn__job;
+
+typedef struct tn__station tn__station;
+
+typedef struct tn__station_kind {
+  const char *name; /* "builder" */
+  size_t bytes;     /* of the object, which begins with the station */
+  void (*start)(tn__station *s, const tn__job *job);
+  void (*pause)(tn__station *s, bool pause); /* NULL: only nothing starts */
+  /* Calls the job's callback; `result` NULL: it was cancelled. */
+  void (*tell)(const tn__job *job, const void *result);
+} tn__station_kind;
+
+/* What somebody supplied. */
+typedef struct tn__supplied {
+  void *self;
+  void (*cancel)(void *self, tn_trial_handle handle); /* may be NULL, and so may */
+  void (*release)(void *self);
+} tn__supplied;
+
+struct tn__station {
+  const tn__station_kind *kind;
+  tn__supplied supplied;
+  tn_station_options options; /* filled in */
+  tn__job *jobs;              /* options.slots + options.waiting of them */
+  int capacity, used, busy;   /* jobs that there may be, that there are, that are in slots */
+  int first, last;            /* of the queue; -1: it is empty */
+  uint64_t submitted;         /* for handles */
+  int paused;                 /* how often */
+  int inside;                 /* calls out of the station that have not returned */
+  bool starting;              /* such a call is a kind's start: what comes meanwhile is started there */
+  bool refused;               /* a submission, since `drained` was called */
+  bool releasing, dead;
+};
+
+/* What was supplied belongs to the station from now on, also when there is none in the end. */
+TN_MUST_USE tn_status *tn__station_create(const tn__station_kind *kind, const tn__supplied *supplied,
+                                          const tn_station_options *options, tn__station **out);
+void tn__station_release(tn__station *s);
+/* The job's callback, input, build and user are the caller's words. */
+TN_MUST_USE tn_status *tn__station_submit(tn__station *s, const tn__job *job, tn_trial_handle *handle);
+bool tn__station_cancel(tn__station *s, tn_trial_handle handle);
+void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result);
+void tn__station_pause(tn__station *s, bool pause);
+
+#endif
