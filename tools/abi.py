@@ -4,7 +4,7 @@
 
 usage: abi.py [--update] [--cc COMPILER] [--library FILE] [LIBRARY...]
 
-LIBRARY is libtenon_runtime or libtenon; both when none is named. What is looked at is a library made here from the public
+LIBRARY is libtenon_runtime, libtenon or libtenon_tune; all when none is named. What is looked at is a library made here from the public
 headers alone, in which every function that they declare is defined and does nothing: it is the same on every machine, and
 the libraries that are built hold to it, because their functions are compiled against these headers and lint.symbols
 compares the names and versions of what they export. --library compares a library that was built with -g by gcc instead.

@@ -29,18 +29,18 @@ extern "C" {
 
 /* What is tuned: one kernel's declaration for one target. Texts are the caller's, and live as long as anybody works on
  * the task. */
-typedef struct tn_kernel_task {
-  size_t size;             /* sizeof(tn_kernel_task) */
+typedef struct tn_tune_task {
+  size_t size;             /* sizeof(tn_tune_task) */
   const char *name;        /* for people: "conv2d_relu", "gemm" */
   const char *declaration; /* a text with this one kernel, in the language of declarations (docs/te-language.md) */
   const char *target;      /* "x86-64-v4"; as tn_compile_options.target */
-  const char *machine;     /* the text of a machine file, from which the static choice is made; NULL: the target's row */
-  int threads;             /* that the kernel runs on; at least 1 */
-  bool results_read;       /* another kernel reads the results soon */
+  const char *machine; /* the text of a machine file, from which the static choice is made; NULL: the target's row */
+  int threads;         /* that the kernel runs on; at least 1 */
+  bool results_read;   /* another kernel reads the results soon */
   const char *const *dims; /* the names of open dimensions */
   const int64_t *sizes;    /* that they have while it is timed */
   int dim_count;           /* of them */
-} tn_kernel_task;
+} tn_tune_task;
 
 /* How a trial ended. The numbers are kept in databases and never change. */
 typedef enum tn_trial_error {
@@ -56,22 +56,22 @@ typedef enum tn_trial_error {
   TN_TRIAL_CANCELLED       /* somebody ended it */
 } tn_trial_error;
 
-enum { TN_TRIAL_ERRORS = TN_TRIAL_CANCELLED + 1 }; /* how many kinds there are */
+#define TN_TRIAL_ERRORS (TN_TRIAL_CANCELLED + 1) /* how many kinds there are */
 
 /* "ok", "instantiation", "host compile", ...: for people and for files; "unknown" for a number that is none. */
 TN_API const char *tn_trial_error_name(tn_trial_error error);
 
 /* What a builder is given. Texts and data live until the trial's last callback has returned. */
 typedef struct tn_build_input {
-  uint64_t id;                /* the source's own number of the candidate */
-  const tn_kernel_task *task; /* what it is a candidate for; builders of other things may be given NULL */
-  const char *rule;           /* of its schedule: "contraction"; NULL: `schedule` is a trace (docs/schedule.md) */
-  const char *schedule;       /* a trace, or the decisions of a point of the rule's sketch: "rows 14, vectors 2" */
+  uint64_t id;              /* the source's own number of the candidate */
+  const tn_tune_task *task; /* what it is a candidate for; builders of other things may be given NULL */
+  const char *rule;         /* of its schedule: "contraction"; NULL: `schedule` is a trace (docs/schedule.md) */
+  const char *schedule;     /* a trace, or the decisions of a point of the rule's sketch: "rows 14, vectors 2" */
 } tn_build_input;
 
 /* What a builder made. */
 typedef struct tn_build_result {
-  tn_trial_error error;
+  tn_trial_error error;    /* what went wrong */
   const char *message;     /* the whole text of the error; "" where there is none */
   double seconds;          /* that building took, by the builder's clock */
   const void *code;        /* as the runner wants it */
@@ -81,13 +81,13 @@ typedef struct tn_build_result {
 
 /* What a runner found. */
 typedef struct tn_run_result {
-  tn_trial_error error;
-  const char *message; /* the whole text of the error; "" where there is none */
-  double seconds;      /* that the trial took in all: loading, warming up, all repeats, comparing */
-  double median;       /* seconds of one call of the kernel */
-  double spread;       /* distance of the quartiles of the repeats over their median */
-  int64_t calls;       /* that were timed */
-  bool verified;       /* its results were compared with the declaration's */
+  tn_trial_error error; /* what went wrong */
+  const char *message;  /* the whole text of the error; "" where there is none */
+  double seconds;       /* that the trial took in all: loading, warming up, all repeats, comparing */
+  double median;        /* seconds of one call of the kernel */
+  double spread;        /* distance of the quartiles of the repeats over their median */
+  int64_t calls;        /* that were timed */
+  bool verified;        /* its results were compared with the declaration's */
 } tn_run_result;
 
 /* A submission's number in its builder or runner; never 0. */
@@ -107,6 +107,7 @@ typedef void (*tn_run_callback)(void *user, const tn_build_input *input, const t
  * one tn_builder_finish(), in `start` itself or later. All functions are called in the loop's thread. */
 typedef struct tn_builder_functions {
   size_t size; /* sizeof(tn_builder_functions) */
+  /* Begins a candidate. */
   void (*start)(void *self, tn_builder *builder, tn_trial_handle handle, const tn_build_input *input);
   /* The candidate's callback has been called; its end may still be told, which frees the slot. May be NULL: it is then
    * left to end by itself. */
@@ -119,6 +120,7 @@ typedef struct tn_builder_functions {
 /* The same for runners. */
 typedef struct tn_runner_functions {
   size_t size; /* sizeof(tn_runner_functions) */
+  /* Begins to time what was built. */
   void (*start)(void *self, tn_runner *runner, tn_trial_handle handle, const tn_build_input *input,
                 const tn_build_result *build);
   void (*cancel)(void *self, tn_trial_handle handle); /* as a builder's */
@@ -186,14 +188,14 @@ typedef enum tn_measure_mode {
 
 /* What came of one candidate: a build, and a run when that went well. */
 typedef struct tn_measure_result {
-  tn_trial_error error; /* of the build, or else of the run */
-  const char *message;  /* of that error */
-  tn_build_result build;
-  tn_run_result run;       /* zero where nothing ran */
-  int runner;              /* that ran it; -1: none did */
-  double asked;            /* when the source was asked for it, by the measurer's clock */
+  tn_trial_error error;      /* of the build, or else of the run */
+  const char *message;       /* of that error */
+  tn_build_result build;     /* without the code */
+  tn_run_result run;         /* zero where nothing ran */
+  int runner;                /* that ran it; -1: none did */
+  double asked;              /* when the source was asked for it, by the measurer's clock */
   double build_start, built; /* when it got to the builder, and came back */
-  double run_start, ended; /* the same of the runner; `ended` is when all was known */
+  double run_start, ended;   /* the same of the runner; `ended` is when all was known */
 } tn_measure_result;
 
 /* What a source answers. */
@@ -205,6 +207,7 @@ typedef enum tn_source_answer {
 
 /* Where candidates come from and where results go: a search. Both functions are called in the loop's thread. */
 typedef struct tn_measure_source {
+  /* Fills in a candidate when there is one. */
   tn_source_answer (*next)(void *user, tn_build_input *input);
   /* Exactly once for each candidate that `next` gave. */
   void (*done)(void *user, const tn_build_input *input, const tn_measure_result *result);
@@ -213,8 +216,8 @@ typedef struct tn_measure_source {
 
 /* How a measurer works. */
 typedef struct tn_measure_options {
-  size_t size; /* sizeof(tn_measure_options) */
-  tn_measure_mode mode;
+  size_t size;          /* sizeof(tn_measure_options) */
+  tn_measure_mode mode; /* what waits for what */
   int window; /* most candidates that are built, or being built, and wait for a runner (ASYNC); 0: 16, and at least as
                  many as the builder and the runners have slots */
   int round;  /* candidates of a round (others); 0: 64 */
@@ -229,11 +232,11 @@ typedef struct tn_measure_options {
 
 /* How busy all were, up to now. */
 typedef struct tn_measure_statistics {
-  size_t size;                    /* sizeof(tn_measure_statistics), set by the caller */
-  int64_t asked, built, ended;    /* candidates */
-  int64_t errors[TN_TRIAL_ERRORS]; /* ended so */
-  double seconds;                 /* since the measurer was started */
-  double build_seconds, run_seconds; /* slots' seconds in which they were busy */
+  size_t size;                        /* sizeof(tn_measure_statistics), set by the caller */
+  int64_t asked, built, ended;        /* candidates */
+  int64_t errors[TN_TRIAL_ERRORS];    /* ended so */
+  double seconds;                     /* since the measurer was started */
+  double build_seconds, run_seconds;  /* slots' seconds in which they were busy */
   double builder_share, runner_share; /* of the time of all slots */
 } tn_measure_statistics;
 
@@ -265,13 +268,14 @@ typedef struct tn_simulator tn_simulator;
 /* How long a thing takes: a lognormal distribution, by its mean and standard deviation in seconds, or, with `ratio`
  * above 1, evenly spread in the logarithm from `mean / sqrt(ratio)` to `mean * sqrt(ratio)`. */
 typedef struct tn_time_distribution {
-  double mean;      /* above 0 */
-  double deviation; /* at least 0; 0: all take the mean */
-  double ratio;     /* of the longest to the shortest; 0: lognormal */
-  double failures;  /* share of trials that fail, 0 to 1, with `error` */
+  double mean;          /* above 0 */
+  double deviation;     /* at least 0; 0: all take the mean */
+  double ratio;         /* of the longest to the shortest; 0: lognormal */
+  double failures;      /* share of trials that fail, 0 to 1, with `error` */
   tn_trial_error error; /* TN_TRIAL_OK: of builds HOST_COMPILE, of runs RUN_TIME */
 } tn_time_distribution;
 
+/* Its clock is at 0. */
 TN_API TN_MUST_USE tn_status *tn_simulator_create(uint64_t seed, tn_simulator **out);
 /* After its builders and runners. NULL is fine. */
 TN_API void tn_simulator_release(tn_simulator *simulator);

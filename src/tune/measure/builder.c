@@ -1,4 +1,5 @@
 /* Builders: a station whose jobs are built. */
+#include "base/alloc.h"
 #include "base/options.h"
 #include "tune/measure/station.h"
 

@@ -1,4 +1,5 @@
 /* Runners: a station whose jobs are run. */
+#include "base/alloc.h"
 #include "base/options.h"
 #include "tune/measure/station.h"
 

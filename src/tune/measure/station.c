@@ -30,8 +30,7 @@ static tn_status *create(const tn__station_kind *kind, const tn_station_options 
     return status;
   }
   *out = memory;
-  **out =
-      (tn__station){.kind = kind, .options = filled, .jobs = jobs, .capacity = capacity, .first = -1, .last = -1};
+  **out = (tn__station){.kind = kind, .options = filled, .jobs = jobs, .capacity = capacity, .first = -1, .last = -1};
   return NULL;
 }
 

@@ -10,9 +10,9 @@
 
 typedef enum tn__job_state {
   TN__JOB_FREE,
-  TN__JOB_WAITS,  /* in the queue */
-  TN__JOB_RUNS,   /* in a slot */
-  TN__JOB_LEAVES  /* in a slot, its callback called: cancelled */
+  TN__JOB_WAITS, /* in the queue */
+  TN__JOB_RUNS,  /* in a slot */
+  TN__JOB_LEAVES /* in a slot, its callback called: cancelled */
 } tn__job_state;
 
 typedef struct tn__job {
