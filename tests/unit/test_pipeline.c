@@ -175,7 +175,7 @@ static void draw_kernel(drawing *d) {
 typedef struct tally {
   drawing *drawing;
   uint64_t seed;
-  int pipelines, open, refused, tiles, sliding, terms, scans, fused;
+  int pipelines, open, refused, tiles, sliding, terms, scans, registers, fused;
 } tally;
 
 typedef struct applying {
@@ -220,6 +220,16 @@ static bool moves_scan(const char *steps, const char *kernel) {
   return false;
 }
 
+/* Are parts of a tile in registers, which no reduction's sums are? */
+static bool keeps_maps(const char *steps) {
+  if (strstr(steps, "\ncache_write ") != NULL) return false;
+  for (steps = strstr(steps, "\nset_scope "); steps != NULL; steps = strstr(steps + 1, "\nset_scope ")) {
+    const char *end = strchr(steps + 1, '\n');
+    if (end != NULL && strncmp(end - 2, " 3", 2) == 0) return true;
+  }
+  return false;
+}
+
 /* Points of the pipeline's space: those that primitives don't refuse compute what the declaration says. */
 static void try_points(const tn__sketch *k, tally *t) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
@@ -241,7 +251,9 @@ static void try_points(const tn__sketch *k, tally *t) {
       t->sliding += strstr(text, "\nslide ") != NULL;
       t->fused += strstr(text, ".c\"\n") != NULL && strstr(text, "\nfuse \"S") != NULL;
       t->terms += adds_terms(text);
-      t->scans += moves_scan(text, tn__strbuf_text(&t->drawing->text));
+      const bool scans = moves_scan(text, tn__strbuf_text(&t->drawing->text));
+      t->scans += scans;
+      t->registers += !scans && keeps_maps(text);
       check_same(a.s);
     }
   }
@@ -291,8 +303,10 @@ static void drawn_pipelines_compute_what_they_declare(void **state) {
   }
   print_message(
       "%d of %d drawn declarations are pipelines, %d of open sizes; of %d tiles %d were refused, in %d rows "
-      "slide, in %d terms are added one after the other, and in %d a scan is computed where it is read\n",
-      t.pipelines, DRAWN, t.open, t.tiles, t.refused, t.sliding, t.terms, t.scans);
+      "slide, in %d terms are added one after the other, in %d a scan is computed where it is read, and in %d maps are "
+      "in registers\n",
+      t.pipelines, DRAWN, t.open, t.tiles, t.refused, t.sliding, t.terms, t.scans, t.registers);
+  assert_true(t.registers > 0);
   assert_true(t.scans > DRAWN / 20);
   assert_true(t.terms > DRAWN / 20);
   assert_true(t.sliding > DRAWN / 10);

@@ -10,8 +10,8 @@
 /* Stages that are computed together at the most, and the axes of one. */
 enum { TN__PIPE_STAGES = 128, TN__PIPE_AXES = 2 * TN__MAX_RANK };
 
-/* Vectors of columns whose steps registers hold. */
-enum { TN__PIPE_COLUMNS = 4 };
+/* Vectors of columns whose steps registers hold; columns of other tiles of maps, at the least, or a divisor near. */
+enum { TN__PIPE_COLUMNS = 4, TN__PIPE_LEAST_COLUMNS = 64 };
 
 /* Sizes that are open are taken for TN__PIPE_OPEN everywhere: pipelines are of images and the like, and small ones take
  * little time whatever is done. */

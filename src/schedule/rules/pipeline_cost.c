@@ -321,6 +321,17 @@ static double written_out(const tn__pipe *p, const tn__pipe_group *g, int64_t (*
   return cycles;
 }
 
+/* Are the group's members maps whose parts of a tile are no more vectors than there are registers? */
+static bool are_few_vectors(const tn__pipe *p, const tn__pipe_group *g, int64_t (*sizes)[TN__MAX_RANK]) {
+  double vectors = 0;
+  for (int i = 0; i < g->count; i++) {
+    const tn__pipe_stage *stage = &p->stages[g->member[i]];
+    if (stage->block->combiner != NULL || stage->fuses || stage->turned_axis >= 0) return false;
+    if (i < g->count - 1) vectors += points_of(stage, sizes[i]) / (double)stage->lanes;
+  }
+  return vectors <= (double)p->target->cpu.vector_registers;
+}
+
 tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK] = {{0}}, lanes = last->lanes;
@@ -337,7 +348,7 @@ tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, con
     scans |= stage->scan_axis >= 0;
     if (stage->scan_axis >= 0) at_end &= is_read_at_end(p, g, i);
   }
-  if (!scans) return TN__PIPE_IN_CACHE;
+  if (!scans && !are_few_vectors(p, g, sizes)) return TN__PIPE_IN_CACHE;
   if (written_out(p, g, sizes, false) <= TN__RULE_WRITTEN_STEPS) return TN__PIPE_WRITTEN_OUT;
   return at_end && written_out(p, g, sizes, true) <= TN__RULE_WRITTEN_STEPS ? TN__PIPE_IN_TURNS : TN__PIPE_IN_CACHE;
 }
@@ -472,6 +483,21 @@ static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int6
   return work > near ? work + unhidden * near : near + unhidden * work;
 }
 
+static bool has_scan(const tn__pipe *p, const tn__pipe_group *g) {
+  bool scans = false;
+  for (int i = 0; i < g->count; i++) scans |= p->stages[g->member[i]].scan_axis >= 0;
+  return scans;
+}
+
+/* Has the tile of maps so few columns that its rows are worth their loops in registers only? */
+static bool is_narrow(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int rows, columns;
+  if (g->count == 1 || has_scan(p, g)) return false;
+  find_axes(p, g, &rows, &columns);
+  return columns >= 0 && 3 * tile[columns] < 2 * TN__PIPE_LEAST_COLUMNS && tile[columns] < last->extent[columns];
+}
+
 static double group_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides,
                            const tn__pipe_terms *terms) {
   const tn__pipe_sweep *sweep = slides ? g->sweep : NULL;
@@ -483,6 +509,8 @@ static double group_cycles(const tn__pipe *p, const tn__pipe_group *g, const int
   /* Parts of rows that follow each other are parts of pages, for which nothing fetches ahead. */
   if (sweep != NULL &&
       (tile[sweep->axis] == 1 || tiles < p->parts || tile[sweep->columns] < last->extent[sweep->columns]))
+    return INFINITY;
+  if (is_narrow(p, g, tile) && (sweep != NULL || terms != NULL || tn__pipe_place_of(p, g, tile) == TN__PIPE_IN_CACHE))
     return INFINITY;
   double inner = tiles * tile_cycles(p, g, tile, sweep, terms, &outside);
   /* What tiles share with their neighbours comes again, from the next cache. */
@@ -518,10 +546,13 @@ static int add_sizes(const int64_t *sizes, int size_count, int64_t extent, int64
   return count;
 }
 
-static bool has_scan(const tn__pipe *p, const tn__pipe_group *g) {
-  bool scans = false;
-  for (int i = 0; i < g->count; i++) scans |= p->stages[g->member[i]].scan_axis >= 0;
-  return scans;
+/* May a few vectors of columns at a time be in registers? Columns of a scan are long, those of maps may be where none
+ * of them needs another. */
+static bool may_be_near(const tn__pipe *p, const tn__pipe_group *g, int columns) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int64_t tile[TN__PIPE_AXES];
+  for (int a = 0; a < last->axis_count; a++) tile[a] = a == columns ? 2 * last->lanes : 1;
+  return has_scan(p, g) || tn__pipe_place_of(p, g, tile) != TN__PIPE_IN_CACHE;
 }
 
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out) {
@@ -535,7 +566,7 @@ int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t
     return count;
   }
   if (axis == inner && tn__pipe_is_tiled(p, g, axis)) {
-    const int least = has_scan(p, g) ? 0 : 2;                                /* columns of a scan are long */
+    const int least = may_be_near(p, g, axis) ? 0 : 2;
     const int64_t few[] = {2 * last->lanes, TN__PIPE_COLUMNS * last->lanes}; /* which registers hold */
     if (least == 0) count = add_sizes(few, 2, extent, last->lanes, out);
     int64_t widest = count > 0 ? out[count - 1] : 0, more[16];
