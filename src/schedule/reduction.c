@@ -246,6 +246,31 @@ static void make_final(factoring *f, tn__snode *final, const char *name, const t
   tn__sched_set_body(f->s, final, init, body);
 }
 
+static bool adds_floats(const tn__te_combiner *c) {
+  for (int t = 0; t < c->count; t++) {
+    const tn__expr *sum = c->result[t], *lhs = c->lhs[t]->self, *rhs = c->rhs[t]->self;
+    bool both = sum->kind == TN__EXPR_ADD &&
+                (sum->args[0] == lhs ? sum->args[1] == rhs : sum->args[0] == rhs && sum->args[1] == lhs);
+    if (!both || c->identity[t]->kind != TN__EXPR_FLOAT || c->identity[t]->value.f != 0) return false;
+  }
+  return true;
+}
+
+static const tn__stmt *start_from_minus_zero(tn__ir *ir, const tn__stmt *s, void *user) {
+  if (s->kind != TN__STMT_STORE || s->as.store.value->kind != TN__EXPR_FLOAT) return NULL;
+  const tn__expr *minus_zero = tn__ir_float(ir, s->as.store.value->dtype, -0.0);
+  return tn__ir_store(ir, s->as.store.buffer, s->as.store.indices, minus_zero);
+}
+
+/* What the block that adds partial results up starts from. A sum of floats that starts from 0 is never -0: so adding it
+ * to -0 gives just that, where adding it to 0 takes an operation. There is a partial result, where lanes are numbered. */
+static const tn__stmt *start_of_final(const factoring *f, const tn__stmt *init) {
+  int64_t lanes;
+  bool some = tn__ir_as_int(f->loop->var->extent, &lanes) && lanes > 0;
+  if (init == NULL || !some || !adds_floats(f->block->combiner)) return init;
+  return tn__stmt_rewrite(f->s->ir, init, start_from_minus_zero, NULL, NULL);
+}
+
 void tn__sched_rfactor(tn__schedule *s, const char *name) {
   factoring f = {.s = s, .loop = tn__sched_loop(s, "rfactor", name)};
   tn__ir *ir = s->ir;
@@ -264,6 +289,7 @@ void tn__sched_rfactor(tn__schedule *s, const char *name) {
 
   tn__snode *lanes = tn__sched_new_loop(s, lane_name, f.loop->var->extent, TN__LOOP_SERIAL);
   const tn__var *lane = tn__var_create(ir, "lane", TN_I64, tn__ir_index(ir, 0), f.loop->var->extent);
+  init = start_of_final(&f, init);
   make_final(&f, final, block_name, lane, lanes->var->self, init, combine(&f, tensors, indices, partial, lane->self));
   tn__snode *holder = final->parent;
   if (holder == NULL) {
