@@ -301,6 +301,9 @@ static bool adds_nothing(const tn__expr *value, const tn__expr *was) {
 static bool does_nothing(tn__ir *ir, const tn__stmt *s) {
   switch (s->kind) {
     case TN__STMT_FOR: return does_nothing(ir, s->as.loop.body);
+    case TN__STMT_IF:
+      return does_nothing(ir, s->as.branch.then_body) &&
+             (s->as.branch.else_body == NULL || does_nothing(ir, s->as.branch.else_body));
     case TN__STMT_SEQ:
       for (int i = 0; i < s->as.seq.count; i++)
         if (!does_nothing(ir, s->as.seq.items[i])) return false;
@@ -444,6 +447,20 @@ static bool stays_inside(const partitioning *p, const tn__stmt *loop, const cond
   return is_rare(p) && (!k->of_lanes || p->share * RAREST <= 1 || is_over_terms(loop));
 }
 
+/* `last`, the one iteration of a loop that is left at its end. Where another condition leaves it nothing to do, as of
+ * the last block of a row under a mask that ends before, it is not gone through. */
+static const tn__stmt *unless_over(partitioning *p, const tn__stmt *loop, const condition_vec *conditions,
+                                   const tn__expr *at, const tn__stmt *last) {
+  const tn__expr *runs = tn__ir_bool(p->ir, true);
+  for (int i = 0; i < conditions->count; i++) {
+    const condition *k = &conditions->data[i];
+    if (k->atom != loop->as.loop.var->self || k->from_below || !is_over(p, loop->as.loop.body, k)) continue;
+    const tn__expr *some = tn__ir_lt(p->ir, at, k->gone);
+    if (!tn__ir_prove(p->ir, some)) runs = tn__ir_and(p->ir, runs, some);
+  }
+  return tn__ir_is_true(runs) ? last : tn__ir_if(p->ir, runs, last, NULL);
+}
+
 /* Splits a serial loop where the first of its conditions may begin, or cease, to fail; NULL when there is no such
  * place.
  */
@@ -473,6 +490,7 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
     }
     interior = piece(p, loop, interior, var->min, below, true);
     other = over ? border(p, loop, other, limit, rest, k->exact) : outside(p, loop, other, k, limit, end);
+    if (tn__ir_is_int_value(rest, 1)) other = unless_over(p, loop, &conditions, limit, other);
     return tn__ir_seq2(p->ir, interior, other);
   }
   return NULL;

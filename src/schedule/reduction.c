@@ -262,8 +262,9 @@ static const tn__stmt *start_from_minus_zero(tn__ir *ir, const tn__stmt *s, void
   return tn__ir_store(ir, s->as.store.buffer, s->as.store.indices, minus_zero);
 }
 
-/* What the block that adds partial results up starts from. A sum of floats that starts from 0 is never -0: so adding it
- * to -0 gives just that, where adding it to 0 takes an operation. There is a partial result, where lanes are numbered. */
+/* What the block that adds partial results up starts from. A sum of floats that starts from 0 is never -0: so adding
+ * it to -0 gives just that, where adding it to 0 takes an operation. There is a partial result, where lanes are
+ * numbered. */
 static const tn__stmt *start_of_final(const factoring *f, const tn__stmt *init) {
   int64_t lanes;
   bool some = tn__ir_as_int(f->loop->var->extent, &lanes) && lanes > 0;

@@ -77,6 +77,18 @@ kernel share(X: f32[64, 203, 101]) -> Y: f32[64, 101] {
                 shares = tenon.build_te(text, "share", threads=n, target=target, measure=False)(z)
                 np.testing.assert_array_equal(shares, greatest / (z == greatest[:, None]).sum(1).astype(np.float32))
 
+    def test_sums_of_zeros_are_above_zero(self):
+        """Sums start from 0, whatever is added, and of however many terms: none of them is -0."""
+        text = """kernel sums(X: f32[9, K]) -> Y: f32[9], Z: f64 {
+  Y[i] = sum(k: K) X[i, k]
+  Z = sum(i: 9, k: K) f64(X[i, k])
+}"""
+        open_kernel = tenon.build_te(text)
+        for k in (1, 5, 64, 777):
+            for kernel in (open_kernel, tenon.build_te(text, dims={"K": k}, threads=1)):
+                rows, total = kernel(np.full((9, k), -0.0, np.float32))
+                self.assertFalse(np.signbit(rows).any() or np.signbit(total), k)
+
     def test_scalars_several_outputs_and_data(self):
         kernel = tenon.build_te("""
 kernel f(X: f64[N], by: f64, I: i64[M], flip: bool) -> scaled: f64[N], picked: f64[M], total: f64, at: i64 {
