@@ -29,6 +29,8 @@
 #define TN__RULE_TILE_END 12
 /* Operations that are worth waking other threads for: some 20 microseconds at 20 operations a nanosecond. */
 #define TN__RULE_LARGE 400e3
+/* Points of a map that one thread computes before others are awake. */
+#define TN__RULE_FEW_POINTS 512
 
 /* Instructions that a core looks ahead for something to do while results wait for their terms. */
 #define TN__RULE_LOOK_AHEAD 224.0

@@ -37,8 +37,10 @@ static int64_t own_flops(const tn__expr *e) {
 
 /* By a position: schedules that unroll it compute one side only. */
 static bool is_choice(const tn__expr *e) {
-  return e->kind == TN__EXPR_SELECT && tn__dtype_is_float(e->dtype) && e->args[0]->kind == TN__EXPR_EQ &&
-         e->args[0]->args[0]->dtype == TN_I64;
+  if (e->kind != TN__EXPR_SELECT || !tn__dtype_is_float(e->dtype)) return false;
+  const tn__expr *by = e->args[0];
+  return (by->kind == TN__EXPR_EQ || by->kind == TN__EXPR_LT || by->kind == TN__EXPR_LE) &&
+         by->args[0]->dtype == TN_I64 && !tn__expr_has_load(by);
 }
 
 /* What `e` adds to what was seen before. Of a choice the greater side counts. */

@@ -74,6 +74,10 @@ enum { TN__TE_WORTH_SHARING = 4 };
 /* Rewrites products of floats so that factors which all of them have are multiplied once. (factors.c) */
 void tn__te_share_factors(tn__ir *ir, const tn__expr **terms, int count);
 
+/* Do the axes begin and end alike? Does the stage read a tensor of the other? (siblings.c) */
+bool tn__te_same_extents(const tn__te_axes *a, const tn__te_axes *b);
+bool tn__te_reads_of(const tn__te *te, const tn__te_stage *stage, const tn__te_stage *of);
+
 /* Is it a sum of one tensor, in any order of its terms? (bytes.c) */
 bool tn__te_is_sum(const tn__te_stage *stage);
 /* A sum of the stage's over axes of its own, behind all others, read at the stage's positions: named after it with the

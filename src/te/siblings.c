@@ -13,7 +13,7 @@
 
 enum { MOST_TENSORS = 4 };
 
-static bool extents_match(const tn__te_axes *a, const tn__te_axes *b) {
+bool tn__te_same_extents(const tn__te_axes *a, const tn__te_axes *b) {
   if (a->count != b->count) return false;
   for (int i = 0; i < a->count; i++)
     if (a->var[i]->extent != b->var[i]->extent || a->var[i]->min != b->var[i]->min) return false;
@@ -102,9 +102,9 @@ static bool share_terms(const tn__te *te, const tn__te_stage *a, const tn__te_st
 
 static bool are_siblings(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b) {
   if (!can_join(a) || !can_join(b) || a->tensor_count + b->tensor_count > MOST_TENSORS) return false;
-  if (!extents_match(&a->axes, &b->axes)) return false;
+  if (!tn__te_same_extents(&a->axes, &b->axes)) return false;
   bool ragged = share_bounds(te->ir, a, b);
-  if (!ragged && (a->kind != b->kind || !extents_match(&a->reduce_axes, &b->reduce_axes))) return false;
+  if (!ragged && (a->kind != b->kind || !tn__te_same_extents(&a->reduce_axes, &b->reduce_axes))) return false;
   size_t size = tn_dtype_size(a->tensors[0]->dtype); /* as many to a vector */
   for (int t = 0; t < a->tensor_count; t++)
     if (tn_dtype_size(a->tensors[t]->dtype) != size) return false;
@@ -124,7 +124,7 @@ static void see_tensor(const tn__buffer *tensor, void *user) {
   for (int t = 0; t < r->of->tensor_count; t++) r->found |= r->of->tensors[t] == tensor;
 }
 
-static bool reads(const tn__te *te, const tn__te_stage *stage, const tn__te_stage *of) {
+bool tn__te_reads_of(const tn__te *te, const tn__te_stage *stage, const tn__te_stage *of) {
   reading r = {.of = of};
   tn__te_reads(te, stage, see_tensor, &r);
   return r.found;
@@ -134,8 +134,8 @@ static bool reads(const tn__te *te, const tn__te_stage *stage, const tn__te_stag
  * between needs the first; -1: neither. */
 static int place_of_both(const tn__te *te, int first, int second) {
   bool early = true, late = true;
-  for (int s = first; s < second; s++) early &= !reads(te, te->stages.data[second], te->stages.data[s]);
-  for (int s = first + 1; s <= second; s++) late &= !reads(te, te->stages.data[s], te->stages.data[first]);
+  for (int s = first; s < second; s++) early &= !tn__te_reads_of(te, te->stages.data[second], te->stages.data[s]);
+  for (int s = first + 1; s <= second; s++) late &= !tn__te_reads_of(te, te->stages.data[s], te->stages.data[first]);
   return early ? first : late ? second : -1;
 }
 
@@ -226,7 +226,7 @@ static bool map_terms(const tn__te *te, const tn__te_stage *a, const tn__te_stag
   own_elements own = {.stage = a};
   int operations = 0;
   size_t size = tn_dtype_size(a->tensors[0]->dtype);
-  if (a->tensor_count + b->tensor_count > MOST_TENSORS || !extents_match(&a->axes, &b->axes)) return false;
+  if (a->tensor_count + b->tensor_count > MOST_TENSORS || !tn__te_same_extents(&a->axes, &b->axes)) return false;
   terms_over(te->ir, a, b, out);
   search s = {.stage = a, .other = out, .other_count = b->tensor_count, .ir = te->ir};
   for (int t = 0; t < a->tensor_count; t++) {

@@ -264,6 +264,14 @@ const tn__te *tn__te_clamped(const tn__te *te);
  * along a short axis whose terms have work in common are tensors of one reduction (coordinates.c). `te` itself where
  * there is nothing of the kind; otherwise a copy in the same context. Elements are equal up to rounding. */
 const tn__te *tn__te_coordinates(const tn__te *te);
+/* Does all that the stage's terms read stand still along an axis of the reduction, or lie up to `most` elements apart,
+ * some of it? `*apart`: more than one (together.c). */
+bool tn__te_reads_near(tn__ir *ir, const tn__te_stage *stage, const tn__var *along, int64_t most, bool *apart);
+/* The declaration in which long reductions over the same axes to a few results, whose terms read the same tensors, or
+ * some of whose results are equal, are one for each `most` results, those that registers hold at once, where vectors
+ * can be taken out of elements up to `apart` apart (together.c). `te` itself where there is nothing of the kind;
+ * otherwise a copy in the same context. Elements are equal up to rounding. */
+const tn__te *tn__te_together(const tn__te *te, int64_t most, int64_t vector_bytes, int64_t apart);
 /* The declaration in which reductions over the same axes that read the same elements, or whose bounds data give alike,
  * are one (siblings.c). `te` itself where there is nothing of the kind; otherwise a copy in the same context. Elements
  * are equal up to rounding: a map that reads another one at its own position is computed from that one's expression,

@@ -103,6 +103,7 @@ typedef struct tn__cg {
   const tn__func *func;
   tn__cg_frame *frame;
   int task_count;
+  TN__VEC(LLVMValueRef) groups_of_four; /* emit_groups.c */
 } tn__cg;
 
 _Noreturn void tn__cg_fail(tn__cg *cg, const char *format, ...) TN_PRINTF(2, 3);
@@ -184,6 +185,12 @@ const tn__expr *tn__cg_narrowed(tn__ir *ir, const tn__expr *e, double *low, doub
 LLVMValueRef tn__cg_round_to(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_from_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
 LLVMValueRef tn__cg_to_memory(tn__cg *cg, tn_dtype dtype, LLVMValueRef v);
+
+/* ---- emit_groups.c ----------------------------------------------------------------------------------------------- */
+/* Whole groups of `size` elements each were loaded, of which shuffles take members. */
+void tn__cg_note_groups(tn__cg *cg, LLVMValueRef groups, int64_t size);
+/* Behind all else of a function: groups of which most members are taken are taken apart together. */
+void tn__cg_take_groups_apart(tn__cg *cg);
 
 /* ---- emit_memory.c, emit_register.c, emit_transpose.c ------------------------------------------------------------ */
 tn__cg_value tn__cg_load(tn__cg *cg, const tn__expr *e);

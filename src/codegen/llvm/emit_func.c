@@ -117,6 +117,7 @@ void tn__cg_func(tn__cg *cg, tn__ir *ir, const tn__func *func) {
   tn__cg_stmt(cg, func->body);
   tn__cg_end_streams(cg);
   LLVMBuildRet(cg->builder, LLVMConstInt(cg->i32, TN_KERNEL_OK, 0));
+  tn__cg_take_groups_apart(cg);
   tn__cg_frame_leave(cg);
   cg->func = NULL;
 }

@@ -387,8 +387,10 @@ static LLVMValueRef member_of_groups(tn__cg *cg, const access *a, LLVMTypeRef ty
   LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->builder);
   bool again = last->first == group && last->block == here && last->version == a->storage->version;
   LLVMValueRef groups = again && LLVMTypeOf(last->v) == whole ? last->v : NULL;
-  if (groups == NULL)
+  if (groups == NULL) {
     groups = plain_load(cg, a, whole, address(cg, a->storage, group), alignment_of(a->storage, group));
+    tn__cg_note_groups(cg, groups, a->stride);
+  }
   *last = (tn__cg_groups){.first = group, .block = here, .version = a->storage->version, .v = groups};
   for (int i = 0; i < lanes; i++) indices[i] = (int)(member + i * a->stride);
   return tn__cg_shuffle(cg, groups, tn__cg_undef(whole), indices, lanes);

@@ -11,24 +11,22 @@
 /* Vectors along the axis, at the least, and passes over all terms. */
 enum { LEAST_TURNS = 8, MOST_PASSES = 4 };
 
-typedef struct strides {
-  tn__ir *ir;
+typedef struct choosing {
   const tn__te_stage *stage;
-  const tn__var *along;
-  bool moves, apart, refused; /* something moves along the axis, some of it in steps of several elements */
-} strides;
+  bool moves; /* a load moves with an axis of the results */
+} choosing;
 
-static void see_stride(const tn__expr *e, void *user) {
-  strides *c = user;
-  int64_t stride;
-  if (e->kind != TN__EXPR_LOAD || !tn__expr_uses_var(e, c->along)) return;
-  const tn__expr *flat = tn__buffer_flatten(c->ir, e->value.buffer, e->args);
-  if (!tn__ir_stride_in(c->ir, flat, c->along, &stride) || stride > TN__RULE_SHUFFLED_STRIDE || stride < 0) {
-    c->refused = true;
-    return;
-  }
-  c->moves |= stride > 0;
-  c->apart |= stride > 1;
+static void see_load(const tn__expr *e, void *user) {
+  choosing *c = user;
+  for (int a = 0; a < c->stage->axes.count && e->kind == TN__EXPR_LOAD; a++)
+    c->moves |= tn__expr_uses_var(e, c->stage->axes.var[a]);
+}
+
+/* Are terms chosen by position among some that all positions have (tn__te_together)? */
+static bool chooses_terms(tn__ir *ir, const tn__te_stage *stage) {
+  choosing c = {.stage = stage};
+  for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_load, &c);
+  return !c.moves && stage->axes.count == 1;
 }
 
 static int64_t lanes_of(const tn__te_stage *stage, const tn__schedule_options *options) {
@@ -43,14 +41,14 @@ static int64_t lanes_of(const tn__te_stage *stage, const tn__schedule_options *o
 /* The axis of the reduction that vectors run along: the longest one where what lies on it is near. -1: there is none.
  * What moves in whole vectors is no reason where each result has elements of its own. */
 static int axis_along(tn__ir *ir, const tn__te_stage *stage, int64_t lanes) {
-  const bool reuses = tn__contraction_reuses(ir, stage);
+  const bool reuses = tn__contraction_reuses(ir, stage) || chooses_terms(ir, stage);
   int best = -1;
   int64_t extent, longest = LEAST_TURNS * lanes - 1;
   for (int a = 0; a < stage->reduce_axes.count; a++) {
-    strides c = {.ir = ir, .stage = stage, .along = stage->reduce_axes.var[a]};
-    if (!tn__ir_as_int(c.along->extent, &extent) || extent <= longest) continue;
-    for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_stride, &c);
-    if (c.refused || !c.moves || (!c.apart && !reuses)) continue;
+    const tn__var *along = stage->reduce_axes.var[a];
+    bool apart;
+    if (!tn__ir_as_int(along->extent, &extent) || extent <= longest) continue;
+    if (!tn__te_reads_near(ir, stage, along, TN__RULE_SHUFFLED_STRIDE, &apart) || (!apart && !reuses)) continue;
     best = a;
     longest = extent;
   }
@@ -58,10 +56,12 @@ static int axis_along(tn__ir *ir, const tn__te_stage *stage, int64_t lanes) {
 }
 
 /* How many of the outer axes of the results are loops around a pass over all terms, for as many results at once as
- * registers hold beside what is loaded, and what shuffles need. -1: that would be too many passes. `*height`: so many
+ * registers hold beside what is loaded, and what shuffles need; where terms are chosen by position a few results in
+ * memory are less than another pass. -1: that would be too many passes. `*height`: so many
  * steps of the last of these axes are part of each pass. */
-static int axes_of_passes(const tn__te_stage *stage, const tn__schedule_options *options, int64_t *height) {
-  int64_t extent, results = stage->tensor_count, most = options->registers * 5 / 8, passes = 1;
+static int axes_of_passes(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options, int64_t *height) {
+  const int64_t most = chooses_terms(ir, stage) ? options->registers : options->registers * 5 / 8;
+  int64_t extent, results = stage->tensor_count, passes = 1;
   int outer = 0;
   *height = 1;
   for (int a = stage->axes.count - 1; a >= 0; a--) {
@@ -84,7 +84,7 @@ bool tn__reduce_has_few_results(tn__ir *ir, const tn__te_stage *stage, const tn_
     return false;
   for (int a = 0; a < stage->reduce_axes.count; a++)
     if (tn__te_is_ragged(stage->reduce_axes.var[a]) || !tn__ir_is_int(stage->reduce_axes.var[a]->extent)) return false;
-  return axes_of_passes(stage, options, &height) >= 0 && axis_along(ir, stage, lanes) >= 0;
+  return axes_of_passes(ir, stage, options, &height) >= 0 && axis_along(ir, stage, lanes) >= 0;
 }
 
 /* Of a block's loops under `outer` others the first becomes the innermost, in vectors, and the others are written
@@ -118,7 +118,7 @@ static const char *part_of(tn__schedule *s, const char *loop, int part) {
 static void split_parts(tn__schedule *s, const tn__te_stage *stage, tn__snode *const *path, int outer,
                         const tn__schedule_options *options, parts *out) {
   int64_t height, lanes = lanes_of(stage, options);
-  const int passes = axes_of_passes(stage, options, &height), axes = stage->axes.count;
+  const int passes = axes_of_passes(s->ir, stage, options, &height), axes = stage->axes.count;
   const int along = axes + axis_along(s->ir, stage, lanes);
   *out = (parts){.lane = part_of(s, path[outer + along]->name, 1)};
   for (int i = 0; i < axes + stage->reduce_axes.count; i++) {

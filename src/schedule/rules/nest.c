@@ -237,11 +237,22 @@ static int64_t pieces_of(int64_t extent, int64_t wanted) {
   return 0;
 }
 
-/* Where threads are worth waking, the outermost loop is theirs. */
-static void share_outermost(tn__schedule *s, const tn__snode *block, const tn__schedule_options *options) {
+/* Are threads worth waking, also for this nest? Not for the few elements of a small map, whatever else there is to do.
+ */
+static bool shares(tn__schedule *s, tn__snode *const *path, int count, const tn__schedule_options *options) {
+  double points = 1;
+  for (int i = 0; i < count; i++) {
+    int64_t extent = tn__rule_loop_extent(s, path[i]->name);
+    points *= extent < 0 ? TN__RULE_FEW_POINTS : (double)extent;
+  }
+  return points >= TN__RULE_FEW_POINTS && tn__rule_shares(s, options);
+}
+
+/* The outermost loop is for threads. */
+static void share_outermost(tn__schedule *s, const tn__snode *block) {
   tn__snode *path[TN__MAX_LOOPS];
   tn__sched_path(s, s->root, block, path);
-  if (tn__rule_shares(s, options) && path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
+  if (path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
     tn__sched_parallel(s, path[0]->name);
 }
 
@@ -256,11 +267,11 @@ void tn__rule_nest_in(tn__schedule *s, const char *block_name, const tn__schedul
   accesses a = {.ir = s->ir, .arena = s->arena, .widest = 1};
   collect(&a, &block->block);
   count = tn__rule_fuse(s, block, path);
-  bool parallel = tn__rule_shares(s, options);
+  bool parallel = shares(s, path, count, options);
   int64_t lanes = vector_bytes / a.widest, extent = tn__rule_loop_extent(s, path[count - 1]->name);
   const char *inner = path[count - 1]->name;
   if (tn__rule_vectorize_groups(s, block_name, options->vector_bytes / a.widest)) {
-    share_outermost(s, block, options);
+    if (parallel) share_outermost(s, block);
     return;
   }
   const periods p = periods_of(s, block, path[count - 1]);
@@ -273,9 +284,7 @@ void tn__rule_nest_in(tn__schedule *s, const char *block_name, const tn__schedul
       return;
     }
     if (!split_phases(s, inner, lanes, &p)) vectorize_innermost(s, inner, lanes, a.cost, unroll);
-    path[0] = NULL;
-    tn__sched_path(s, s->root, block, path);
-    if (path[0]->kind == TN__LOOP_SERIAL) tn__sched_parallel(s, path[0]->name);
+    share_outermost(s, block);
     return;
   }
   /* Few iterations outside: share out two levels. */
@@ -293,7 +302,7 @@ void tn__rule_nest_in(tn__schedule *s, const char *block_name, const tn__schedul
     else
       vectorize_innermost(s, inner, lanes, a.cost, unroll);
   }
-  share_outermost(s, block, options);
+  if (parallel) share_outermost(s, block);
 }
 
 /* How often a part is computed: once for each position of the axes that it does not depend on. */

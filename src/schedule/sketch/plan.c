@@ -28,7 +28,11 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   if (!unit.options.bytes_apart) te = tn__te_row_words(tn__te_words(te, bytes), bytes);
   te = tn__te_argmax(tn__te_place(te, unit.options.vector_bytes), unit.options.vector_bytes);
   te = tn__te_narrow(unit.options.bytes_apart ? te : tn__te_counts(tn__te_terms(tn__te_windows(te))));
-  if (!unit.options.bytes_apart && !writes_over(declared)) te = tn__te_siblings(tn__te_coordinates(te));
+  if (!unit.options.bytes_apart && !writes_over(declared)) {
+    te = tn__te_together(tn__te_coordinates(te), unit.options.registers, unit.options.vector_bytes,
+                         TN__RULE_SHUFFLED_STRIDE);
+    te = tn__te_siblings(te);
+  }
   unit.te = tn__te_lying_like(te, declared);
   return unit;
 }

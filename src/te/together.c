@@ -1,0 +1,318 @@
+/* Long reductions over the same axis to a few results of different shapes, or some of whose results are equal:
+ *
+ *   N[i, j] = sum(n) A[n, i] * A[n, j]      becomes    R[q] = sum(n) select(q < 1, A[n, 0] * A[n, 0],
+ *   r[i] = sum(n) A[n, i] * b[n]                                     select(q < 2, A[n, 0] * A[n, 1], ...))
+ *                                                      N[i, j] = R[select(2*i + j < 2, 2*i + j, 2*i + j - 1)]
+ *                                                      r[i] = R[i + 3]
+ *
+ * where N is symmetric. All of R is computed in one pass, each result in a register of its own, so that an element
+ * that several results need is loaded once. Where registers don't hold all results, there are several such
+ * reductions. Factors of products come in one order, so that products of the same factors are one. */
+#include "base/dtype.h"
+#include "te/internal.h"
+
+/* Results, together; stages of a group, and how far apart they are; steps of the long axis, in vectors; passes. */
+enum { MOST_RESULTS = 96, MOST_MEMBERS = 8, FARTHEST = 16, LEAST_TURNS = 8, MOST_PASSES = 4, MOST_FACTORS = 8 };
+/* Nodes of all terms. */
+enum { MOST_NODES = 4096 };
+
+typedef struct near {
+  tn__ir *ir;
+  const tn__var *along;
+  int64_t most;
+  bool moves, apart, refused;
+} near;
+
+static void see_stride(const tn__expr *e, void *user) {
+  near *n = user;
+  int64_t stride;
+  if (e->kind != TN__EXPR_LOAD || !tn__expr_uses_var(e, n->along)) return;
+  const tn__expr *flat = tn__buffer_flatten(n->ir, e->value.buffer, e->args);
+  if (!tn__ir_stride_in(n->ir, flat, n->along, &stride) || stride > n->most || stride < 0) {
+    n->refused = true;
+    return;
+  }
+  n->moves |= stride > 0;
+  n->apart |= stride > 1;
+}
+
+bool tn__te_reads_near(tn__ir *ir, const tn__te_stage *stage, const tn__var *along, int64_t most, bool *apart) {
+  near n = {.ir = ir, .along = along, .most = most};
+  for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_stride, &n);
+  *apart = n.apart;
+  return n.moves && !n.refused;
+}
+
+/* ---- members ----------------------------------------------------------------------------------------------------- */
+
+typedef struct group {
+  const tn__te *te;
+  int64_t most, vector_bytes, apart; /* results at once; of elements in a vector */
+  int member[MOST_MEMBERS], members;
+  int64_t results[MOST_MEMBERS];
+  /* Different results, and of each position of each member which one it is. */
+  const tn__expr *term[MOST_RESULTS];
+  int terms, term_of[MOST_MEMBERS][MOST_RESULTS], passes;
+  int place;
+} group;
+
+static const tn__te_stage *member_at(const group *g, int m) { return g->te->stages.data[g->member[m]]; }
+
+/* How many results a reduction has that may be one of a group; 0: it may not. */
+static int64_t results_of(const tn__te_stage *stage) {
+  int64_t extent, results = 1;
+  if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return 0;
+  if (!stage->combiner->reorderable || stage->tensor_count != 1 || stage->reduce_axes.count == 0) return 0;
+  for (int r = 0; r < stage->reduce_axes.count; r++) {
+    const tn__var *var = stage->reduce_axes.var[r];
+    if (!tn__ir_as_int(var->extent, &extent) || extent < 1) return 0;
+    if (var->min != NULL && !tn__ir_is_int_value(var->min, 0)) return 0;
+  }
+  for (int a = 0; a < stage->axes.count; a++) {
+    if (!tn__ir_as_int(stage->axes.var[a]->extent, &extent) || extent < 1 || extent > MOST_RESULTS) return 0;
+    results *= extent;
+    if (results > MOST_RESULTS) return 0;
+  }
+  return results;
+}
+
+/* Is there an axis of the reduction along which vectors of all terms are near? The same is asked of what comes of
+ * it when its schedule is chosen. */
+static bool has_long_axis(const group *g, const tn__te_stage *const *stages, int count) {
+  const int64_t lanes = g->vector_bytes / (int64_t)tn_dtype_size(stages[0]->tensors[0]->dtype);
+  for (int r = 0; r < stages[0]->reduce_axes.count; r++) {
+    bool all = lanes >= 4, apart;
+    int64_t extent;
+    for (int i = 0; i < count && all; i++) {
+      const tn__var *along = stages[i]->reduce_axes.var[r];
+      all = tn__ir_as_int(along->extent, &extent) && extent >= LEAST_TURNS * lanes &&
+            tn__te_reads_near(g->te->ir, stages[i], along, g->apart, &apart);
+    }
+    if (all) return true;
+  }
+  return false;
+}
+
+static bool same_combiner(tn__ir *ir, const tn__te_combiner *a, const tn__te_combiner *b) {
+  const tn__var *from[] = {b->lhs[0], b->rhs[0]};
+  const tn__expr *to[] = {a->lhs[0]->self, a->rhs[0]->self};
+  return a->identity[0] == b->identity[0] && a->result[0]->dtype == b->result[0]->dtype &&
+         tn__ir_substitute(ir, b->result[0], from, to, 2) == a->result[0];
+}
+
+typedef struct sharing {
+  const tn__te_stage *with;
+  tn__ir *ir;
+  bool found;
+} sharing;
+
+static void see_buffer(const tn__expr *e, void *user) {
+  sharing *s = user;
+  if (e->kind == TN__EXPR_LOAD) s->found |= tn__expr_uses_buffer(s->with->values[0], e->value.buffer);
+}
+
+/* The place where all members may be: of the first, if none needs anything from between, or of the last, if nothing
+ * between needs one of them; -1: neither. */
+static int place_of_all(const group *g) {
+  const int first = g->member[0], last = g->member[g->members - 1];
+  bool early = true, late = true;
+  for (int m = 0; m < g->members; m++) {
+    const int at = g->member[m];
+    for (int s = first; s < at && early; s++) early = !tn__te_reads_of(g->te, member_at(g, m), g->te->stages.data[s]);
+    for (int s = at + 1; s <= last && late; s++) late = !tn__te_reads_of(g->te, g->te->stages.data[s], member_at(g, m));
+  }
+  return early ? first : late ? last : -1;
+}
+
+/* Adds a stage to the group where it fits to those that are there. */
+static void add_member(group *g, int number) {
+  const tn__te_stage *stage = g->te->stages.data[number], *first = member_at(g, 0);
+  const tn__te_stage *both[] = {first, stage};
+  int64_t results = results_of(stage), before = 0;
+  if (results == 0 || g->members == MOST_MEMBERS || stage->tensors[0]->dtype != first->tensors[0]->dtype) return;
+  for (int m = 0; m < g->members; m++) before += g->results[m];
+  if (before + results > MOST_RESULTS || !tn__te_same_extents(&stage->reduce_axes, &first->reduce_axes)) return;
+  if (!same_combiner(g->te->ir, first->combiner, stage->combiner) || !has_long_axis(g, both, 2)) return;
+  sharing s = {.ir = g->te->ir};
+  for (int m = 0; m < g->members && !s.found; m++) {
+    s.with = member_at(g, m);
+    tn__te_visit(g->te->ir, stage->values[0], see_buffer, &s);
+  }
+  if (!s.found) return;
+  g->member[g->members] = number;
+  g->results[g->members++] = results;
+  if (place_of_all(g) < 0) g->members--;
+}
+
+/* ---- terms ------------------------------------------------------------------------------------------------------- */
+
+/* The factors of a product; false where they are too many. */
+static bool flatten(const tn__expr *e, const tn__expr **factors, int *count) {
+  if (e->kind == TN__EXPR_MUL) return flatten(e->args[0], factors, count) && flatten(e->args[1], factors, count);
+  if (*count == MOST_FACTORS) return false;
+  int at = (*count)++;
+  for (; at > 0 && tn__expr_compare(e, factors[at - 1]) < 0; at--) factors[at] = factors[at - 1];
+  factors[at] = e;
+  return true;
+}
+
+/* Products with their factors in order: of equal products there is one. */
+static const tn__expr *order_factors(tn__ir *ir, const tn__expr *e, void *user) {
+  const tn__expr *factors[MOST_FACTORS];
+  int count = 0;
+  (void)user;
+  if (e->kind != TN__EXPR_MUL || !tn__expr_has_load(e) || !flatten(e, factors, &count)) return NULL;
+  const tn__expr *product = factors[0];
+  for (int i = 1; i < count; i++) product = tn__ir_mul(ir, product, factors[i]);
+  return product;
+}
+
+/* The position that has a number among all of the axes, the last one fastest. */
+static void position_of(tn__ir *ir, const tn__te_axes *axes, int64_t number, const tn__expr **at) {
+  for (int a = axes->count - 1; a >= 0; a--) {
+    int64_t extent = 1;
+    tn__ir_as_int(axes->var[a]->extent, &extent);
+    at[a] = tn__ir_index(ir, number % extent);
+    number /= extent;
+  }
+}
+
+/* Terms of one member's results, over the axes of the first member's reduction. */
+static void collect_terms(group *g, int m) {
+  tn__ir *ir = g->te->ir;
+  const tn__te_stage *stage = member_at(g, m);
+  const tn__te_axes *reduce = &member_at(g, 0)->reduce_axes;
+  for (int p = 0; p < g->results[m]; p++) {
+    const tn__expr *to[2 * TN__MAX_RANK];
+    const tn__var *from[2 * TN__MAX_RANK];
+    int count = stage->axes.count, q = 0;
+    position_of(ir, &stage->axes, p, to);
+    for (int a = 0; a < count; a++) from[a] = stage->axes.var[a];
+    for (int r = 0; r < reduce->count; r++) {
+      from[count] = stage->reduce_axes.var[r];
+      to[count++] = reduce->index[r];
+    }
+    const tn__expr *term = tn__ir_substitute(ir, stage->values[0], from, to, count);
+    term = tn__expr_rewrite(ir, term, order_factors, NULL);
+    while (q < g->terms && g->term[q] != term) q++;
+    if (q == g->terms) g->term[g->terms++] = term;
+    g->term_of[m][p] = q;
+  }
+}
+
+static int64_t passes_for(const group *g, int64_t results) { return (results + g->most - 1) / g->most; }
+
+/* Is it less to do than what the members do for themselves? Where all have one shape they may be tensors of one
+ * reduction (siblings.c). */
+static bool is_worth_it(const group *g) {
+  enum { MOST_TENSORS = 4 };
+  int64_t results = 0, passes = 0, nodes = 0;
+  bool one_shape = g->members > 1 && g->members <= MOST_TENSORS;
+  for (int m = 0; m < g->members; m++) {
+    results += g->results[m];
+    passes += passes_for(g, g->results[m]);
+    one_shape &= tn__te_same_extents(&member_at(g, m)->axes, &member_at(g, 0)->axes);
+  }
+  for (int q = 0; q < g->terms; q++) nodes += tn__expr_size(g->term[q]);
+  if (g->terms < 2 || g->passes > MOST_PASSES || nodes > MOST_NODES || one_shape) return false;
+  return g->passes < passes || (g->terms < results && g->passes == passes);
+}
+
+static bool find_group(const tn__te *te, int first, const group *limits, group *g) {
+  const tn__te_stage *stage = te->stages.data[first];
+  *g = *limits;
+  g->te = te;
+  g->members = 1;
+  g->member[0] = first;
+  g->results[0] = results_of(stage);
+  if (g->results[0] == 0 || !has_long_axis(g, &stage, 1)) return false;
+  for (int s = first + 1; s < te->stages.count && s <= first + FARTHEST; s++) add_member(g, s);
+  for (int m = 0; m < g->members; m++) collect_terms(g, m);
+  g->passes = (int)passes_for(g, g->terms);
+  g->place = place_of_all(g);
+  return is_worth_it(g);
+}
+
+/* ---- rewriting --------------------------------------------------------------------------------------------------- */
+
+/* The first result of a pass: passes have as many each, or one less. */
+static int start_of(const group *g, int pass) { return (int)((int64_t)g->terms * pass / g->passes); }
+
+/* The term that is chosen among those from `low` up to `high` by a position. */
+static const tn__expr *choose_term(const group *g, const tn__expr *q, int start, int low, int high) {
+  if (high - low == 1) return g->term[low];
+  int middle = low + (high - low) / 2;
+  const tn__expr *lower = choose_term(g, q, start, low, middle);
+  const tn__expr *upper = choose_term(g, q, start, middle, high);
+  const tn__expr *is_lower = tn__ir_lt(g->te->ir, q, tn__ir_index(g->te->ir, middle - start));
+  return tn__ir_select(g->te->ir, is_lower, lower, upper);
+}
+
+/* Of each pass one reduction; gives their tensors. */
+static void reduce_together(tn__te *te, const group *g, const tn__te_stage *first, const tn__buffer **made) {
+  for (int pass = 0; pass < g->passes; pass++) {
+    const int start = start_of(g, pass), end = start_of(g, pass + 1);
+    const tn__expr *extent = tn__ir_index(te->ir, end - start);
+    const tn__te_axes axes = tn__te_axes_create(te, "q", 1, &extent);
+    const tn__expr *term = choose_term(g, axes.index[0], start, start, end);
+    const char *name = tn__arena_printf(te->arena, "%s.together", first->tensors[0]->name);
+    for (int i = 2; tn__te_has_name(te, name); i++)
+      name = tn__arena_printf(te->arena, "%s.together%d", first->tensors[0]->name, i);
+    tn__te_reduce_as(te, &name, &axes, &first->reduce_axes, first->combiner, &term, &made[pass]);
+  }
+}
+
+/* What was made for position `at` of a member, whose number is one of those from `low` up to `high`. */
+static const tn__expr *read_result(const group *g, const tn__buffer *const *made, const int *term_of,
+                                   const tn__expr *at, int low, int high) {
+  tn__ir *ir = g->te->ir;
+  int pass = 0, middle = low + 1;
+  while (term_of[low] >= start_of(g, pass + 1)) pass++;
+  while (middle < high && term_of[middle] == term_of[low] + middle - low && term_of[middle] < start_of(g, pass + 1))
+    middle++;
+  const tn__expr *index = middle - low == 1 ? tn__ir_index(ir, term_of[low] - start_of(g, pass))
+                                            : tn__ir_add_i(ir, at, term_of[low] - start_of(g, pass) - low);
+  const tn__expr *own = tn__ir_load(ir, made[pass], &index);
+  if (middle == high) return own;
+  const tn__expr *others = read_result(g, made, term_of, at, middle, high);
+  return tn__ir_select(ir, tn__ir_lt(ir, at, tn__ir_index(ir, middle)), own, others);
+}
+
+static void put_together(tn__te *te, const group *g) {
+  const tn__buffer *made[MOST_PASSES];
+  const tn__te_stage *members[MOST_MEMBERS];
+  for (int m = 0; m < g->members; m++) members[m] = te->stages.data[g->member[m]];
+  for (int m = g->members - 1; m >= 0; m--) {
+    for (int s = g->member[m]; s + 1 < te->stages.count; s++) te->stages.data[s] = te->stages.data[s + 1];
+    te->stages.count--;
+  }
+  const int before = te->stages.count;
+  reduce_together(te, g, members[0], made);
+  for (int m = 0; m < g->members; m++) {
+    const tn__te_axes *axes = &members[m]->axes;
+    const tn__expr *at = tn__ir_index(te->ir, 0);
+    for (int a = 0; a < axes->count; a++) {
+      const tn__expr *rows = tn__ir_mul(te->ir, at, axes->var[a]->extent);
+      at = tn__ir_add(te->ir, rows, axes->index[a]);
+    }
+    const tn__expr *value = read_result(g, made, g->term_of[m], at, 0, (int)g->results[m]);
+    tn__te_define(te, axes, NULL, members[m]->tensors[0], value);
+  }
+  int place = g->place == g->member[0] ? g->place : g->place - (g->members - 1);
+  tn__te_move_before(te, place, te->stages.count - before);
+}
+
+const tn__te *tn__te_together(const tn__te *te, int64_t most, int64_t vector_bytes, int64_t apart) {
+  const group limits = {.most = most, .vector_bytes = vector_bytes, .apart = apart};
+  tn__te *copy = NULL;
+  group *g = TN__NEW(te->arena, group);
+  for (int s = 0; s < te->stages.count; s++) {
+    if (!find_group(te, s, &limits, g)) continue;
+    if (copy == NULL) {
+      te = copy = tn__te_copy(te, te->ir);
+      if (!find_group(te, s, &limits, g)) continue;
+    }
+    put_together(copy, g);
+  }
+  return te;
+}
