@@ -53,11 +53,25 @@ static const tn__stmt *merge(tn__ir *ir, const tn__stmt *s) {
   return count == s->as.seq.count ? NULL : tn__ir_seq(ir, items, count);
 }
 
+/* Of conditions in a row in the loop, those that it does not change first: a row of which no element is computed may
+ * end in the middle of a vector, too. */
+static const tn__stmt *invariant_first(tn__ir *ir, const tn__stmt *loop, const tn__stmt *branch) {
+  const tn__stmt *inner = branch->as.branch.then_body;
+  if (condition_of(branch) == NULL || inner->kind != TN__STMT_IF) return branch;
+  inner = invariant_first(ir, loop, inner);
+  const tn__expr *first = branch->as.branch.condition, *second = condition_of(inner);
+  if (second == NULL || is_invariant(ir, first, loop) || !is_invariant(ir, second, loop)) return branch;
+  return tn__ir_if(ir, second, tn__ir_if(ir, first, inner->as.branch.then_body, NULL), NULL);
+}
+
+static bool is_nothing(const tn__stmt *s) { return s->kind == TN__STMT_SEQ && s->as.seq.count == 0; }
+
 static const tn__stmt *hoist(tn__ir *ir, const tn__stmt *s, void *user) {
   if (s->kind == TN__STMT_SEQ) return merge(ir, s);
+  if (s->kind == TN__STMT_FOR && is_nothing(s->as.loop.body)) return s->as.loop.body; /* would part neighbours */
   if (s->kind != TN__STMT_FOR || s->as.loop.body->kind != TN__STMT_IF) return NULL;
   const tn__var *var = s->as.loop.var;
-  const tn__stmt *branch = s->as.loop.body;
+  const tn__stmt *branch = invariant_first(ir, s, s->as.loop.body);
   const tn__expr *condition = branch->as.branch.condition;
   if (!is_invariant(ir, condition, s)) return NULL;
   /* Both copies keep the variable: they are never inside of one another. */

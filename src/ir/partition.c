@@ -250,6 +250,66 @@ static bool may_copy(partitioning *p, const tn__stmt *body) {
   return true;
 }
 
+typedef struct places {
+  const tn__var *var;
+  bool found; /* of registers, that the variable tells */
+} places;
+
+static void see_place(const tn__buffer *buffer, const tn__expr *const *indices, places *seen) {
+  for (int d = 0; buffer->scope == TN__SCOPE_REGISTER && d < buffer->rank; d++)
+    seen->found |= tn__expr_uses_var(indices[d], seen->var);
+}
+
+static const tn__expr *see_load(tn__ir *ir, const tn__expr *e, void *user) {
+  (void)ir;
+  if (e->kind == TN__EXPR_LOAD) see_place(e->value.buffer, e->args, user);
+  return NULL;
+}
+
+typedef struct place_search {
+  tn__ir *ir;
+  places seen;
+} place_search;
+
+static void see_loads(const tn__expr *e, void *user) {
+  place_search *search = user;
+  (void)tn__expr_rewrite(search->ir, e, see_load, &search->seen);
+}
+
+static bool see_stored(const tn__stmt *s, void *user) {
+  place_search *search = user;
+  if (s->kind == TN__STMT_STORE) see_place(s->as.store.buffer, s->as.store.indices, &search->seen);
+  return true;
+}
+
+/* Terms that are written out are loops again; places in registers must stay numbers. */
+static const tn__stmt *roll_up(tn__ir *ir, const tn__stmt *s, void *user) {
+  (void)user;
+  if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_UNROLLED) return NULL;
+  place_search search = {.ir = ir, .seen.var = s->as.loop.var};
+  tn__stmt_walk(s->as.loop.body, see_stored, &search);
+  tn__stmt_walk_exprs(s->as.loop.body, see_loads, &search);
+  const tn__loop_pragmas whole = {.value[TN__PRAGMA_WHOLE] = 1};
+  return search.seen.found ? NULL : tn__ir_for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &whole, s->as.loop.body);
+}
+
+static const tn__stmt *rolled_up(partitioning *p, const tn__stmt *body) {
+  return tn__stmt_rewrite(p->ir, body, roll_up, NULL, NULL);
+}
+
+/* What a border's copy of the body is: the body; where there is no room for it, the body with its terms as loops again,
+ * if that is short beside it, which is less than a condition for each term in all of the body; else NULL. */
+static const tn__stmt *copy_for_border(partitioning *p, const tn__stmt *body) {
+  enum { SHORT = 4 };
+  if (may_copy(p, body)) return body;
+  const tn__stmt *brief = rolled_up(p, body);
+  const int64_t more = tn__stmt_weight(brief);
+  if (tn__ir_bound_mul(more, SHORT) > tn__stmt_weight(body)) return NULL;
+  p->statements += more;
+  p->all += more;
+  return brief;
+}
+
 static bool is_rare(const partitioning *p) { return p->is_dear && p->share * RARE <= 1; }
 
 static const tn__stmt *partition(partitioning *p, const tn__stmt *s);
@@ -359,49 +419,6 @@ static const tn__stmt *cut_outside(partitioning *p, const tn__stmt *loop, const 
   return tn__ir_seq2(p->ir, some, piece(p, loop, failed, gone, tn__ir_sub(p->ir, to, gone), true));
 }
 
-typedef struct places {
-  const tn__var *var;
-  bool found; /* of registers, that the variable tells */
-} places;
-
-static void see_place(const tn__buffer *buffer, const tn__expr *const *indices, places *seen) {
-  for (int d = 0; buffer->scope == TN__SCOPE_REGISTER && d < buffer->rank; d++)
-    seen->found |= tn__expr_uses_var(indices[d], seen->var);
-}
-
-static const tn__expr *see_load(tn__ir *ir, const tn__expr *e, void *user) {
-  (void)ir;
-  if (e->kind == TN__EXPR_LOAD) see_place(e->value.buffer, e->args, user);
-  return NULL;
-}
-
-typedef struct place_search {
-  tn__ir *ir;
-  places seen;
-} place_search;
-
-static void see_loads(const tn__expr *e, void *user) {
-  place_search *search = user;
-  (void)tn__expr_rewrite(search->ir, e, see_load, &search->seen);
-}
-
-static bool see_stored(const tn__stmt *s, void *user) {
-  place_search *search = user;
-  if (s->kind == TN__STMT_STORE) see_place(s->as.store.buffer, s->as.store.indices, &search->seen);
-  return true;
-}
-
-/* Terms that are written out are loops again; places in registers must stay numbers. */
-static const tn__stmt *roll_up(tn__ir *ir, const tn__stmt *s, void *user) {
-  (void)user;
-  if (s->kind != TN__STMT_FOR || s->as.loop.kind != TN__LOOP_UNROLLED) return NULL;
-  place_search search = {.ir = ir, .seen.var = s->as.loop.var};
-  tn__stmt_walk(s->as.loop.body, see_stored, &search);
-  tn__stmt_walk_exprs(s->as.loop.body, see_loads, &search);
-  const tn__loop_pragmas whole = {.value[TN__PRAGMA_WHOLE] = 1};
-  return search.seen.found ? NULL : tn__ir_for_with(ir, s->as.loop.var, TN__LOOP_SERIAL, &whole, s->as.loop.body);
-}
-
 /* The borders of one axis are cut at those of another, into corners. Where they are rare, only lanes are told apart,
  * and code is short. */
 static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__stmt *other, const condition *k,
@@ -409,7 +426,7 @@ static const tn__stmt *outside(partitioning *p, const tn__stmt *loop, const tn__
   const double around = p->share;
   bool was_rare = is_rare(p);
   p->share *= share_of(p, loop, from, to);
-  if (is_rare(p) && !was_rare) other = tn__stmt_rewrite(p->ir, other, roll_up, NULL, NULL);
+  if (is_rare(p) && !was_rare) other = rolled_up(p, other);
   const tn__stmt *cut = cut_outside(p, loop, other, k, from, to);
   p->share = around;
   return cut;
@@ -475,10 +492,11 @@ static const tn__stmt *split(partitioning *p, const tn__stmt *loop) {
         k->from_below ? tn__ir_proves_le(p->ir, end, k->limit) : tn__ir_proves_le(p->ir, k->limit, var->min);
     if (k->atom != var->self || never_holds || (k->of_rows && holds_stages(body))) continue;
     if (stays_inside(p, loop, k)) continue;
-    if (!k->exact && !may_copy(p, body)) continue;
+    const tn__stmt *copy = k->exact ? body : copy_for_border(p, body);
+    if (copy == NULL) continue;
     const tn__expr *limit = tn__ir_max(p->ir, tn__ir_min(p->ir, k->limit, end), var->min);
     const tn__expr *below = tn__ir_sub(p->ir, limit, var->min), *rest = tn__ir_sub(p->ir, end, limit);
-    const tn__stmt *interior = decided(p, body, &conditions, k, true), *other = decided(p, body, &conditions, k, false);
+    const tn__stmt *interior = decided(p, body, &conditions, k, true), *other = decided(p, copy, &conditions, k, false);
     bool over = is_over(p, body, k);
     const tn__expr *gone = over ? tn__ir_max(p->ir, tn__ir_min(p->ir, k->gone, end), var->min) : NULL;
     if (over && k->from_below) below = tn__ir_sub(p->ir, limit, gone);
