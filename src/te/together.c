@@ -7,7 +7,9 @@
  *
  * where N is symmetric. All of R is computed in one pass, each result in a register of its own, so that an element
  * that several results need is loaded once. Where registers don't hold all results, there are several such
- * reductions. Factors of products come in one order, so that products of the same factors are one. */
+ * reductions. Factors of products come in one order, so that products of the same factors are one. Axes of all results
+ * along which nothing is shared, of a batch, stay those of R; maps that only these reductions read are written out in
+ * their terms, where each position chosen makes them simple. */
 #include "base/dtype.h"
 #include "te/internal.h"
 
@@ -49,6 +51,7 @@ typedef struct group {
   const tn__te *te;
   int64_t most, vector_bytes, apart; /* results at once; of elements in a vector */
   int member[MOST_MEMBERS], members;
+  int batch; /* so many axes at first are no results' */
   int64_t results[MOST_MEMBERS];
   /* Different results, and of each position of each member which one it is. */
   const tn__expr *term[MOST_RESULTS];
@@ -58,8 +61,8 @@ typedef struct group {
 
 static const tn__te_stage *member_at(const group *g, int m) { return g->te->stages.data[g->member[m]]; }
 
-/* How many results a reduction has that may be one of a group; 0: it may not. */
-static int64_t results_of(const tn__te_stage *stage) {
+/* How many results a reduction has behind `batch` axes that may be one of a group; 0: it may not. */
+static int64_t results_of(const tn__te_stage *stage, int batch) {
   int64_t extent, results = 1;
   if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return 0;
   if (!stage->combiner->reorderable || stage->tensor_count != 1 || stage->reduce_axes.count == 0) return 0;
@@ -68,7 +71,7 @@ static int64_t results_of(const tn__te_stage *stage) {
     if (!tn__ir_as_int(var->extent, &extent) || extent < 1) return 0;
     if (var->min != NULL && !tn__ir_is_int_value(var->min, 0)) return 0;
   }
-  for (int a = 0; a < stage->axes.count; a++) {
+  for (int a = batch; a < stage->axes.count; a++) {
     if (!tn__ir_as_int(stage->axes.var[a]->extent, &extent) || extent < 1 || extent > MOST_RESULTS) return 0;
     results *= extent;
     if (results > MOST_RESULTS) return 0;
@@ -93,6 +96,37 @@ static bool has_long_axis(const group *g, const tn__te_stage *const *stages, int
   return false;
 }
 
+typedef struct sharing {
+  const tn__var *axis;
+  bool shared, moves; /* by positions of the axis; something moves with it */
+} sharing;
+
+static void see_axis(const tn__expr *e, void *user) {
+  sharing *s = user;
+  if (e->kind != TN__EXPR_LOAD) return;
+  bool moves = tn__expr_uses_var(e, s->axis);
+  s->moves |= moves;
+  s->shared |= !moves;
+}
+
+/* How many of the first axes may be those of a batch: nothing that terms read is the same for several of their
+ * positions, or there are too many positions for all results to be together. */
+static int batch_of(tn__ir *ir, const tn__te_stage *stage) {
+  for (int a = 0; a < stage->axes.count; a++) {
+    sharing s = {.axis = stage->axes.var[a]};
+    for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_axis, &s);
+    if (!s.moves || (s.shared && results_of(stage, a) > 0)) return a;
+  }
+  return stage->axes.count;
+}
+
+static bool same_batch(const group *g, const tn__te_stage *a, const tn__te_stage *b) {
+  if (b->axes.count < g->batch || batch_of(g->te->ir, b) < g->batch) return false;
+  for (int i = 0; i < g->batch; i++)
+    if (a->axes.var[i]->extent != b->axes.var[i]->extent) return false;
+  return true;
+}
+
 static bool same_combiner(tn__ir *ir, const tn__te_combiner *a, const tn__te_combiner *b) {
   const tn__var *from[] = {b->lhs[0], b->rhs[0]};
   const tn__expr *to[] = {a->lhs[0]->self, a->rhs[0]->self};
@@ -100,15 +134,14 @@ static bool same_combiner(tn__ir *ir, const tn__te_combiner *a, const tn__te_com
          tn__ir_substitute(ir, b->result[0], from, to, 2) == a->result[0];
 }
 
-typedef struct sharing {
+typedef struct common {
   const tn__te_stage *with;
-  tn__ir *ir;
   bool found;
-} sharing;
+} common;
 
 static void see_buffer(const tn__expr *e, void *user) {
-  sharing *s = user;
-  if (e->kind == TN__EXPR_LOAD) s->found |= tn__expr_uses_buffer(s->with->values[0], e->value.buffer);
+  common *c = user;
+  if (e->kind == TN__EXPR_LOAD) c->found |= tn__expr_uses_buffer(c->with->values[0], e->value.buffer);
 }
 
 /* The place where all members may be: of the first, if none needs anything from between, or of the last, if nothing
@@ -128,17 +161,19 @@ static int place_of_all(const group *g) {
 static void add_member(group *g, int number) {
   const tn__te_stage *stage = g->te->stages.data[number], *first = member_at(g, 0);
   const tn__te_stage *both[] = {first, stage};
-  int64_t results = results_of(stage), before = 0;
+  int64_t results = results_of(stage, g->batch), before = 0;
   if (results == 0 || g->members == MOST_MEMBERS || stage->tensors[0]->dtype != first->tensors[0]->dtype) return;
   for (int m = 0; m < g->members; m++) before += g->results[m];
   if (before + results > MOST_RESULTS || !tn__te_same_extents(&stage->reduce_axes, &first->reduce_axes)) return;
-  if (!same_combiner(g->te->ir, first->combiner, stage->combiner) || !has_long_axis(g, both, 2)) return;
-  sharing s = {.ir = g->te->ir};
-  for (int m = 0; m < g->members && !s.found; m++) {
-    s.with = member_at(g, m);
-    tn__te_visit(g->te->ir, stage->values[0], see_buffer, &s);
+  if (!same_batch(g, first, stage) || !same_combiner(g->te->ir, first->combiner, stage->combiner) ||
+      !has_long_axis(g, both, 2))
+    return;
+  common c = {.found = false};
+  for (int m = 0; m < g->members && !c.found; m++) {
+    c.with = member_at(g, m);
+    tn__te_visit(g->te->ir, stage->values[0], see_buffer, &c);
   }
-  if (!s.found) return;
+  if (!c.found) return;
   g->member[g->members] = number;
   g->results[g->members++] = results;
   if (place_of_all(g) < 0) g->members--;
@@ -167,9 +202,9 @@ static const tn__expr *order_factors(tn__ir *ir, const tn__expr *e, void *user) 
   return product;
 }
 
-/* The position that has a number among all of the axes, the last one fastest. */
-static void position_of(tn__ir *ir, const tn__te_axes *axes, int64_t number, const tn__expr **at) {
-  for (int a = axes->count - 1; a >= 0; a--) {
+/* The position that has a number among all of the axes behind the batch's, the last one fastest. */
+static void position_of(tn__ir *ir, const tn__te_axes *axes, int batch, int64_t number, const tn__expr **at) {
+  for (int a = axes->count - 1; a >= batch; a--) {
     int64_t extent = 1;
     tn__ir_as_int(axes->var[a]->extent, &extent);
     at[a] = tn__ir_index(ir, number % extent);
@@ -181,13 +216,14 @@ static void position_of(tn__ir *ir, const tn__te_axes *axes, int64_t number, con
 static void collect_terms(group *g, int m) {
   tn__ir *ir = g->te->ir;
   const tn__te_stage *stage = member_at(g, m);
-  const tn__te_axes *reduce = &member_at(g, 0)->reduce_axes;
+  const tn__te_axes *reduce = &member_at(g, 0)->reduce_axes, *first = &member_at(g, 0)->axes;
   for (int p = 0; p < g->results[m]; p++) {
     const tn__expr *to[2 * TN__MAX_RANK];
     const tn__var *from[2 * TN__MAX_RANK];
     int count = stage->axes.count, q = 0;
-    position_of(ir, &stage->axes, p, to);
+    position_of(ir, &stage->axes, g->batch, p, to);
     for (int a = 0; a < count; a++) from[a] = stage->axes.var[a];
+    for (int a = 0; a < g->batch; a++) to[a] = first->index[a];
     for (int r = 0; r < reduce->count; r++) {
       from[count] = stage->reduce_axes.var[r];
       to[count++] = reduce->index[r];
@@ -218,19 +254,33 @@ static bool is_worth_it(const group *g) {
   return g->passes < passes || (g->terms < results && g->passes == passes);
 }
 
-static bool find_group(const tn__te *te, int first, const group *limits, group *g) {
+static bool find_batched(const tn__te *te, int first, int batch, const group *limits, group *g) {
   const tn__te_stage *stage = te->stages.data[first];
   *g = *limits;
   g->te = te;
   g->members = 1;
   g->member[0] = first;
-  g->results[0] = results_of(stage);
-  if (g->results[0] == 0 || !has_long_axis(g, &stage, 1)) return false;
+  g->batch = batch;
+  g->results[0] = results_of(stage, batch);
+  if (g->results[0] == 0) return false;
   for (int s = first + 1; s < te->stages.count && s <= first + FARTHEST; s++) add_member(g, s);
   for (int m = 0; m < g->members; m++) collect_terms(g, m);
   g->passes = (int)passes_for(g, g->terms);
   g->place = place_of_all(g);
   return is_worth_it(g);
+}
+
+/* The group of which the stage is the first member. What shares nothing along an axis may yet be together with others
+ * that do, so a smaller batch is tried, too. */
+static bool find_group(const tn__te *te, int first, const group *limits, group *g) {
+  const tn__te_stage *stage = te->stages.data[first];
+  *g = *limits;
+  g->te = te;
+  if (results_of(stage, stage->axes.count) == 0 || !has_long_axis(g, &stage, 1)) return false;
+  int most = batch_of(te->ir, stage);
+  for (int batch = most < TN__MAX_RANK ? most : TN__MAX_RANK - 1; batch >= 0; batch--)
+    if (find_batched(te, first, batch, limits, g)) return true;
+  return false;
 }
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
@@ -252,9 +302,12 @@ static const tn__expr *choose_term(const group *g, const tn__expr *q, int start,
 static void reduce_together(tn__te *te, const group *g, const tn__te_stage *first, const tn__buffer **made) {
   for (int pass = 0; pass < g->passes; pass++) {
     const int start = start_of(g, pass), end = start_of(g, pass + 1);
-    const tn__expr *extent = tn__ir_index(te->ir, end - start);
-    const tn__te_axes axes = tn__te_axes_create(te, "q", 1, &extent);
-    const tn__expr *term = choose_term(g, axes.index[0], start, start, end);
+    const tn__expr *extents[TN__MAX_RANK];
+    for (int a = 0; a < g->batch; a++) extents[a] = first->axes.var[a]->extent;
+    extents[g->batch] = tn__ir_index(te->ir, end - start);
+    const tn__te_axes axes = tn__te_axes_create(te, "q", g->batch + 1, extents);
+    const tn__expr *term = choose_term(g, axes.index[g->batch], start, start, end);
+    term = tn__ir_substitute(te->ir, term, first->axes.var, axes.index, g->batch);
     const char *name = tn__arena_printf(te->arena, "%s.together", first->tensors[0]->name);
     for (int i = 2; tn__te_has_name(te, name); i++)
       name = tn__arena_printf(te->arena, "%s.together%d", first->tensors[0]->name, i);
@@ -264,17 +317,19 @@ static void reduce_together(tn__te *te, const group *g, const tn__te_stage *firs
 
 /* What was made for position `at` of a member, whose number is one of those from `low` up to `high`. */
 static const tn__expr *read_result(const group *g, const tn__buffer *const *made, const int *term_of,
-                                   const tn__expr *at, int low, int high) {
+                                   const tn__te_axes *axes, const tn__expr *at, int low, int high) {
   tn__ir *ir = g->te->ir;
   int pass = 0, middle = low + 1;
   while (term_of[low] >= start_of(g, pass + 1)) pass++;
   while (middle < high && term_of[middle] == term_of[low] + middle - low && term_of[middle] < start_of(g, pass + 1))
     middle++;
-  const tn__expr *index = middle - low == 1 ? tn__ir_index(ir, term_of[low] - start_of(g, pass))
-                                            : tn__ir_add_i(ir, at, term_of[low] - start_of(g, pass) - low);
-  const tn__expr *own = tn__ir_load(ir, made[pass], &index);
+  const tn__expr *indices[TN__MAX_RANK];
+  for (int a = 0; a < g->batch; a++) indices[a] = axes->index[a];
+  indices[g->batch] = middle - low == 1 ? tn__ir_index(ir, term_of[low] - start_of(g, pass))
+                                        : tn__ir_add_i(ir, at, term_of[low] - start_of(g, pass) - low);
+  const tn__expr *own = tn__ir_load(ir, made[pass], indices);
   if (middle == high) return own;
-  const tn__expr *others = read_result(g, made, term_of, at, middle, high);
+  const tn__expr *others = read_result(g, made, term_of, axes, at, middle, high);
   return tn__ir_select(ir, tn__ir_lt(ir, at, tn__ir_index(ir, middle)), own, others);
 }
 
@@ -291,11 +346,11 @@ static void put_together(tn__te *te, const group *g) {
   for (int m = 0; m < g->members; m++) {
     const tn__te_axes *axes = &members[m]->axes;
     const tn__expr *at = tn__ir_index(te->ir, 0);
-    for (int a = 0; a < axes->count; a++) {
+    for (int a = g->batch; a < axes->count; a++) {
       const tn__expr *rows = tn__ir_mul(te->ir, at, axes->var[a]->extent);
       at = tn__ir_add(te->ir, rows, axes->index[a]);
     }
-    const tn__expr *value = read_result(g, made, g->term_of[m], at, 0, (int)g->results[m]);
+    const tn__expr *value = read_result(g, made, g->term_of[m], axes, at, 0, (int)g->results[m]);
     tn__te_define(te, axes, NULL, members[m]->tensors[0], value);
   }
   int place = g->place == g->member[0] ? g->place : g->place - (g->members - 1);

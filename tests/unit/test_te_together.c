@@ -72,6 +72,23 @@ static void equal_results_are_computed_once(void **state) {
         6);
 }
 
+/* Of a batch, each for itself, also where something is the same for all of it. */
+static void axes_of_a_batch_stay(void **state) {
+  check(
+      "kernel f[B](A: f32[B, 70, 3], b: f32[B, 70]) -> N: f32[B, 3, 3], r: f32[B, 3] {\n"
+      "  N[t, i, j] = sum(n) A[t, n, i] * A[t, n, j]\n  r[t, i] = sum(n) A[t, n, i] * b[t, n]\n}",
+      3, 9);
+  check(
+      "kernel f(A: f32[3, 33, 2, 70], w: f32[70]) -> s: f32[3, 33], N: f32[3, 33, 2, 2] {\n"
+      "  s[t, u] = sum(n) w[n] * A[t, u, 0, n]\n"
+      "  N[v, u, i, j] = sum(n) w[n] * A[v, u, i, n] * A[v, u, j, n]\n}",
+      3, 4);
+  check(
+      "kernel f(A: f32[99, 70, 2]) -> N: f32[99, 2, 2], s: f32[98, 2] {\n"
+      "  N[t, i, j] = sum(n) A[t, n, i] * A[t, n, j]\n  s[t, i] = sum(n) A[t, n, i]\n}",
+      3, 3);
+}
+
 /* As many to a reduction as registers hold. */
 static void many_results_take_several_passes(void **state) {
   check(
@@ -127,7 +144,7 @@ static int draw(drawing *d, int below) {
   return (int)((d->seed >> 33) % (uint64_t)below);
 }
 
-/* Two to four reductions of points, or of planes, over one axis or two. */
+/* Two to four reductions of points, or of planes, one set of them or several. */
 static void draw_results(drawing *d) {
   static const char *const types[] = {"f32", "i32", "f64", "i16", "f32"}, *const reducers[] = {"sum", "sum", "max"};
   static const char *const matrices[] = {"%s * %s", "(%s + w[n]) * %s", "w[n] * %s * %s", "%s - %s"};
@@ -135,27 +152,30 @@ static void draw_results(drawing *d) {
   const char *type = types[draw(d, 5)], *reducer = reducers[draw(d, 3)];
   const bool planes = draw(d, 3) == 0;
   const int terms = 20 + draw(d, 200), size = 2 + draw(d, 3), count = 2 + draw(d, 3);
-  const char *at_i = planes ? "A[i, n]" : "A[n, i]", *at_j = planes ? "A[j, n]" : "A[n, j]";
+  const int sets = draw(d, 3) == 0 ? 2 + draw(d, 40) : 0;
+  char set[16] = "", at[3][24];
+  if (sets > 0) snprintf(set, sizeof set, "%d, ", sets);
+  static const char *const positions[] = {"i", "j", "0"};
+  for (int i = 0; i < 3; i++)
+    snprintf(at[i], sizeof at[i], "A[%s%s, %s]", sets > 0 ? "t, " : "", planes ? positions[i] : "n",
+             planes ? "n" : positions[i]);
   tn__strbuf_init(&d->text, NULL);
-  tn__strbuf_printf(&d->text, "kernel drawn(A: %s[%d, %d], w: %s[%d]) -> ", type, planes ? size : terms,
+  tn__strbuf_printf(&d->text, "kernel drawn(A: %s[%s%d, %d], w: %s[%d]) -> ", type, set, planes ? size : terms,
                     planes ? terms : size, type, terms);
   int shape[4];
   for (int i = 0; i < count; i++) {
-    shape[i] = draw(d, 3);
+    shape[i] = sets > 0 ? 1 + draw(d, 2) : draw(d, 3);
     tn__strbuf_printf(&d->text, "%ss%d: %s", i > 0 ? ", " : "", i, type);
-    if (shape[i] > 0) tn__strbuf_printf(&d->text, shape[i] == 1 ? "[%d]" : "[%d, %d]", size, size);
+    if (shape[i] > 0) tn__strbuf_printf(&d->text, shape[i] == 1 ? "[%s%d]" : "[%s%d, %d]", set, size, size);
   }
   tn__strbuf_append(&d->text, " {\n");
   for (int i = 0; i < count; i++) {
-    tn__strbuf_printf(&d->text, "  s%d%s = (%s(n: %d) ", i,
-                      shape[i] == 0   ? ""
-                      : shape[i] == 1 ? "[i]"
-                                      : "[i, j]",
-                      reducer, terms);
+    const char *axes[] = {"", sets > 0 ? "[t, i]" : "[i]", sets > 0 ? "[t, i, j]" : "[i, j]"};
+    tn__strbuf_printf(&d->text, "  s%d%s = (%s(n: %d) ", i, axes[shape[i]], reducer, terms);
     if (shape[i] == 2)
-      tn__strbuf_printf(&d->text, matrices[draw(d, 4)], at_i, at_j);
+      tn__strbuf_printf(&d->text, matrices[draw(d, 4)], at[0], at[1]);
     else
-      tn__strbuf_printf(&d->text, vectors[draw(d, 4)], shape[i] == 1 ? at_i : planes ? "A[0, n]" : "A[n, 1]");
+      tn__strbuf_printf(&d->text, vectors[draw(d, 4)], at[shape[i] == 1 ? 0 : 2]);
     tn__strbuf_append(&d->text, draw(d, 2) ? ")\n" : ") * 2\n");
   }
   tn__strbuf_append(&d->text, "}\n");
@@ -188,7 +208,9 @@ static void drawn_results_are_what_they_declare(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(results_of_different_shapes_are_together),
                                      cmocka_unit_test(equal_results_are_computed_once),
-                                     cmocka_unit_test(many_results_take_several_passes), cmocka_unit_test(others_stay),
+                                     cmocka_unit_test(axes_of_a_batch_stay),
+                                     cmocka_unit_test(many_results_take_several_passes),
+                                     cmocka_unit_test(others_stay),
                                      cmocka_unit_test(drawn_results_are_what_they_declare)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,21 +12,23 @@
 enum { LEAST_TURNS = 8, MOST_PASSES = 4 };
 
 typedef struct choosing {
-  const tn__te_stage *stage;
-  bool moves; /* a load moves with an axis of the results */
+  const tn__var *results;
+  bool moves, chooses; /* a load moves with the axis; a condition looks at it */
 } choosing;
 
-static void see_load(const tn__expr *e, void *user) {
+static void see_choice(const tn__expr *e, void *user) {
   choosing *c = user;
-  for (int a = 0; a < c->stage->axes.count && e->kind == TN__EXPR_LOAD; a++)
-    c->moves |= tn__expr_uses_var(e, c->stage->axes.var[a]);
+  if (e->kind == TN__EXPR_LOAD) c->moves |= tn__expr_uses_var(e, c->results);
+  if (e->kind == TN__EXPR_SELECT) c->chooses |= tn__expr_uses_var(e->args[0], c->results);
 }
 
-/* Are terms chosen by position among some that all positions have (tn__te_together)? */
+/* Are terms chosen by the position along the last axis, among some that all positions have? Axes before it are those of
+ * a batch (tn__te_together). */
 static bool chooses_terms(tn__ir *ir, const tn__te_stage *stage) {
-  choosing c = {.stage = stage};
-  for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_load, &c);
-  return !c.moves && stage->axes.count == 1;
+  if (stage->axes.count == 0) return false;
+  choosing c = {.results = stage->axes.var[stage->axes.count - 1]};
+  for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_choice, &c);
+  return !c.moves && c.chooses;
 }
 
 static int64_t lanes_of(const tn__te_stage *stage, const tn__schedule_options *options) {
@@ -60,11 +62,13 @@ static int axis_along(tn__ir *ir, const tn__te_stage *stage, int64_t lanes) {
  * memory are less than another pass. -1: that would be too many passes. `*height`: so many
  * steps of the last of these axes are part of each pass. */
 static int axes_of_passes(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options, int64_t *height) {
-  const int64_t most = chooses_terms(ir, stage) ? options->registers : options->registers * 5 / 8;
+  const bool chooses = chooses_terms(ir, stage);
+  const int64_t most = chooses ? options->registers : options->registers * 5 / 8;
   int64_t extent, results = stage->tensor_count, passes = 1;
   int outer = 0;
   *height = 1;
   for (int a = stage->axes.count - 1; a >= 0; a--) {
+    if (chooses && a < stage->axes.count - 1) return outer == 0 && results > stage->tensor_count ? a + 1 : -1;
     if (!tn__ir_as_int(stage->axes.var[a]->extent, &extent) || extent > options->registers) return -1;
     if (outer == 0 && results * extent > most) {
       outer = a + 1;

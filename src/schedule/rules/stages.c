@@ -121,7 +121,10 @@ static void reduce_stage(tn__schedule *s, const tn__te_stage *stage, const tn__s
     parallel_outermost(s, name, options);
     return;
   }
-  if (tn__reduce_few_results(s, stage, name, 0, options)) return;
+  if (tn__reduce_few_results(s, stage, name, 0, options)) {
+    parallel_outermost(s, name, options);
+    return;
+  }
   if (tn__reduce_runs_across(s, tn__sched_find(s, name, true))) {
     if (values[WHOLE] == 0 || !tn__reduce_whole_rows(s, name, options, values[WHOLE]))
       tn__reduce_across(s, name, options, values[VECTORS], values[PREFETCH] != 0);
