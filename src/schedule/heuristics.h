@@ -191,6 +191,8 @@
 /* Cycles where a row is read as soon as it was written: loads that two stores in flight share wait for both, and each
  * row's loops begin anew. Rows of 256 floats lose a quarter by it, of 2,500 nothing that can be measured. */
 #define TN__RULE_SWEEP_ROW 100
+/* By how much estimates of pipelines must differ to mean anything. */
+#define TN__RULE_AS_GOOD 1.02
 /* Cycles of what is written out of the steps of scans, with what reads them, for a few vectors of columns: more takes
  * the compiler longer than it is worth. And what a turn of a loop over such steps takes beside. */
 #define TN__RULE_WRITTEN_STEPS 192

@@ -10,9 +10,9 @@
 #include "schedule/rules/contraction.h"
 #include "schedule/rules/reduce.h"
 
-/* Groups whose tiles are decisions; stages of which it is tried whether they are better computed by each reader, and
- * what a vector of them may take. */
-enum { MOST_OPEN = 5, MOST_TRIES = 8, CHEAP_CYCLES = 40 };
+/* Groups whose tiles are decisions; stages of which it is tried whether they are better computed by each reader, those
+ * with the same readers among them, and what a vector of them may take. */
+enum { MOST_OPEN = 5, MOST_TRIES = 8, MOST_ALIKE = 4, CHEAP_CYCLES = 40 };
 
 /* The rule's data. */
 typedef struct pipeline {
@@ -469,29 +469,63 @@ static bool is_read_by_groups(const pipeline *q, int stage) {
   return false;
 }
 
-/* The same without the stage's tensor: each of its readers computes what it needs; NULL when they would get too
+/* Is it a cheap map whose readers may compute it? */
+static bool may_recompute(const pipeline *q, int stage) {
+  const tn__pipe_stage *of = &q->pipe->stages[stage];
+  return of->cycles <= CHEAP_CYCLES && is_read_by_groups(q, stage) && tn__pipe_can_inline(q->pipe->s, of->block);
+}
+
+static bool has_same_readers(const tn__pipe_stage *a, const tn__pipe_stage *b) {
+  if (a->readers.count != b->readers.count) return false;
+  for (int i = 0; i < a->readers.count; i++)
+    if (a->readers.data[i] != b->readers.data[i]) return false;
+  return true;
+}
+
+/* The same without the tensors of `count` stages: their readers compute what they need; NULL when they would get too
  * large. */
-static pipeline *without(const pipeline *q, int stage) {
+static pipeline *without(const pipeline *q, const int *stages, int count) {
   const tn__schedule *old = q->pipe->s;
   tn__schedule *s = tn__schedule_of(old->te, old->target);
   for (int i = 0; i < q->inlined.count; i++) tn__sched_trace_step(s, q->inlined.data[i]);
-  return tn__sched_inline_if_small(s, q->pipe->stages[stage].name) ? pipeline_of(s, q->pipe->target) : NULL;
+  for (int i = 0; i < count; i++)
+    if (!tn__sched_inline_if_small(s, q->pipe->stages[stages[i]].name)) return NULL;
+  return pipeline_of(s, q->pipe->target);
+}
+
+/* Goes on from pipelines that are as good, up to a factor of `slack`, and returns the best that was seen. Last stages
+ * first, a few of them: each alone, and with those that the same stages read, as two parts of a gradient are, where one
+ * alone would still leave its readers apart. `*near`: one that was passed over is nearly as good. */
+static pipeline *recompute_within(pipeline *q, double slack, bool *near) {
+  pipeline *best = q;
+  int tries = 0;
+  *near = false;
+  for (int i = q->pipe->count - 1; i >= 0 && tries < MOST_TRIES; i--) {
+    if (!may_recompute(q, i)) continue;
+    int alike[MOST_ALIKE] = {i}, count = 1;
+    for (int j = i - 1; j >= 0 && count < MOST_ALIKE; j--)
+      if (has_same_readers(&q->pipe->stages[i], &q->pipe->stages[j]) && may_recompute(q, j)) alike[count++] = j;
+    pipeline *next = without(q, alike, 1), *all = count > 1 ? without(q, alike, count) : NULL;
+    tries++;
+    if (all != NULL && (next == NULL || all->cycles < slack * next->cycles)) next = all;
+    if (next != NULL && next->cycles < slack * q->cycles)
+      q = next;
+    else
+      *near |= next != NULL && next->cycles < TN__RULE_AS_GOOD * q->cycles;
+    if (q->cycles < best->cycles) best = q;
+    if (i > q->pipe->count) i = q->pipe->count;
+  }
+  return best;
 }
 
 /* A map that stages of several groups read goes to memory as a whole; where it costs little, each of them had better
- * compute it again. Last stages first, a few of them. */
+ * compute it again. Often that pays only when what is in front of it is there again, too: its neighbours are tried from
+ * pipelines that are no better. */
 static pipeline *recompute_cheap(pipeline *q) {
-  int tries = 0;
-  for (int i = q->pipe->count - 1; i >= 0 && tries < MOST_TRIES; i--) {
-    const tn__pipe_stage *stage = &q->pipe->stages[i];
-    if (stage->cycles > CHEAP_CYCLES || !is_read_by_groups(q, i) || !tn__pipe_can_inline(q->pipe->s, stage->block))
-      continue;
-    pipeline *next = without(q, i);
-    tries++;
-    if (next != NULL && next->cycles < q->cycles) q = next;
-    if (i > q->pipe->count) i = q->pipe->count;
-  }
-  return q;
+  bool near, unused;
+  pipeline *strict = recompute_within(q, 1, &near);
+  pipeline *wide = near ? recompute_within(q, TN__RULE_AS_GOOD, &unused) : strict;
+  return wide->cycles * TN__RULE_AS_GOOD < strict->cycles ? wide : strict;
 }
 
 typedef struct trial {

@@ -17,12 +17,20 @@ enum { TN__PIPE_COLUMNS = 4, TN__PIPE_LEAST_COLUMNS = 64 };
  * little time whatever is done. */
 enum { TN__PIPE_OPEN = 1000 };
 
+/* An index that moves with one axis of the stage, `scale` elements a step, or with none (`axis` -1). */
+typedef struct tn__pipe_index {
+  bool is_simple; /* it is one; others are walked through */
+  int axis;
+  int64_t scale, offset;
+} tn__pipe_index;
+
 /* What a stage reads of one tensor at one point: [min, last] in each dimension, in terms of the stage's axes. */
 typedef struct tn__pipe_read {
   int from; /* the stage that makes the tensor; -1: it is an input */
   const tn__buffer *buffer;
   int64_t shape[TN__MAX_RANK];
   const tn__expr *min[TN__MAX_RANK], *last[TN__MAX_RANK];
+  tn__pipe_index first_index[TN__MAX_RANK], last_index[TN__MAX_RANK]; /* the same */
 } tn__pipe_read;
 
 typedef struct tn__pipe_stage {

@@ -67,10 +67,18 @@ static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
   }
 }
 
+static bool range_of_index(const ranges *r, const tn__pipe_index *index, const tn__expr *e, tn__interval *out) {
+  if (!index->is_simple) return range_of(r, e, out);
+  tn__interval moved = index->axis < 0 ? (tn__interval){0, 0} : times(r->of[index->axis], index->scale);
+  *out = (tn__interval){tn__ir_bound_add(moved.min, index->offset), tn__ir_bound_add(moved.max, index->offset)};
+  return true;
+}
+
 /* The part of a tensor's dimension that the stage reads. */
 static tn__interval read_range(const ranges *r, const tn__pipe_read *read, int dim) {
   tn__interval first = {0, 0}, last = {0, 0};
-  if (!range_of(r, read->min[dim], &first) || !range_of(r, read->last[dim], &last))
+  if (!range_of_index(r, &read->first_index[dim], read->min[dim], &first) ||
+      !range_of_index(r, &read->last_index[dim], read->last[dim], &last))
     return (tn__interval){0, read->shape[dim] - 1};
   return (tn__interval){first.min, last.max};
 }
@@ -86,6 +94,19 @@ static void ranges_of(const tn__pipe_stage *stage, const tn__interval *box, rang
   for (int a = 0; a < stage->axis_count; a++) r->of[a] = (tn__interval){0, stage->extent[a] - 1};
   for (int d = 0; d < stage->buffer->rank; d++)
     if (stage->axis_of_dim[d] >= 0) r->of[stage->axis_of_dim[d]] = box[d];
+}
+
+/* The place of a stage among the first `count` members, which stand in rising order; `count`: it is none of them. */
+static int place_of_member(const tn__pipe_group *g, int count, int stage) {
+  int low = 0, high = count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (g->member[middle] < stage)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < count && g->member[low] == stage ? low : count;
 }
 
 /* `terms`: for one term of its reduction, not for all (NULL: for all). */
@@ -107,8 +128,7 @@ static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t
     for (int a = stage->spatial; a < stage->axis_count && terms != NULL && terms->sum == i; a++)
       r.of[a] = (tn__interval){stage->extent[a] / 2, stage->extent[a] / 2};
     for (int k = 0; k < stage->read_count; k++) {
-      int from = 0;
-      while (from < i && g->member[from] != stage->reads[k].from) from++;
+      const int from = place_of_member(g, i, stage->reads[k].from);
       if (from == i) continue;
       for (int d = 0; d < stage->reads[k].buffer->rank; d++) {
         tn__interval own = read_range(&r, &stage->reads[k], d);
@@ -134,7 +154,7 @@ static int64_t middle_of(const tn__pipe *p, const tn__pipe_group *g, const int64
 /* Boxes have one size, wherever the tile is: where they differ, the schedule takes the whole dimension, as here. */
 static void boxes_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
                      int64_t (*sizes)[TN__MAX_RANK]) {
-  boxes here = {0}, there = {0};
+  boxes here, there; /* of members that are needed; clearing all would take longer than finding them */
   int64_t place = middle_of(p, g, tile);
   find_boxes(p, g, tile, place, terms, &here);
   find_boxes(p, g, tile, place + 1, terms, &there);
@@ -142,8 +162,8 @@ static void boxes_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *
     if (terms != NULL && !terms->inside[i]) continue;
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     for (int d = 0; d < stage->buffer->rank; d++) {
-      int64_t whole = stage->shape[d], size = size_of(here.of[i][d]);
-      sizes[i][d] = !here.needed[i] || size != size_of(there.of[i][d]) || size > whole || size < 1 ? whole : size;
+      int64_t whole = stage->shape[d], size = here.needed[i] ? size_of(here.of[i][d]) : whole;
+      sizes[i][d] = size > whole || size < 1 || (here.needed[i] && size != size_of(there.of[i][d])) ? whole : size;
     }
   }
 }
@@ -159,8 +179,7 @@ bool tn__pipe_is_tiled(const tn__pipe *p, const tn__pipe_group *g, int axis) {
   if (last->extent[axis] == 1 || axis == last->scan_axis) return false;
   if (last->fuses && axis == last->spatial - 1) return false; /* tiles have whole pixels */
   for (int k = 0; k < last->read_count; k++) {
-    bool inside = false;
-    for (int i = 0; i < g->count - 1; i++) inside |= g->member[i] == last->reads[k].from;
+    const bool inside = place_of_member(g, g->count - 1, last->reads[k].from) < g->count - 1;
     for (int d = 0; d < last->reads[k].buffer->rank && inside; d++)
       if (d == p->stages[last->reads[k].from].scan_dim)
         continue; /* all steps, whatever is read */
@@ -332,18 +351,14 @@ static bool are_few_vectors(const tn__pipe *p, const tn__pipe_group *g, int64_t 
   return vectors <= (double)p->target->cpu.vector_registers;
 }
 
-tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
-  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
-  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK] = {{0}}, lanes = last->lanes;
+/* Where the members are, of which the tile needs `sizes`; the tile's columns are few enough. */
+static tn__pipe_place place_of_sizes(const tn__pipe *p, const tn__pipe_group *g, int64_t columns,
+                                     int64_t (*sizes)[TN__MAX_RANK]) {
+  const int64_t lanes = p->stages[g->member[g->count - 1]].lanes;
   bool scans = false, at_end = true;
-  int columns = last->spatial - 1;
-  if (g->count == 1 || g->registers_refused || columns < 0 || last->scan_axis >= 0) return TN__PIPE_IN_CACHE;
-  while (columns > 0 && last->extent[columns] == 1) columns--;
-  if (tile[columns] > TN__PIPE_COLUMNS * lanes) return TN__PIPE_IN_CACHE;
-  tn__pipe_boxes(p, g, tile, NULL, sizes);
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
-    if (stage->buffer->rank == 0 || sizes[i][stage->buffer->rank - 1] != tile[columns] || stage->lanes != lanes)
+    if (stage->buffer->rank == 0 || sizes[i][stage->buffer->rank - 1] != columns || stage->lanes != lanes)
       return TN__PIPE_IN_CACHE; /* columns of a tile need nothing of each other */
     scans |= stage->scan_axis >= 0;
     if (stage->scan_axis >= 0) at_end &= is_read_at_end(p, g, i);
@@ -351,6 +366,23 @@ tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, con
   if (!scans && !are_few_vectors(p, g, sizes)) return TN__PIPE_IN_CACHE;
   if (written_out(p, g, sizes, false) <= TN__RULE_WRITTEN_STEPS) return TN__PIPE_WRITTEN_OUT;
   return at_end && written_out(p, g, sizes, true) <= TN__RULE_WRITTEN_STEPS ? TN__PIPE_IN_TURNS : TN__PIPE_IN_CACHE;
+}
+
+/* The columns of a tile that registers may hold; 0: they may not. */
+static int64_t near_columns(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+  const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  int columns = last->spatial - 1;
+  if (g->count == 1 || g->registers_refused || columns < 0 || last->scan_axis >= 0) return 0;
+  while (columns > 0 && last->extent[columns] == 1) columns--;
+  return tile[columns] > TN__PIPE_COLUMNS * last->lanes ? 0 : tile[columns];
+}
+
+tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile) {
+  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK];
+  const int64_t columns = near_columns(p, g, tile);
+  if (columns == 0) return TN__PIPE_IN_CACHE;
+  tn__pipe_boxes(p, g, tile, NULL, sizes);
+  return place_of_sizes(p, g, columns, sizes);
 }
 
 /* ---- cycles ------------------------------------------------------------------------------------------------------ */
@@ -412,9 +444,7 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
     if (i == g->count - 1) *outside += bytes;
     ranges_of(stage, box, &r);
     for (int k = 0; k < stage->read_count; k++) {
-      bool own = false;
-      for (int m = 0; m < i; m++) own |= g->member[m] == stage->reads[k].from;
-      if (own) continue;
+      if (place_of_member(g, i, stage->reads[k].from) < i) continue;
       double part = (double)tn_dtype_size(stage->reads[k].buffer->dtype);
       for (int d = 0; d < stage->reads[k].buffer->rank; d++)
         part *= (double)size_of(read_range(&r, &stage->reads[k], d));
@@ -434,8 +464,7 @@ static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
   for (int i = 0; i < g->count; i++) {
     const tn__pipe_stage *stage = &p->stages[g->member[i]];
     for (int k = 0; k < stage->read_count; k++) {
-      bool known = false;
-      for (int m = 0; m < g->count; m++) known |= g->member[m] == stage->reads[k].from;
+      bool known = place_of_member(g, g->count, stage->reads[k].from) < g->count;
       for (int n = 0; n < count; n++) known |= seen[n] == stage->reads[k].buffer;
       if (known) continue;
       if (count < TN__PIPE_STAGES) seen[count++] = stage->reads[k].buffer;
@@ -454,35 +483,6 @@ static double bytes_of_term(const tn__pipe *p, const tn__pipe_group *g, const tn
   return bytes;
 }
 
-/* Cycles of one tile. `outside`: bytes that it reads of what others made, and writes. */
-static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_sweep *sweep,
-                          const tn__pipe_terms *terms, double *outside) {
-  const tn__machine *machine = &p->target->cpu.machine;
-  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK] = {{0}}, row[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_AXES] = {0};
-  double work = 0, unhidden = machine->costs.unhidden, near = 0, unused;
-  tn__pipe_boxes(p, g, tile, NULL, sizes);
-  /* Each stage of a group is done for all of a tile before the next one begins, or for all of a row, or of a term. */
-  double touched = tile_bytes(p, g, sizes, outside), passes = 2 * touched;
-  if (terms != NULL) {
-    tn__pipe_boxes(p, g, tile, terms, sizes);
-    touched = bytes_of_term(p, g, terms, sizes);
-    passes = 2 * touched * p->stages[g->member[terms->sum]].terms;
-    touched += *outside;
-  }
-  const tn__pipe_place place = sweep == NULL && terms == NULL ? tn__pipe_place_of(p, g, tile) : TN__PIPE_IN_CACHE;
-  for (int i = 0; i < g->count; i++) work += tile_work(p, g, i, terms, place, sizes[i]);
-  if (place != TN__PIPE_IN_CACHE) return work + machine->costs.loop_entry;
-  if (sweep != NULL) {
-    for (int a = 0; a < p->stages[g->member[g->count - 1]].axis_count; a++) one[a] = a == sweep->axis ? 1 : tile[a];
-    tn__pipe_boxes(p, g, one, NULL, row);
-    touched = tile_bytes(p, g, row, &unused);
-    work += (double)tile[sweep->axis] * (double)(g->count - 1) * TN__RULE_SWEEP_ROW;
-  }
-  if (g->count > 1 && touched > machine->costs.fill * (double)machine->l1_bytes) near = passes / rate_of(p, touched);
-  if (touched > machine->costs.fill * (double)p->cache_bytes) unhidden = TN__RULE_PIPE_UNHIDDEN;
-  return work > near ? work + unhidden * near : near + unhidden * work;
-}
-
 static bool has_scan(const tn__pipe *p, const tn__pipe_group *g) {
   bool scans = false;
   for (int i = 0; i < g->count; i++) scans |= p->stages[g->member[i]].scan_axis >= 0;
@@ -498,6 +498,40 @@ static bool is_narrow(const tn__pipe *p, const tn__pipe_group *g, const int64_t 
   return columns >= 0 && 3 * tile[columns] < 2 * TN__PIPE_LEAST_COLUMNS && tile[columns] < last->extent[columns];
 }
 
+/* Cycles of one tile; INFINITY: it makes no sense. `outside`: bytes that it reads of what others made, and writes. */
+static double tile_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_sweep *sweep,
+                          const tn__pipe_terms *terms, double *outside) {
+  const tn__machine *machine = &p->target->cpu.machine;
+  int64_t sizes[TN__PIPE_STAGES][TN__MAX_RANK], row[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_AXES] = {0};
+  double work = 0, unhidden = machine->costs.unhidden, near = 0, unused;
+  tn__pipe_place place = TN__PIPE_IN_CACHE;
+  const int64_t columns = sweep == NULL && terms == NULL ? near_columns(p, g, tile) : 0;
+  const bool narrow = is_narrow(p, g, tile);
+  if (narrow && columns == 0) return INFINITY;
+  tn__pipe_boxes(p, g, tile, NULL, sizes);
+  if (columns > 0) place = place_of_sizes(p, g, columns, sizes);
+  if (narrow && place == TN__PIPE_IN_CACHE) return INFINITY;
+  /* Each stage of a group is done for all of a tile before the next one begins, or for all of a row, or of a term. */
+  double touched = tile_bytes(p, g, sizes, outside), passes = 2 * touched;
+  if (terms != NULL) {
+    tn__pipe_boxes(p, g, tile, terms, sizes);
+    touched = bytes_of_term(p, g, terms, sizes);
+    passes = 2 * touched * p->stages[g->member[terms->sum]].terms;
+    touched += *outside;
+  }
+  for (int i = 0; i < g->count; i++) work += tile_work(p, g, i, terms, place, sizes[i]);
+  if (place != TN__PIPE_IN_CACHE) return work + machine->costs.loop_entry;
+  if (sweep != NULL) {
+    for (int a = 0; a < p->stages[g->member[g->count - 1]].axis_count; a++) one[a] = a == sweep->axis ? 1 : tile[a];
+    tn__pipe_boxes(p, g, one, NULL, row);
+    touched = tile_bytes(p, g, row, &unused);
+    work += (double)tile[sweep->axis] * (double)(g->count - 1) * TN__RULE_SWEEP_ROW;
+  }
+  if (g->count > 1 && touched > machine->costs.fill * (double)machine->l1_bytes) near = passes / rate_of(p, touched);
+  if (touched > machine->costs.fill * (double)p->cache_bytes) unhidden = TN__RULE_PIPE_UNHIDDEN;
+  return work > near ? work + unhidden * near : near + unhidden * work;
+}
+
 static double group_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides,
                            const tn__pipe_terms *terms) {
   const tn__pipe_sweep *sweep = slides ? g->sweep : NULL;
@@ -510,9 +544,9 @@ static double group_cycles(const tn__pipe *p, const tn__pipe_group *g, const int
   if (sweep != NULL &&
       (tile[sweep->axis] == 1 || tiles < p->parts || tile[sweep->columns] < last->extent[sweep->columns]))
     return INFINITY;
-  if (is_narrow(p, g, tile) && (sweep != NULL || terms != NULL || tn__pipe_place_of(p, g, tile) == TN__PIPE_IN_CACHE))
-    return INFINITY;
-  double inner = tiles * tile_cycles(p, g, tile, sweep, terms, &outside);
+  const double cycles = tile_cycles(p, g, tile, sweep, terms, &outside);
+  if (isinf(cycles)) return INFINITY;
+  double inner = tiles * cycles;
   /* What tiles share with their neighbours comes again, from the next cache. */
   double far = traffic(p, g), again = g->count > 1 ? tiles * outside / machine->core.l3_bytes : 0;
   double outer = far > again ? far : again;

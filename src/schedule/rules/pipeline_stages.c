@@ -452,6 +452,18 @@ static void read_axes(tn__schedule *s, tn__pipe_stage *stage, const tn__snode *b
   stage->movable &= read_shape(s, stage->buffer, stage->shape);
 }
 
+static tn__pipe_index index_of(tn__ir *ir, const tn__pipe_stage *stage, const tn__expr *e) {
+  tn__linear l;
+  tn__linear_init(&l);
+  tn__linear_add(ir, &l, e, 1);
+  tn__pipe_index out = {.is_simple = l.count == 0, .axis = -1, .offset = l.constant};
+  for (int a = 0; a < stage->axis_count && l.count == 1; a++) {
+    if (stage->axis[a]->self != l.terms[0].atom) continue;
+    out = (tn__pipe_index){.is_simple = true, .axis = a, .scale = l.terms[0].coefficient, .offset = l.constant};
+  }
+  return out;
+}
+
 static void read_reads(tn__pipe *p, writers *w, tn__pipe_stage *stage, const tn__snode *block) {
   tn__schedule *s = p->s;
   tn__pipe_read *reads = TN__NEW_ARRAY(s->arena, block->block.read_count, tn__pipe_read);
@@ -466,6 +478,8 @@ static void read_reads(tn__pipe *p, writers *w, tn__pipe_stage *stage, const tn_
       /* As it is away from the borders: a tile behind the last one tells as much as any other. */
       read->min[d] = with_sizes(s, tn__ir_interior(s->ir, region->min[d]));
       read->last[d] = with_sizes(s, tn__ir_interior(s->ir, tn__ir_add_i(s->ir, end, -1)));
+      read->first_index[d] = index_of(s->ir, stage, read->min[d]);
+      read->last_index[d] = index_of(s->ir, stage, read->last[d]);
     }
     if (read->from >= 0) tn__vec_push(s->arena, &p->stages[read->from].readers, (int)(stage - p->stages));
   }
