@@ -128,14 +128,19 @@ static tn__cg_v rsqrt_error(tn__cg *cg, tn__cg_v x, tn__cg_v y) {
   return tn__cg_fma(cg, neg(cg, mul(cg, x, y)), y, real(x, 1));
 }
 
-/* Half the exponent, turned, is the logarithm of a start within 3.5 %, so that t = x y^2 lies between 0.932 and 1.070;
- * there, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x y^2,
- * y + y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. For normal numbers above zero, and NaN. */
-tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps) {
-  static const double nearest[] = {1.8762356212679177, -1.2513721616247426, 0.37513718286739534};
+/* Half the exponent, turned, is the logarithm of a start within 3.5 %, so that x y^2 lies between 0.932 and 1.070. For
+ * normal numbers above zero, and NaN. */
+static tn__cg_v rsqrt_start(tn__cg *cg, tn__cg_v x) {
   tn__cg_v bits = to_bits(cg, x);
   tn__cg_v guess = iconst(bits, is_f64(cg, x) ? INT64_C(0x5fe6eb50c7b537a9) : INT64_C(0x5f37642f));
-  tn__cg_v y = from_bits(cg, isub(cg, guess, lshr_by(cg, bits, 1)));
+  return from_bits(cg, isub(cg, guess, lshr_by(cg, bits, 1)));
+}
+
+/* With t = x y^2, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x
+ * y^2, y + y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. */
+tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps) {
+  static const double nearest[] = {1.8762356212679177, -1.2513721616247426, 0.37513718286739534};
+  tn__cg_v y = rsqrt_start(cg, x);
   y = mul(cg, y, tn__cg_polynomial(cg, mul(cg, mul(cg, x, y), y), nearest, 3));
   for (int step = 0; step < steps; step++) {
     tn__cg_v e = rsqrt_error(cg, x, y);
@@ -144,8 +149,14 @@ tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps) {
   return y;
 }
 
-/* Instructions for roots and quotients are busy for as long as some thirty products. */
-static tn__cg_v near_rsqrt(tn__cg *cg, tn__cg_v x) { return tn__cg_rough_rsqrt(cg, x, is_f64(cg, x) ? 2 : 1); }
+/* Instructions for roots and quotients are busy for as long as some thirty products. In f32 one series reaches from the
+ * start to 2.4e-8: y (1 - e)^(-1/2) = y + y e (1/2 + 3/8 e + ...), nearest where e may lie. */
+static tn__cg_v near_rsqrt(tn__cg *cg, tn__cg_v x) {
+  static const double series[] = {0.4999983464902556, 0.37500169103992953, 0.3139330650566486, 0.27364175329612783};
+  if (is_f64(cg, x)) return tn__cg_rough_rsqrt(cg, x, 2);
+  tn__cg_v y = rsqrt_start(cg, x), e = rsqrt_error(cg, x, y);
+  return tn__cg_fma(cg, mul(cg, y, e), tn__cg_polynomial(cg, e, series, 4), y);
+}
 
 tn__cg_v tn__cg_rsqrt(tn__cg *cg, tn__cg_v x) {
   tn__cg_special s = {.x = x};
