@@ -99,7 +99,7 @@ def main():
     print("#ifndef TENON_CODEGEN_LLVM_MATH_TABLES_H\n#define TENON_CODEGEN_LLVM_MATH_TABLES_H\n\n#include <stdint.h>\n")
     half_ln2 = log(2) / 2 * mpf("1.0001")
     e2 = series(lambda r: (exp(r) - 1 - r) / r**2, factorial_series(2, 1, 1), mpf("1e-3"))
-    for suffix, count, rounding in (("f32", 5, round_f32), ("f64", 11, round_f64)):
+    for suffix, count, rounding in (("f32", 5, round_f32), ("f64", 11, round_f64), ("narrow", 7, round_f64)):
         print(f"/* (exp(r) - 1 - r) / r^2 */")
         derive(f"exp_{suffix}", e2, -half_ln2, half_ln2, count, rounding, lambda x, fx: x**2 / abs(expm1(x)) if x else mpf(0))
     print("/* (2^r - 1) / r */")
@@ -112,22 +112,25 @@ def main():
     smax = ((sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)) ** 2 * mpf("1.0001")
     atanh2 = lambda z: (log((1 + sqrt(z)) / (1 - sqrt(z))) - 2 * sqrt(z)) / sqrt(z) ** 3
     derive("log_f64", series(atanh2, [mpf(2) / (2 * i + 3) for i in range(30)], mpf("1e-2")), 0, smax, 7, round_f64, lambda z, _: z if z else mpf(0))
+    derive("log_narrow", series(atanh2, [mpf(2) / (2 * i + 3) for i in range(30)], mpf("1e-2")), 0, smax, 4, round_f64, lambda z, _: z if z else mpf(0))
     tail = lambda z: (atanh2(z) - mpf(2) / 3) / z
     derive("log_tail_f64", series(tail, [mpf(2) / (2 * i + 5) for i in range(30)], mpf("1e-2")), 0, smax, 8, round_f64, lambda z, _: z**2 if z else mpf(0))
     quarter = (pi / 4 * mpf("1.0001")) ** 2
     sin3 = series(lambda z: (sin(sqrt(z)) / sqrt(z) - 1) / z, [-t for t in factorial_series(3, 2, -1)], mpf("1e-3"))
     cos4 = series(lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, factorial_series(4, 2, -1), mpf("1e-3"))
-    for suffix, count, rounding in (("f32", 3, round_f32), ("f64", 6, round_f64)):
+    for suffix, count, rounding in (("f32", 3, round_f32), ("f64", 6, round_f64), ("narrow", 4, round_f64)):
         print("/* sin(r) = r + r^3 S(r^2), cos(r) = 1 - r^2 / 2 + r^4 C(r^2) */")
         derive(f"sin_{suffix}", sin3, 0, quarter, count, rounding, lambda z, _: z)
         derive(f"cos_{suffix}", cos4, 0, quarter, count, rounding, lambda z, _: z**2)
     print("/* atan(u) = u + u^3 A(u^2) */")
     atan3 = series(lambda z: (atan(sqrt(z)) / sqrt(z) - 1) / z, [-mpf((-1) ** i) / (2 * i + 3) for i in range(40)], mpf("1e-2"))
     derive("atan_f64", atan3, 0, (sqrt(mpf(2)) - 1) ** 2 * mpf("1.0001"), 12, round_f64, lambda z, _: z)
+    derive("atan_narrow", atan3, 0, (sqrt(mpf(2)) - 1) ** 2 * mpf("1.0001"), 6, round_f64, lambda z, _: z)
     print("/* asin(x) = x + x^3 A(x^2) */")
     asin_terms = [mp.binomial(2 * i, i) / mpf(4) ** i / (2 * i + 1) for i in range(1, 40)]
     asin3 = series(lambda z: (asin(sqrt(z)) / sqrt(z) - 1) / z, asin_terms, mpf("1e-2"))
     derive("asin_f64", asin3, 0, mpf("0.25"), 13, round_f64, lambda z, _: z)
+    derive("asin_narrow", asin3, 0, mpf("0.25"), 7, round_f64, lambda z, _: z)
     print("/* tanh(x) = x + x^3 T(x^2), |x| <= 0.55 */")
     tanh3 = series(lambda z: (mp.tanh(sqrt(z)) / sqrt(z) - 1) / z, [-mpf(1) / 3, mpf(2) / 15, -mpf(17) / 315, mpf(62) / 2835], mpf("1e-4"))
     derive("tanh_f32", tanh3, 0, mpf("0.55") ** 2, 5, round_f32, lambda z, _: z)

@@ -91,6 +91,7 @@ typedef struct tn__cg {
   const struct tn__cg_arch *arch; /* arch.h */
   bool has_fma, has_f16c,
       has_rounding; /* as instructions: fused multiply-add, conversions of f16, floor and its like */
+  bool narrow;      /* numbers of f64 that functions are made of were f32 and will be again (math.h) */
   LLVMContextRef context;
   LLVMModuleRef module;
   LLVMBuilderRef builder;

@@ -41,7 +41,9 @@ static LLVMValueRef family_body(tn__cg *cg, const family_row *row, tn__cg_v x, t
   bool widen = row->f32_by_f64 && !is_f64(cg, x);
   if (widen) x = to_f64(cg, x);
   if (widen && y != NULL) y = to_f64(cg, y);
+  cg->narrow = widen;
   tn__cg_v r = row->unary != NULL ? row->unary(cg, x) : row->binary(cg, x, y);
+  cg->narrow = false;
   return widen ? to_f32(cg, r) : r;
 }
 

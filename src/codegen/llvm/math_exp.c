@@ -31,11 +31,13 @@ static exp_parts reduce_exp(tn__cg *cg, tn__cg_v x, tn__cg_v tail) {
   tn__cg_v shifted = tn__cg_muladd(cg, x, real(x, 0x1.71547652b82fep+0), magic);
   tn__cg_v count = sub(cg, shifted, magic);
   const double *ln2 = wide ? ln2_f64 : ln2_f32;
-  tn__cg_v r = tn__cg_muladd(cg, count, real(x, -ln2[0]), x);
-  r = tn__cg_muladd(cg, count, real(x, -ln2[1]), r);
+  const bool narrow = is_narrow(cg, x);
+  tn__cg_v r = tn__cg_muladd(cg, count, real(x, narrow ? -(ln2[0] + ln2[1]) : -ln2[0]), x);
+  if (!narrow) r = tn__cg_muladd(cg, count, real(x, -ln2[1]), r);
   if (tail != NULL) r = add(cg, r, tail);
-  tn__cg_v q =
-      wide ? tn__cg_polynomial(cg, r, exp_f64, COUNT(exp_f64)) : tn__cg_polynomial(cg, r, exp_f32, COUNT(exp_f32));
+  tn__cg_v q = narrow ? tn__cg_polynomial(cg, r, exp_narrow, COUNT(exp_narrow))
+               : wide ? tn__cg_polynomial(cg, r, exp_f64, COUNT(exp_f64))
+                      : tn__cg_polynomial(cg, r, exp_f32, COUNT(exp_f32));
   exp_parts parts = {.count = count, .r = r, .second = q};
   parts.n = isub(cg, to_bits(cg, shifted), to_bits(cg, magic));
   parts.exponent = shl_by(cg, to_bits(cg, shifted), wide ? 52 : 23);
@@ -128,6 +130,7 @@ tn__cg_v tn__cg_expm1(tn__cg *cg, tn__cg_v x) {
   exp_parts parts = reduce_exp(cg, tn__cg_clamped(cg, x, wide ? -40 : -19, wide ? 710 : 89), NULL);
   tn__cg_v s = power_of_two(cg, isub(cg, parts.n, iconst(parts.n, 1)));
   tn__cg_v half = tn__cg_muladd(cg, s, expm1_of(cg, &parts), sub(cg, s, real(x, 0.5)));
+  if (is_narrow(cg, x)) return add(cg, half, half); /* what is tiny for f64 is no f32 but zero */
   tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, wide ? 0x1p-54 : 0x1p-25));
   return select_of(cg, tiny, x, add(cg, half, half));
 }
@@ -190,7 +193,15 @@ static tn__cg_v log_f64_of(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
   return tn__cg_muladd(cg, e, real(x, ln2_f64[0]), sub(cg, f, sub(cg, half_square, rest)));
 }
 
+/* The same without what f64 alone shows: 2 s + s^3 L(s^2). */
+static tn__cg_v log_narrow_of(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
+  tn__cg_v s = quot(cg, p.f, add(cg, p.f, real(x, 2))), z = mul(cg, s, s);
+  tn__cg_v series = tn__cg_muladd(cg, z, tn__cg_polynomial(cg, z, log_narrow, COUNT(log_narrow)), real(x, 2));
+  return tn__cg_muladd(cg, p.exponent, real(x, ln2_f64[0] + ln2_f64[1]), mul(cg, s, series));
+}
+
 static tn__cg_v log_of(tn__cg *cg, tn__cg_v x, tn__cg_log_parts p) {
+  if (is_narrow(cg, x)) return log_narrow_of(cg, x, p);
   return is_f64(cg, x) ? log_f64_of(cg, x, p) : log_f32_of(cg, x, p);
 }
 
@@ -205,8 +216,17 @@ tn__cg_v tn__cg_log(tn__cg *cg, tn__cg_v x) {
   return tn__cg_seldom(cg, &s, usual, any_log);
 }
 
+/* 1 + x has all of x but where that is small, and the start of the series will do. */
+static tn__cg_v log1p_narrow(tn__cg *cg, tn__cg_v x) {
+  tn__cg_v second = tn__cg_muladd(cg, x, real(x, 1 / 3.0), real(x, -0.5));
+  tn__cg_v small = tn__cg_muladd(cg, mul(cg, x, x), second, x);
+  tn__cg_v is_small = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, 0x1p-12));
+  return select_of(cg, is_small, small, tn__cg_log(cg, add(cg, x, real(x, 1))));
+}
+
 /* log(u) + (x - (u - 1)) / u with u = 1 + x rounded: the second term puts back what the rounding took (Kahan). */
 tn__cg_v tn__cg_log1p(tn__cg *cg, tn__cg_v x) {
+  if (is_narrow(cg, x)) return log1p_narrow(cg, x);
   tn__cg_v u = add(cg, x, real(x, 1));
   tn__cg_v lost = sub(cg, x, sub(cg, u, real(x, 1)));
   tn__cg_v value = add(cg, tn__cg_log(cg, u), quot(cg, lost, u));

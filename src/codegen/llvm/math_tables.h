@@ -16,6 +16,12 @@ static const double exp_f64[] = {
     0x1.6c16c16c14e61p-10, 0x1.a01a01af474a7p-13, 0x1.a01a01a098fcap-16, 0x1.71ddfaed2fd87p-19,
     0x1.27e50ba97e700p-22, 0x1.af58b61900ce0p-26, 0x1.1eefd47477f95p-29,
 };
+/* (exp(r) - 1 - r) / r^2 */
+/* error 2^-37.5 on [-0.346608, 0.346608] */
+static const double exp_narrow[] = {
+    0x1.0000000017128p-1,  0x1.555555734f930p-3,  0x1.555554f382de7p-5,  0x1.1110b222c5049p-7,
+    0x1.6c1766ac3635cp-10, 0x1.a16f62a219151p-13, 0x1.a003be1832c02p-16,
+};
 /* (2^r - 1) / r */
 /* error 2^-26.2 on [-0.5005, 0.5005] */
 static const double exp2_f32[] = {
@@ -33,6 +39,13 @@ static const double log_f32[] = {
 static const double log_f64[] = {
     0x1.5555555555592p-1, 0x1.999999997ff03p-2, 0x1.24924941e3486p-2, 0x1.c71c52124d028p-3,
     0x1.74663d698a461p-3, 0x1.39a1dab4ab963p-3, 0x1.2f045616ddac3p-3,
+};
+/* error 2^-36.6 on [0, 0.0294402] */
+static const double log_narrow[] = {
+    0x1.555554fd94a6dp-1,
+    0x1.999a7a9b0ad92p-2,
+    0x1.2438d32fc6a8ep-2,
+    0x1.e2f717a9b4717p-3,
 };
 /* error 2^-72.5 on [0, 0.0294402] */
 static const double log_tail_f64[] = {
@@ -63,6 +76,21 @@ static const double cos_f64[] = {
     0x1.555555555554cp-5,   -0x1.6c16c16c1521dp-10, 0x1.a01a019cbf0d3p-16,
     -0x1.27e4f81265067p-22, 0x1.1ee9f1104e864p-29,  -0x1.8fb109e1d3c92p-37,
 };
+/* sin(r) = r + r^3 S(r^2), cos(r) = 1 - r^2 / 2 + r^4 C(r^2) */
+/* error 2^-37.6 on [0, 0.616974] */
+static const double sin_narrow[] = {
+    -0x1.5555554cb92efp-3,
+    0x1.11110895c1444p-7,
+    -0x1.a00f9d3523a57p-13,
+    0x1.6cd83cdeef52dp-19,
+};
+/* error 2^-43.2 on [0, 0.616974] */
+static const double cos_narrow[] = {
+    0x1.5555554f4db73p-5,
+    -0x1.6c16b8982e139p-10,
+    0x1.a0111fbca9a6ep-16,
+    -0x1.242abf710fb07p-22,
+};
 /* atan(u) = u + u^3 A(u^2) */
 /* error 2^-63.8 on [0, 0.17159] */
 static const double atan_f64[] = {
@@ -70,12 +98,22 @@ static const double atan_f64[] = {
     -0x1.745d144e86d8cp-4, 0x1.3b1364c2bb481p-4, -0x1.110be898b0a9bp-4, 0x1.e1677fdd8d9c2p-5,
     -0x1.ab3a67278f5c3p-5, 0x1.6fde8a6602a34p-5, -0x1.0fc671689e721p-5, 0x1.e81125b23f4eep-7,
 };
+/* error 2^-35.4 on [0, 0.17159] */
+static const double atan_narrow[] = {
+    -0x1.555554c89a79fp-2, 0x1.99991a49c2036p-3,  -0x1.247f06ab85ee5p-3,
+    0x1.c46805f10d0d9p-4,  -0x1.5b457c5877ef3p-4, 0x1.84f5fc6a0bd4ep-5,
+};
 /* asin(x) = x + x^3 A(x^2) */
 /* error 2^-59.8 on [0, 0.25] */
 static const double asin_f64[] = {
     0x1.5555555555578p-3, 0x1.333333332df22p-4,  0x1.6db6db722a81ap-5, 0x1.f1c71a8c074dbp-6, 0x1.6e8bdfd90cc25p-6,
     0x1.1c49df0f33cd6p-6, 0x1.ca2128f168464p-7,  0x1.75787bf69a2a2p-7, 0x1.6185343436dc2p-7, 0x1.e1b2d40f21ee5p-9,
     0x1.64e6375cd9ab6p-6, -0x1.59cda71ec52f6p-6, 0x1.0bd72b4c35e64p-5,
+};
+/* error 2^-35.8 on [0, 0.25] */
+static const double asin_narrow[] = {
+    0x1.5555560918bbfp-3, 0x1.3332a80932a73p-4, 0x1.6ddb2663edf9cp-5, 0x1.ed5398d4c0dffp-6,
+    0x1.93589458f95e2p-6, 0x1.e9837470a62fdp-8, 0x1.1c33bc7c39b1cp-5,
 };
 /* tanh(x) = x + x^3 T(x^2), |x| <= 0.55 */
 /* error 2^-29.8 on [0, 0.3025] */

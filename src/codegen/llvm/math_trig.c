@@ -21,6 +21,11 @@ typedef struct quarter_turns {
 static quarter_turns reduce_near(tn__cg *cg, tn__cg_v x) {
   tn__cg_v magic = real(x, 0x1.8p52);
   tn__cg_v shifted = add(cg, mul(cg, x, real(x, 0x1.45f306dc9c883p-1)), magic), count = sub(cg, shifted, magic);
+  if (cg->narrow && cg->has_fma) { /* the first is exact, and each of the others is rounded to what is left */
+    tn__cg_v left = x;
+    for (int i = 0; i < 3; i++) left = tn__cg_fma(cg, count, real(x, -half_pi[i]), left);
+    return (quarter_turns){left, real(x, 0), isub(cg, to_bits(cg, shifted), to_bits(cg, magic))};
+  }
   tn__cg_v first = sub(cg, x, mul(cg, count, real(x, half_pi[0]))), piece = mul(cg, count, real(x, half_pi[1]));
   tn__cg_pair rest = tn__cg_two_sum(cg, first, neg(cg, piece));
   tn__cg_v tail = sub(cg, rest.low, mul(cg, count, real(x, half_pi[2])));
@@ -166,10 +171,14 @@ static sin_cos kernels_f64(tn__cg *cg, quarter_turns q) {
   return out;
 }
 
-/* Of r and a count whose low two bits mean something. */
+/* Of r and a count whose low two bits mean something, in f32 or for it. */
 static sin_cos kernels_f32(tn__cg *cg, tn__cg_v r, tn__cg_v count) {
   tn__cg_v z = mul(cg, r, r);
-  tn__cg_v s = tn__cg_polynomial(cg, z, sin_f32, COUNT(sin_f32)), c = tn__cg_polynomial(cg, z, cos_f32, COUNT(cos_f32));
+  bool wide = is_f64(cg, r);
+  tn__cg_v s = wide ? tn__cg_polynomial(cg, z, sin_narrow, COUNT(sin_narrow))
+                    : tn__cg_polynomial(cg, z, sin_f32, COUNT(sin_f32));
+  tn__cg_v c = wide ? tn__cg_polynomial(cg, z, cos_narrow, COUNT(cos_narrow))
+                    : tn__cg_polynomial(cg, z, cos_f32, COUNT(cos_f32));
   sin_cos out = {.count = count};
   out.sin = tn__cg_muladd(cg, mul(cg, z, r), s, r);
   out.cos = tn__cg_muladd(cg, z, tn__cg_muladd(cg, z, c, real(r, -0.5)), real(r, 1));
@@ -177,8 +186,9 @@ static sin_cos kernels_f32(tn__cg *cg, tn__cg_v r, tn__cg_v count) {
 }
 
 static sin_cos both(tn__cg *cg, tn__cg_v x) {
-  if (is_f64(cg, x)) return kernels_f64(cg, reduce(cg, x));
-  quarter_turns q = reduce(cg, to_f64(cg, x));
+  quarter_turns q = reduce(cg, is_f64(cg, x) ? x : to_f64(cg, x));
+  if (is_narrow(cg, x)) return kernels_f32(cg, q.high, q.count);
+  if (is_f64(cg, x)) return kernels_f64(cg, q);
   tn__cg_v count = LLVMBuildTrunc(cg->builder, q.count, tn__cg_like(type_of(x), cg->i32), "");
   return kernels_f32(cg, to_f32(cg, q.high), count);
 }
@@ -256,6 +266,10 @@ tn__cg_v tn__cg_tan(tn__cg *cg, tn__cg_v x) {
 
 /* base + atan(u) with base = high + low, |u| <= tan(pi/8). */
 static tn__cg_v atan_from(tn__cg *cg, tn__cg_v u, tn__cg_v high, tn__cg_v low) {
+  if (cg->narrow) {
+    tn__cg_v z = mul(cg, u, u), p = tn__cg_polynomial(cg, z, atan_narrow, COUNT(atan_narrow));
+    return add(cg, high, tn__cg_muladd(cg, mul(cg, z, u), p, u));
+  }
   tn__cg_v z = mul(cg, u, u), p = tn__cg_polynomial(cg, z, atan_f64, COUNT(atan_f64));
   tn__cg_v rest = tn__cg_muladd(cg, mul(cg, z, u), p, low);
   return add(cg, high, add(cg, u, rest));
@@ -272,6 +286,7 @@ static tn__cg_v atan_ratio(tn__cg *cg, tn__cg_v numerator, tn__cg_v denominator,
   tn__cg_v base_low = select_of(cg, near_one, real(zero, quarter_pi_dd[1]), zero);
   /* base +- what the caller adds, exactly: multiples of pi/4 whose high parts are short sums */
   tn__cg_v u = mul(cg, quot(cg, top, bottom), sign);
+  if (cg->narrow) return atan_from(cg, u, tn__cg_muladd(cg, base_high, sign, high), NULL);
   tn__cg_pair base = tn__cg_fast_two_sum(cg, high, mul(cg, base_high, sign));
   tn__cg_v tail = add(cg, base.low, add(cg, low, mul(cg, base_low, sign)));
   return atan_from(cg, u, base.high, tail);
@@ -298,11 +313,13 @@ tn__cg_v tn__cg_atan2(tn__cg *cg, tn__cg_v y, tn__cg_v x) {
   tn__cg_v steep = fcmp(cg, LLVMRealOGT, ay, ax);
   tn__cg_v numerator = select_of(cg, steep, ax, ay), denominator = select_of(cg, steep, ay, ax);
   /* Sums of the two must not overflow, nor quotients of two below the normal range lose bits. */
-  tn__cg_v big = fcmp(cg, LLVMRealOGT, denominator, real(x, 0x1p1000)),
-           small = fcmp(cg, LLVMRealOLT, denominator, real(x, 0x1p-900));
-  tn__cg_v scale = select_of(cg, big, real(x, 0x1p-60), select_of(cg, small, real(x, 0x1p100), one));
-  numerator = mul(cg, numerator, scale);
-  denominator = mul(cg, denominator, scale);
+  if (!cg->narrow) {
+    tn__cg_v big = fcmp(cg, LLVMRealOGT, denominator, real(x, 0x1p1000)),
+             small = fcmp(cg, LLVMRealOLT, denominator, real(x, 0x1p-900));
+    tn__cg_v scale = select_of(cg, big, real(x, 0x1p-60), select_of(cg, small, real(x, 0x1p100), one));
+    numerator = mul(cg, numerator, scale);
+    denominator = mul(cg, denominator, scale);
+  }
   tn__cg_v left = icmp(cg, LLVMIntSLT, to_bits(cg, x), iconst(to_bits(cg, x), 0));
   /* right: t, steep: pi/2 - t; left: pi - t, steep: pi/2 + t */
   tn__cg_v base_high = select_of(cg, steep, real(x, half_pi_dd[0]), select_of(cg, left, real(x, pi_dd[0]), zero));
@@ -323,13 +340,19 @@ static arc arc_of(tn__cg *cg, tn__cg_v x) {
   arc a = {.outside = fcmp(cg, LLVMRealOGT, size, half)};
   tn__cg_v z = select_of(cg, a.outside, mul(cg, sub(cg, real(x, 1), size), half), mul(cg, x, x));
   a.s = select_of(cg, a.outside, tn__cg_intrinsic1(cg, "llvm.sqrt", z), size);
-  a.rest = mul(cg, mul(cg, a.s, z), tn__cg_polynomial(cg, z, asin_f64, COUNT(asin_f64)));
+  tn__cg_v p = cg->narrow ? tn__cg_polynomial(cg, z, asin_narrow, COUNT(asin_narrow))
+                          : tn__cg_polynomial(cg, z, asin_f64, COUNT(asin_f64));
+  a.rest = mul(cg, mul(cg, a.s, z), p);
   return a;
 }
 
 tn__cg_v tn__cg_asin(tn__cg *cg, tn__cg_v x) {
   arc a = arc_of(cg, x);
   tn__cg_v near = add(cg, a.s, a.rest);
+  if (cg->narrow) {
+    tn__cg_v left = sub(cg, real(x, half_pi_dd[0]), add(cg, near, near));
+    return copysign_of(cg, select_of(cg, a.outside, left, near), x);
+  }
   /* pi/2 - 2 (s + rest), from pi/4 + (pi/4 - 2 s) */
   tn__cg_v quarter = real(x, quarter_pi_dd[0]), two_s = add(cg, a.s, a.s);
   tn__cg_v low = sub(cg, real(x, half_pi_dd[1]), add(cg, a.rest, a.rest));
