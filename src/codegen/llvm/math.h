@@ -63,8 +63,8 @@ static inline tn__cg_v to_f32(tn__cg *cg, tn__cg_v v) {
   return LLVMBuildFPTrunc(cg->builder, v, tn__cg_like(LLVMTypeOf(v), cg->f32), "");
 }
 
-/* Are the numbers of f64 only because f32 has too few digits on the way? They were f32, and the result becomes f32: there
- * 2^-35 of it is a two thousandth of the last place, and nothing overflows on the way. */
+/* Are the numbers of f64 only because f32 has too few digits on the way? They were f32, and the result becomes f32:
+ * there 2^-35 of it is a two thousandth of the last place, and nothing overflows on the way. */
 static inline bool is_narrow(const tn__cg *cg, tn__cg_v v) { return cg->narrow && is_f64(cg, v); }
 
 /* ---- math_basic.c ------------------------------------------------------------------------------------------------ */

@@ -136,8 +136,8 @@ static tn__cg_v rsqrt_start(tn__cg *cg, tn__cg_v x) {
   return from_bits(cg, isub(cg, guess, lshr_by(cg, bits, 1)));
 }
 
-/* With t = x y^2, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with e = 1 - x
- * y^2, y + y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. */
+/* With t = x y^2, y times the polynomial that is nearest to 1/sqrt(t) is within 2.6e-5. A step of Newton's with
+ * e = 1 - x y^2, y + y/2 e, leaves 3/8 of the square of e: 1e-9, and 1e-18 after another. */
 tn__cg_v tn__cg_rough_rsqrt(tn__cg *cg, tn__cg_v x, int steps) {
   static const double nearest[] = {1.8762356212679177, -1.2513721616247426, 0.37513718286739534};
   tn__cg_v y = rsqrt_start(cg, x);

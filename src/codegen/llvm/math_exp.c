@@ -145,16 +145,17 @@ tn__cg_v tn__cg_one_minus_exp(tn__cg *cg, tn__cg_v x) {
 
 /* ---- log --------------------------------------------------------------------------------------------------------- */
 
-/* Of positive normal x. */
+/* Of positive normal x. Counted from 2^-bias sqrt(1/2) the exponent has no sign: AVX2 shifts none along with 64
+ * bits. */
 tn__cg_log_parts tn__cg_split_usual(tn__cg *cg, tn__cg_v x) {
   bool wide = is_f64(cg, x);
-  int fraction = wide ? 52 : 23;
+  int fraction = wide ? 52 : 23, bias = wide ? 1023 : 127;
+  const int64_t one = INT64_C(1) << fraction;
   tn__cg_v root = to_bits(cg, real(x, wide ? 0x1.6a09e667f3bcdp-1 : (double)0x1.6a09e6p-1f));
-  tn__cg_v above = isub(cg, to_bits(cg, x), root); /* how far above sqrt(1/2), in units of the last place */
-  tn__cg_v e = ashr_by(cg, above, fraction);
-  tn__cg_v m = from_bits(cg, isub(cg, to_bits(cg, x), shl_by(cg, e, fraction)));
-  tn__cg_v magic = real(x, wide ? 0x1.8p52 : 0x1.8p23);
-  tn__cg_v exponent = sub(cg, from_bits(cg, iadd(cg, e, to_bits(cg, magic))), magic);
+  tn__cg_v least = isub(cg, root, iconst(root, bias * one)), above = isub(cg, to_bits(cg, x), least);
+  tn__cg_v m = from_bits(cg, iadd(cg, iand(cg, above, iconst(above, one - 1)), root));
+  tn__cg_v magic = real(x, wide ? 0x1p52 : 0x1p23), biased = lshr_by(cg, above, fraction);
+  tn__cg_v exponent = sub(cg, from_bits(cg, ior(cg, biased, to_bits(cg, magic))), add(cg, magic, real(x, bias)));
   return (tn__cg_log_parts){.f = sub(cg, m, real(x, 1)), .exponent = exponent};
 }
 

@@ -197,12 +197,17 @@ static tn__cg_v is_odd(tn__cg *cg, tn__cg_v count) {
   return icmp(cg, LLVMIntNE, iand(cg, count, iconst(count, 1)), iconst(count, 0));
 }
 
-/* sin of the angle `ahead` quarter turns further on. */
-static tn__cg_v turned(tn__cg *cg, sin_cos k, int ahead) {
+/* sin of the angle `ahead` quarter turns further on; of one below zero, if the angle is that of its size and `signs` is
+ * it. Blends without masks go by the sign. */
+static tn__cg_v turned(tn__cg *cg, sin_cos k, int ahead, tn__cg_v signs) {
   tn__cg_v count = iadd(cg, k.count, iconst(k.count, ahead));
-  tn__cg_v size = select_of(cg, is_odd(cg, count), k.cos, k.sin);
   int top = (int)LLVMGetIntTypeWidth(tn__cg_element(type_of(count))) - 1;
-  tn__cg_v sign = shl_by(cg, lshr_by(cg, iand(cg, count, iconst(count, 2)), 1), top);
+  tn__cg_v odd = tn__target_can(cg->target, TN__CAN_MASK)
+                     ? is_odd(cg, count)
+                     : icmp(cg, LLVMIntSLT, shl_by(cg, count, top), iconst(count, 0));
+  tn__cg_v size = select_of(cg, odd, k.cos, k.sin), sign = shl_by(cg, count, top - 1);
+  if (signs != NULL) sign = ixor(cg, sign, to_bits(cg, signs));
+  sign = iand(cg, sign, iconst(count, (int64_t)(UINT64_C(1) << top)));
   return from_bits(cg, ixor(cg, to_bits(cg, size), sign));
 }
 
@@ -229,7 +234,7 @@ static tn__cg_v far_f32(tn__cg *cg, tn__cg_v x, int ahead) {
   char name[64];
   snprintf(name, sizeof(name), "tn.%s.far.f32.%d", ahead ? "cos" : "sin", tn__cg_lanes(type));
   if (tn__cg_helper_begin(cg, name, function_type, false, &function, &saved)) {
-    LLVMBuildRet(cg->builder, turned(cg, both(cg, LLVMGetParam(function, 0)), ahead));
+    LLVMBuildRet(cg->builder, turned(cg, both(cg, LLVMGetParam(function, 0)), ahead, NULL));
     tn__cg_helper_end(cg, saved);
   }
   return LLVMBuildCall2(cg->builder, function_type, function, &x, 1, "");
@@ -238,20 +243,20 @@ static tn__cg_v far_f32(tn__cg *cg, tn__cg_v x, int ahead) {
 static tn__cg_v far_sin(tn__cg *cg, const tn__cg_special *s) { return far_f32(cg, s->x, 0); }
 static tn__cg_v far_cos(tn__cg *cg, const tn__cg_special *s) { return far_f32(cg, s->x, 1); }
 
-static tn__cg_v sin_f32_of(tn__cg *cg, tn__cg_v x, int ahead) {
-  tn__cg_v is_far = LLVMBuildNot(cg->builder, fcmp(cg, LLVMRealOLE, size_of(cg, x), real(x, COUNT_LIMIT)), "");
+static tn__cg_v sin_f32_of(tn__cg *cg, tn__cg_v x, int ahead, tn__cg_v signs) {
+  tn__cg_v size = size_of(cg, x);
+  tn__cg_v is_far = LLVMBuildNot(cg->builder, fcmp(cg, LLVMRealOLE, size, real(x, COUNT_LIMIT)), "");
   tn__cg_special s = {.is_special = is_far, .x = x};
-  return tn__cg_seldom(cg, &s, turned(cg, both_near(cg, x), ahead), ahead ? far_cos : far_sin);
+  return tn__cg_seldom(cg, &s, turned(cg, both_near(cg, size), ahead, signs), ahead ? far_cos : far_sin);
 }
 
+/* Of the size, with the sign put in behind: the polynomial would lose that of zero. */
 tn__cg_v tn__cg_sin(tn__cg *cg, tn__cg_v x) {
-  tn__cg_v tiny = fcmp(cg, LLVMRealOLT, size_of(cg, x), real(x, is_f64(cg, x) ? 0x1p-27 : 0x1p-13));
-  tn__cg_v value = is_f64(cg, x) ? turned(cg, both(cg, x), 0) : sin_f32_of(cg, x, 0);
-  return select_of(cg, tiny, x, value); /* also keeps the sign of zero */
+  return is_f64(cg, x) ? turned(cg, both(cg, size_of(cg, x)), 0, x) : sin_f32_of(cg, x, 0, x);
 }
 
 tn__cg_v tn__cg_cos(tn__cg *cg, tn__cg_v x) {
-  return is_f64(cg, x) ? turned(cg, both(cg, x), 1) : sin_f32_of(cg, x, 1);
+  return is_f64(cg, x) ? turned(cg, both(cg, x), 1, NULL) : sin_f32_of(cg, x, 1, NULL);
 }
 
 tn__cg_v tn__cg_tan(tn__cg *cg, tn__cg_v x) {
