@@ -15,8 +15,8 @@
 
 /* Results, together; stages of a group, and how far apart they are; steps of the long axis, in vectors; passes. */
 enum { MOST_RESULTS = 96, MOST_MEMBERS = 8, FARTHEST = 16, LEAST_TURNS = 8, MOST_PASSES = 4, MOST_FACTORS = 8 };
-/* Nodes of all terms. */
-enum { MOST_NODES = 4096 };
+/* Nodes of all terms, and of a map that is written out in them. */
+enum { MOST_NODES = 4096, MOST_OF_MAP = 64 };
 
 typedef struct near {
   tn__ir *ir;
@@ -47,11 +47,20 @@ bool tn__te_reads_near(tn__ir *ir, const tn__te_stage *stage, const tn__var *alo
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
+/* Maps before or among the members, with those written out that they read. */
+typedef struct maps {
+  const tn__te_stage *stage[2 * FARTHEST + 1];
+  const tn__expr *value[2 * FARTHEST + 1];
+  int count;
+} maps;
+
 typedef struct group {
   const tn__te *te;
+  maps maps;                         /* that are written out in terms */
   int64_t most, vector_bytes, apart; /* results at once; of elements in a vector */
   int member[MOST_MEMBERS], members;
-  int batch; /* so many axes at first are no results' */
+  tn__te_stage stage[MOST_MEMBERS]; /* the members, with maps written out */
+  int batch;                        /* so many axes at first are no results' */
   int64_t results[MOST_MEMBERS];
   /* Different results, and of each position of each member which one it is. */
   const tn__expr *term[MOST_RESULTS];
@@ -59,7 +68,45 @@ typedef struct group {
   int place;
 } group;
 
-static const tn__te_stage *member_at(const group *g, int m) { return g->te->stages.data[g->member[m]]; }
+static const tn__te_stage *member_at(const group *g, int m) { return &g->stage[m]; }
+
+/* The value of a map in the place of a load of it. */
+static const tn__expr *write_out(tn__ir *ir, const tn__expr *e, void *user) {
+  const maps *m = user;
+  for (int i = 0; i < m->count && e->kind == TN__EXPR_LOAD; i++)
+    if (m->stage[i]->tensors[0] == e->value.buffer)
+      return tn__ir_substitute(ir, m->value[i], m->stage[i]->axes.var, e->args, e->arg_count);
+  return NULL;
+}
+
+static void see_call(const tn__expr *e, void *user) {
+  bool *calls = user;
+  *calls |= e->kind == TN__EXPR_CALL || e->kind == TN__EXPR_DIV;
+}
+
+/* The small maps around a stage, none of which takes functions: these are better computed before. */
+static void find_maps(const tn__te *te, int around, maps *out) {
+  out->count = 0;
+  for (int s = around > FARTHEST ? around - FARTHEST : 0; s < te->stages.count && s <= around + FARTHEST; s++) {
+    const tn__te_stage *stage = te->stages.data[s];
+    bool calls = false;
+    if (stage->kind != TN__TE_COMPUTE || stage->hint != TN__TE_ANYWHERE || stage->step_of != NULL) continue;
+    if (stage->tensor_count != 1 || tn__te_is_output(te, stage->tensors[0])) continue;
+    const tn__expr *value = tn__expr_rewrite(te->ir, stage->values[0], write_out, out);
+    tn__te_visit(te->ir, value, see_call, &calls);
+    if (calls || tn__expr_size(value) > MOST_OF_MAP) continue;
+    out->stage[out->count] = stage;
+    out->value[out->count++] = value;
+  }
+}
+
+/* The stage with maps written out. */
+static tn__te_stage with_maps(group *g, int number) {
+  tn__te_stage stage = *g->te->stages.data[number];
+  if (stage.kind == TN__TE_REDUCE && stage.tensor_count == 1)
+    stage.values[0] = tn__expr_rewrite(g->te->ir, stage.values[0], write_out, &g->maps);
+  return stage;
+}
 
 /* How many results a reduction has behind `batch` axes that may be one of a group; 0: it may not. */
 static int64_t results_of(const tn__te_stage *stage, int batch) {
@@ -109,16 +156,20 @@ static void see_axis(const tn__expr *e, void *user) {
   s->shared |= !moves;
 }
 
-/* How many of the first axes may be those of a batch: nothing that terms read is the same for several of their
- * positions, or there are too many positions for all results to be together. */
-static int batch_of(tn__ir *ir, const tn__te_stage *stage) {
+/* How many of the first axes something that terms read moves with; up to the first along which they share something
+ * and all results could be together, unless `shared` ones count. */
+static int moving_axes(tn__ir *ir, const tn__te_stage *stage, bool shared) {
   for (int a = 0; a < stage->axes.count; a++) {
     sharing s = {.axis = stage->axes.var[a]};
     for (int t = 0; t < stage->tensor_count; t++) tn__te_visit(ir, stage->values[t], see_axis, &s);
-    if (!s.moves || (s.shared && results_of(stage, a) > 0)) return a;
+    if (!s.moves || (s.shared && !shared && results_of(stage, a) > 0)) return a;
   }
   return stage->axes.count;
 }
+
+/* How many of the first axes are those of a batch by themselves: nothing that terms read is the same for several of
+ * their positions, or there are too many positions. */
+static int batch_of(tn__ir *ir, const tn__te_stage *stage) { return moving_axes(ir, stage, false); }
 
 static bool same_batch(const group *g, const tn__te_stage *a, const tn__te_stage *b) {
   if (b->axes.count < g->batch || batch_of(g->te->ir, b) < g->batch) return false;
@@ -159,7 +210,7 @@ static int place_of_all(const group *g) {
 
 /* Adds a stage to the group where it fits to those that are there. */
 static void add_member(group *g, int number) {
-  const tn__te_stage *stage = g->te->stages.data[number], *first = member_at(g, 0);
+  const tn__te_stage with = with_maps(g, number), *stage = &with, *first = member_at(g, 0);
   const tn__te_stage *both[] = {first, stage};
   int64_t results = results_of(stage, g->batch), before = 0;
   if (results == 0 || g->members == MOST_MEMBERS || stage->tensors[0]->dtype != first->tensors[0]->dtype) return;
@@ -175,6 +226,7 @@ static void add_member(group *g, int number) {
   }
   if (!c.found) return;
   g->member[g->members] = number;
+  g->stage[g->members] = with;
   g->results[g->members++] = results;
   if (place_of_all(g) < 0) g->members--;
 }
@@ -254,15 +306,14 @@ static bool is_worth_it(const group *g) {
   return g->passes < passes || (g->terms < results && g->passes == passes);
 }
 
-static bool find_batched(const tn__te *te, int first, int batch, const group *limits, group *g) {
-  const tn__te_stage *stage = te->stages.data[first];
-  *g = *limits;
-  g->te = te;
+static bool find_batched(group *g, int first, int batch) {
+  const tn__te *te = g->te;
   g->members = 1;
+  g->terms = 0;
   g->member[0] = first;
   g->batch = batch;
-  g->results[0] = results_of(stage, batch);
-  if (g->results[0] == 0) return false;
+  g->results[0] = results_of(&g->stage[0], batch);
+  if (g->results[0] == 0 || batch == TN__MAX_RANK) return false;
   for (int s = first + 1; s < te->stages.count && s <= first + FARTHEST; s++) add_member(g, s);
   for (int m = 0; m < g->members; m++) collect_terms(g, m);
   g->passes = (int)passes_for(g, g->terms);
@@ -270,17 +321,63 @@ static bool find_batched(const tn__te *te, int first, int batch, const group *li
   return is_worth_it(g);
 }
 
-/* The group of which the stage is the first member. What shares nothing along an axis may yet be together with others
- * that do, so a smaller batch is tried, too. */
+/* The stage is a member of the group, or a map that its terms have written out. */
+static bool is_inside(const group *g, const tn__te_stage *stage) {
+  for (int m = 0; m < g->members; m++)
+    if (g->stage[m].tensors[0] == stage->tensors[0]) return true;
+  for (int i = 0; i < g->maps.count; i++)
+    if (g->maps.stage[i] == stage) return true;
+  return false;
+}
+
+/* Keeps the maps that members read, by way of each other, too; false where something else reads one of them. */
+static bool owns_maps(group *g) {
+  bool own[2 * FARTHEST + 1] = {false}, all = true;
+  int kept = 0;
+  for (int i = g->maps.count - 1; i >= 0; i--) {
+    for (int m = 0; m < g->members; m++)
+      own[i] |= tn__te_reads_of(g->te, g->te->stages.data[g->member[m]], g->maps.stage[i]);
+    for (int r = i + 1; r < g->maps.count; r++)
+      own[i] |= own[r] && tn__te_reads_of(g->te, g->maps.stage[r], g->maps.stage[i]);
+  }
+  for (int i = 0; i < g->maps.count; i++) {
+    if (!own[i]) continue;
+    g->maps.stage[kept] = g->maps.stage[i];
+    g->maps.value[kept++] = g->maps.value[i];
+  }
+  g->maps.count = kept;
+  for (int s = 0; s < g->te->stages.count && all && kept > 0; s++) {
+    const tn__te_stage *stage = g->te->stages.data[s];
+    for (int i = 0; i < kept && all; i++) all = is_inside(g, stage) || !tn__te_reads_of(g->te, stage, g->maps.stage[i]);
+  }
+  return all;
+}
+
+/* What shares nothing along an axis may yet be together with others that do, so smaller batches are tried, too; and
+ * larger ones, of which others have more results. */
+static bool find_batch(group *g, int first) {
+  const tn__te_stage *stage = &g->stage[0];
+  if (results_of(stage, stage->axes.count) == 0 || !has_long_axis(g, &stage, 1)) return false;
+  const int own = batch_of(g->te->ir, stage), most = moving_axes(g->te->ir, stage, true);
+  for (int batch = own; batch >= 0; batch--)
+    if (find_batched(g, first, batch)) return true;
+  for (int batch = own + 1; batch <= most; batch++)
+    if (find_batched(g, first, batch)) return true;
+  return false;
+}
+
+/* The group of which the stage is the first member: with the maps written out that only its members read, or with none.
+ */
 static bool find_group(const tn__te *te, int first, const group *limits, group *g) {
-  const tn__te_stage *stage = te->stages.data[first];
+  if (results_of(te->stages.data[first], te->stages.data[first]->axes.count) == 0) return false;
   *g = *limits;
   g->te = te;
-  if (results_of(stage, stage->axes.count) == 0 || !has_long_axis(g, &stage, 1)) return false;
-  int most = batch_of(te->ir, stage);
-  for (int batch = most < TN__MAX_RANK ? most : TN__MAX_RANK - 1; batch >= 0; batch--)
-    if (find_batched(te, first, batch, limits, g)) return true;
-  return false;
+  find_maps(te, first, &g->maps);
+  g->stage[0] = with_maps(g, first);
+  if (g->maps.count > 0 && find_batch(g, first) && owns_maps(g)) return true;
+  g->maps.count = 0;
+  g->stage[0] = *te->stages.data[first];
+  return find_batch(g, first);
 }
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
@@ -333,15 +430,24 @@ static const tn__expr *read_result(const group *g, const tn__buffer *const *made
   return tn__ir_select(ir, tn__ir_lt(ir, at, tn__ir_index(ir, middle)), own, others);
 }
 
+/* Takes the members away, and the maps that are written out; returns how many of them stood before `place`. */
+static int remove_stages(tn__te *te, const group *g, int place) {
+  int kept = 0, before = 0;
+  for (int s = 0; s < te->stages.count; s++) {
+    if (!is_inside(g, te->stages.data[s]))
+      te->stages.data[kept++] = te->stages.data[s];
+    else if (s < place)
+      before++;
+  }
+  te->stages.count = kept;
+  return before;
+}
+
 static void put_together(tn__te *te, const group *g) {
   const tn__buffer *made[MOST_PASSES];
   const tn__te_stage *members[MOST_MEMBERS];
-  for (int m = 0; m < g->members; m++) members[m] = te->stages.data[g->member[m]];
-  for (int m = g->members - 1; m >= 0; m--) {
-    for (int s = g->member[m]; s + 1 < te->stages.count; s++) te->stages.data[s] = te->stages.data[s + 1];
-    te->stages.count--;
-  }
-  const int before = te->stages.count;
+  for (int m = 0; m < g->members; m++) members[m] = member_at(g, m);
+  const int place = g->place - remove_stages(te, g, g->place), before = te->stages.count;
   reduce_together(te, g, members[0], made);
   for (int m = 0; m < g->members; m++) {
     const tn__te_axes *axes = &members[m]->axes;
@@ -353,7 +459,6 @@ static void put_together(tn__te *te, const group *g) {
     const tn__expr *value = read_result(g, made, g->term_of[m], axes, at, 0, (int)g->results[m]);
     tn__te_define(te, axes, NULL, members[m]->tensors[0], value);
   }
-  int place = g->place == g->member[0] ? g->place : g->place - (g->members - 1);
   tn__te_move_before(te, place, te->stages.count - before);
 }
 

@@ -89,6 +89,28 @@ static void axes_of_a_batch_stay(void **state) {
       3, 3);
 }
 
+/* Small maps that only the reductions read are written out in the terms; not what is an output, read by others, or
+ * takes functions. */
+static void own_maps_are_written_out(void **state) {
+  check(
+      "kernel f(A: f32[3, 70], m: f32[70]) -> N: f32[3, 3], r: f32[3] {\n"
+      "  B[n: 70, i: 3] = A[i, n] - m[n]\n  C[n: 70, i: 6] = select(i < 3, B[n, min(i, 2)], m[n])\n"
+      "  N[i, j] = sum(n: 70) C[n, i] * C[n, j + 3]\n  r[i] = sum(n: 70) B[n, i]\n}",
+      3, 6);
+  check(
+      "kernel f(A: f32[70, 3], m: f32[70]) -> B: f32[70, 3], N: f32[3, 3] {\n"
+      "  B[n, i] = A[n, i] - m[n]\n  N[i, j] = sum(n) B[n, i] * B[n, j]\n}",
+      3, 6);
+  check(
+      "kernel f(A: f32[70, 3], m: f32[70]) -> N: f32[3, 3], c: f32[70] {\n"
+      "  B[n: 70, i: 3] = A[n, i] - m[n]\n  N[i, j] = sum(n) B[n, i] * B[n, j]\n  c[n] = B[n, 0] * 2\n}",
+      4, 6);
+  check(
+      "kernel f(A: f32[70, 3]) -> N: f32[3, 3] {\n"
+      "  B[n: 70, i: 3] = exp(A[n, i])\n  N[i, j] = sum(n) B[n, i] * B[n, j]\n}",
+      3, 6);
+}
+
 /* As many to a reduction as registers hold. */
 static void many_results_take_several_passes(void **state) {
   check(
@@ -153,11 +175,12 @@ static void draw_results(drawing *d) {
   const bool planes = draw(d, 3) == 0;
   const int terms = 20 + draw(d, 200), size = 2 + draw(d, 3), count = 2 + draw(d, 3);
   const int sets = draw(d, 3) == 0 ? 2 + draw(d, 40) : 0;
+  const char *read = draw(d, 3) == 0 ? "B" : "A"; /* a map of the tensor, or the tensor */
   char set[16] = "", at[3][24];
   if (sets > 0) snprintf(set, sizeof set, "%d, ", sets);
   static const char *const positions[] = {"i", "j", "0"};
   for (int i = 0; i < 3; i++)
-    snprintf(at[i], sizeof at[i], "A[%s%s, %s]", sets > 0 ? "t, " : "", planes ? positions[i] : "n",
+    snprintf(at[i], sizeof at[i], "%s[%s%s, %s]", read, sets > 0 ? "t, " : "", planes ? positions[i] : "n",
              planes ? "n" : positions[i]);
   tn__strbuf_init(&d->text, NULL);
   tn__strbuf_printf(&d->text, "kernel drawn(A: %s[%s%d, %d], w: %s[%d]) -> ", type, set, planes ? size : terms,
@@ -169,6 +192,10 @@ static void draw_results(drawing *d) {
     if (shape[i] > 0) tn__strbuf_printf(&d->text, shape[i] == 1 ? "[%s%d]" : "[%s%d, %d]", set, size, size);
   }
   tn__strbuf_append(&d->text, " {\n");
+  if (*read == 'B') {
+    const char *of = sets > 0 ? (planes ? "t, i, n" : "t, n, i") : planes ? "i, n" : "n, i";
+    tn__strbuf_printf(&d->text, "  B[%s] = select(i == 0, A[%s] - w[n], A[%s] * w[n])\n", of, of, of);
+  }
   for (int i = 0; i < count; i++) {
     const char *axes[] = {"", sets > 0 ? "[t, i]" : "[i]", sets > 0 ? "[t, i, j]" : "[i, j]"};
     tn__strbuf_printf(&d->text, "  s%d%s = (%s(n: %d) ", i, axes[shape[i]], reducer, terms);
@@ -209,6 +236,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(results_of_different_shapes_are_together),
                                      cmocka_unit_test(equal_results_are_computed_once),
                                      cmocka_unit_test(axes_of_a_batch_stay),
+                                     cmocka_unit_test(own_maps_are_written_out),
                                      cmocka_unit_test(many_results_take_several_passes),
                                      cmocka_unit_test(others_stay),
                                      cmocka_unit_test(drawn_results_are_what_they_declare)};
