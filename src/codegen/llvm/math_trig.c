@@ -7,6 +7,9 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+/* Masks leave out what an instruction does; blends of vectors take some cores three. */
+static bool has_masks(const tn__cg *cg) { return tn__target_can(cg->target, TN__CAN_MASK); }
+
 /* ---- reduction by multiples of pi/2 ------------------------------------------------------------------------------ */
 
 /* x = count pi/2 + high + low, |high| <= pi/4. */
@@ -202,9 +205,7 @@ static tn__cg_v is_odd(tn__cg *cg, tn__cg_v count) {
 static tn__cg_v turned(tn__cg *cg, sin_cos k, int ahead, tn__cg_v signs) {
   tn__cg_v count = iadd(cg, k.count, iconst(k.count, ahead));
   int top = (int)LLVMGetIntTypeWidth(tn__cg_element(type_of(count))) - 1;
-  tn__cg_v odd = tn__target_can(cg->target, TN__CAN_MASK)
-                     ? is_odd(cg, count)
-                     : icmp(cg, LLVMIntSLT, shl_by(cg, count, top), iconst(count, 0));
+  tn__cg_v odd = has_masks(cg) ? is_odd(cg, count) : icmp(cg, LLVMIntSLT, shl_by(cg, count, top), iconst(count, 0));
   tn__cg_v size = select_of(cg, odd, k.cos, k.sin), sign = shl_by(cg, count, top - 1);
   if (signs != NULL) sign = ixor(cg, sign, to_bits(cg, signs));
   sign = iand(cg, sign, iconst(count, (int64_t)(UINT64_C(1) << top)));
@@ -280,20 +281,37 @@ static tn__cg_v atan_from(tn__cg *cg, tn__cg_v u, tn__cg_v high, tn__cg_v low) {
   return add(cg, high, add(cg, u, rest));
 }
 
-/* atan(numerator / denominator) for 0 <= numerator <= denominator: from pi/4 when that is nearer. One division. */
+/* -v where `turns`. */
+static tn__cg_v turned_if(tn__cg *cg, tn__cg_v turns, tn__cg_v v) {
+  if (has_masks(cg)) return select_of(cg, turns, neg(cg, v), v);
+  tn__cg_v bits = to_bits(cg, v), sign = iconst(bits, INT64_MIN);
+  return from_bits(cg, ixor(cg, bits, select_of(cg, turns, sign, iconst(bits, 0))));
+}
+
+/* A size with the sign of another number. */
+static tn__cg_v with_sign(tn__cg *cg, tn__cg_v size, tn__cg_v signs) {
+  tn__cg_v bits = to_bits(cg, signs);
+  return from_bits(cg, ior(cg, to_bits(cg, size), iand(cg, bits, iconst(bits, INT64_MIN))));
+}
+
+/* high + low +- atan(numerator / denominator) for 0 <= numerator <= denominator: from pi/4 when that is nearer. One
+ * division. */
 static tn__cg_v atan_ratio(tn__cg *cg, tn__cg_v numerator, tn__cg_v denominator, tn__cg_v high, tn__cg_v low,
-                           tn__cg_v sign) {
+                           tn__cg_v turns) {
   tn__cg_v near_one = fcmp(cg, LLVMRealOGT, numerator, mul(cg, denominator, real(numerator, 0.41421356237309503)));
-  tn__cg_v top = select_of(cg, near_one, sub(cg, numerator, denominator), numerator);
-  tn__cg_v bottom = select_of(cg, near_one, add(cg, numerator, denominator), denominator);
   tn__cg_v zero = real(numerator, 0);
+  tn__cg_v top = has_masks(cg) ? select_of(cg, near_one, sub(cg, numerator, denominator), numerator)
+                               : sub(cg, numerator, select_of(cg, near_one, denominator, zero));
+  tn__cg_v bottom = has_masks(cg) ? select_of(cg, near_one, add(cg, numerator, denominator), denominator)
+                                  : add(cg, denominator, select_of(cg, near_one, numerator, zero));
   tn__cg_v base_high = select_of(cg, near_one, real(zero, quarter_pi_dd[0]), zero);
   tn__cg_v base_low = select_of(cg, near_one, real(zero, quarter_pi_dd[1]), zero);
   /* base +- what the caller adds, exactly: multiples of pi/4 whose high parts are short sums */
-  tn__cg_v u = mul(cg, quot(cg, top, bottom), sign);
-  if (cg->narrow) return atan_from(cg, u, tn__cg_muladd(cg, base_high, sign, high), NULL);
-  tn__cg_pair base = tn__cg_fast_two_sum(cg, high, mul(cg, base_high, sign));
-  tn__cg_v tail = add(cg, base.low, add(cg, low, mul(cg, base_low, sign)));
+  tn__cg_v u = turned_if(cg, turns, quot(cg, top, bottom));
+  base_high = turned_if(cg, turns, base_high);
+  if (cg->narrow) return atan_from(cg, u, add(cg, high, base_high), NULL);
+  tn__cg_pair base = tn__cg_fast_two_sum(cg, high, base_high);
+  tn__cg_v tail = add(cg, base.low, add(cg, low, turned_if(cg, turns, base_low)));
   return atan_from(cg, u, base.high, tail);
 }
 
@@ -303,8 +321,7 @@ tn__cg_v tn__cg_atan(tn__cg *cg, tn__cg_v x) {
   tn__cg_v high = select_of(cg, steep, real(x, half_pi_dd[0]), zero),
            low = select_of(cg, steep, real(x, half_pi_dd[1]), zero);
   tn__cg_v numerator = select_of(cg, steep, one, size), denominator = select_of(cg, steep, size, one);
-  tn__cg_v sign = select_of(cg, steep, real(x, -1), one);
-  return copysign_of(cg, atan_ratio(cg, numerator, denominator, high, low, sign), x);
+  return with_sign(cg, atan_ratio(cg, numerator, denominator, high, low, steep), x);
 }
 
 /* Like atan(|y| / |x|), from pi when x is negative. */
@@ -329,10 +346,11 @@ tn__cg_v tn__cg_atan2(tn__cg *cg, tn__cg_v y, tn__cg_v x) {
   /* right: t, steep: pi/2 - t; left: pi - t, steep: pi/2 + t */
   tn__cg_v base_high = select_of(cg, steep, real(x, half_pi_dd[0]), select_of(cg, left, real(x, pi_dd[0]), zero));
   tn__cg_v base_low = select_of(cg, steep, real(x, half_pi_dd[1]), select_of(cg, left, real(x, pi_dd[1]), zero));
-  tn__cg_v sign = select_of(cg, ixor(cg, steep, left), real(x, -1), one);
-  tn__cg_v value = atan_ratio(cg, numerator, denominator, base_high, base_low, sign);
-  value = copysign_of(cg, value, y);
-  return select_of(cg, is_nan, real(x, NAN), value);
+  tn__cg_v value = atan_ratio(cg, numerator, denominator, base_high, base_low, ixor(cg, steep, left));
+  value = with_sign(cg, value, y);
+  if (has_masks(cg)) return select_of(cg, is_nan, real(x, NAN), value);
+  tn__cg_v bits = to_bits(cg, value); /* all ones are a NaN, which no blend is needed for */
+  return from_bits(cg, ior(cg, bits, LLVMBuildSExt(cg->builder, is_nan, type_of(bits), "")));
 }
 
 /* What asin and acos share: s with |s| <= 1/2 and p = s^3 A(s^2), of |x| itself or of sqrt((1 - |x|) / 2). */
