@@ -475,6 +475,41 @@ static void check_firm(tn__ir *ir, const void *arg) {
   }
 }
 
+/* Sums of pairs, which a map behind the reduction weaves or puts in another order. */
+static void check_behind(tn__ir *ir, const void *arg) {
+  static const char *const places[] = {"C[j, q]", "C[q, j]"};
+  int *found = *(int *const *)arg;
+  tn__arena *arena = tn__ir_arena(ir);
+  for (int i = 0; i < 40; i++) {
+    const int columns = 16 + 7 * i, terms = 70 + 3 * i;
+    const bool woven = i % 4 < 2;
+    char text[512];
+    snprintf(text, sizeof text,
+             "kernel weave(A: f32[%d, %d, 2], B: f32[%d, %d, 2]) -> C: f32[%d, %d] {\n"
+             "  %s = sum(i) select(q == 0, A[i, j, 0] * B[i, j, 0] + A[i, j, 1] * B[i, j, 1],\n"
+             "    A[i, j, 0] * B[i, j, 1] - A[i, j, 1] * B[i, j, 0])\n}\n",
+             terms, columns, terms, columns, woven ? columns : 2, woven ? 2 : columns, places[!woven]);
+    tn__target target = test_target(i % 2 ? "x86-64-v4" : "x86-64-v3");
+    tn__te_source *source;
+    tn__te *te;
+    tn__check(arena->escape, tn__te_parse(arena, "weave.te", text, strlen(text), &source));
+    tn__check(arena->escape, tn__te_declare(source, 0, NULL, 0, tn__ir_create(arena), &te));
+    const tn__schedule_options options = {.threads = 1 + i % 3};
+    const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
+    const tn__plan *plan = tn__plan_kernel(&unit, &tn__chooser_static);
+    *found += strcmp(plan->rule, "structure") == 0;
+    check_same(plan->schedule);
+  }
+}
+
+static void maps_behind_come_after(void **state) {
+  int found = 0, *arg = &found;
+  tn_status *status = in_context(check_behind, &arg);
+  if (status != NULL) fail_msg("%s", tn_status_message(status));
+  print_message("%d of 40 sums of pairs are scheduled from their structure\n", found);
+  assert_true(found > 20);
+}
+
 static void products_do_not_yield(void **state) {
   tn_status *status = in_context(check_firm, NULL);
   if (status != NULL) fail_msg("%s", tn_status_message(status));
@@ -538,6 +573,7 @@ int main(void) {
       cmocka_unit_test(steps_cost_what_points_cost),
       cmocka_unit_test(moves_are_primitives),
       cmocka_unit_test(tiles_that_are_turned_are_weighed),
+      cmocka_unit_test(maps_behind_come_after),
       cmocka_unit_test(products_do_not_yield),
       cmocka_unit_test(full_outlines_are_none),
   };

@@ -221,6 +221,17 @@ static tn__outline_facts *facts_of_block(tn__schedule *s, const char *name, tn__
   return f;
 }
 
+/* Does another block read the result? */
+static bool is_read_behind(tn__schedule *s, const char *name, int result) {
+  const tn__snode *block = tn__sched_block(s, "outline", name);
+  const tn__buffer *made = block->block.writes[result].buffer;
+  tn__snodes users = {0};
+  bool read = false;
+  tn__sched_users(s, made, &users);
+  for (int i = 0; i < users.count; i++) read |= users.data[i] != block && tn__sched_reads(users.data[i], made);
+  return read;
+}
+
 const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name, const char *epilogue,
                                               tn__outline_price *price) {
   tn__outline_facts *f = facts_of_block(s, name, price);
@@ -231,7 +242,10 @@ const tn__outline_facts *tn__outline_facts_of(tn__schedule *s, const char *name,
   if (epilogue != NULL)
     find_epilogue(s, f);
   else
-    for (int r = 0; r < f->results; r++) find_copy(f, r);
+    for (int r = 0; r < f->results; r++) {
+      f->out[r] = f->out[r] || is_read_behind(s, name, r);
+      find_copy(f, r);
+    }
   for (int i = 0; i < tn__te_input_count(s->te); i++) f->touched += bytes_of(tn__te_input_at(s->te, i));
   for (int i = 0; i < tn__te_output_count(s->te); i++) f->touched += bytes_of(tn__te_output_at(s->te, i));
   return f;

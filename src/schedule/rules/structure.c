@@ -56,6 +56,25 @@ static bool matches(const tn__te *te) {
   return reductions == 1;
 }
 
+/* A map behind the reduction that is no epilogue, as one that weaves the parts of complex sums, and little beside it.
+ */
+static const char *map_behind(tn__schedule *s) {
+  enum { LITTLE = 32 };
+  tn__snodes blocks = {0};
+  tn__sched_blocks(s, s->root, &blocks);
+  if (blocks.count != 2 || blocks.data[0]->combiner == NULL || blocks.data[1]->combiner != NULL) return NULL;
+  if (tn__reduce_epilogue_of(s, blocks.data[0]) != NULL) return NULL;
+  const tn__te_stage *reduce = NULL, *map = NULL;
+  for (int i = 0; i < tn__te_stage_count(s->te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(s->te, i);
+    if (strcmp(stage->name, blocks.data[0]->name) == 0) reduce = stage;
+    if (strcmp(stage->name, blocks.data[1]->name) == 0) map = stage;
+  }
+  if (reduce == NULL || map == NULL) return NULL;
+  const double terms = tn__reduce_volume(&reduce->axes, &reduce->reduce_axes);
+  return tn__reduce_volume(&map->axes, NULL) * LITTLE <= terms ? map->name : NULL;
+}
+
 const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
   tn__snodes blocks = {0};
   const tn__snode *reduce = NULL;
@@ -65,7 +84,7 @@ const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
     if (blocks.data[i]->combiner != NULL) reduce = blocks.data[i];
   if (reduce == NULL) return NULL;
   const char *epilogue = tn__reduce_epilogue_of(s, reduce);
-  if (blocks.count != (epilogue != NULL ? 2 : 1)) return NULL;
+  if (blocks.count != (epilogue != NULL || map_behind(s) != NULL ? 2 : 1)) return NULL;
   return tn__outline_facts_of(s, reduce->name, epilogue, tn__rule_cost_of_node);
 }
 
@@ -429,8 +448,10 @@ static const tn__nest *structure_features(const tn__sketch *k, const int64_t *v,
 static void apply_structure(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   const structure *d = k->data;
   tn__reduce_dissolve_maps(s);
+  const char *behind = map_behind(s);
   bool built = build(k, v, &d->scratch->outline, s);
   if (!built) tn__sched_refuse(s, "structure: these decisions don't go together");
+  if (behind != NULL) tn__rule_nest(s, behind, &k->options);
 }
 
 /* The same function on what another rule does. */
