@@ -175,7 +175,7 @@ static void draw_kernel(drawing *d) {
 typedef struct tally {
   drawing *drawing;
   uint64_t seed;
-  int pipelines, open, refused, tiles, sliding, terms, scans, registers, fused;
+  int pipelines, open, refused, tiles, sliding, terms, scans, registers, columns, fused;
 } tally;
 
 typedef struct applying {
@@ -230,6 +230,16 @@ static bool keeps_maps(const char *steps) {
   return false;
 }
 
+/* Do strips of a reduction's columns go through all rows of a tile? */
+static bool walks_columns(const char *steps) {
+  for (steps = strstr(steps, "\nreorder \""); steps != NULL; steps = strstr(steps + 1, "\nreorder \"")) {
+    const char *end = strchr(steps + 1, '\n'), *first = strstr(steps, ".write.");
+    const char *second = first == NULL ? NULL : strstr(first + 1, ".write.");
+    if (end != NULL && second != NULL && second < end) return true;
+  }
+  return false;
+}
+
 /* Points of the pipeline's space: those that primitives don't refuse compute what the declaration says. */
 static void try_points(const tn__sketch *k, tally *t) {
   tn__arena *arena = tn__ir_arena(tn__te_ir(k->te));
@@ -254,6 +264,7 @@ static void try_points(const tn__sketch *k, tally *t) {
       const bool scans = moves_scan(text, tn__strbuf_text(&t->drawing->text));
       t->scans += scans;
       t->registers += !scans && keeps_maps(text);
+      t->columns += walks_columns(text);
       check_same(a.s);
     }
   }
@@ -303,9 +314,10 @@ static void drawn_pipelines_compute_what_they_declare(void **state) {
   }
   print_message(
       "%d of %d drawn declarations are pipelines, %d of open sizes; of %d tiles %d were refused, in %d rows "
-      "slide, in %d terms are added one after the other, in %d a scan is computed where it is read, and in %d maps are "
-      "in registers\n",
-      t.pipelines, DRAWN, t.open, t.tiles, t.refused, t.sliding, t.terms, t.scans, t.registers);
+      "slide, in %d terms are added one after the other, in %d a scan is computed where it is read, in %d maps are "
+      "in registers, and in %d columns are walked down\n",
+      t.pipelines, DRAWN, t.open, t.tiles, t.refused, t.sliding, t.terms, t.scans, t.registers, t.columns);
+  assert_true(t.columns > 0);
   assert_true(t.registers > 0);
   assert_true(t.scans > DRAWN / 20);
   assert_true(t.terms > DRAWN / 20);

@@ -217,7 +217,7 @@ static void vectorize_results(tn__schedule *s, const char *write, int depth, int
 /* A reduction in a tile: its results are complete in registers before a block of its own writes them where the other
  * stages read them, a vector or two at a time. Returns that block. */
 static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, const char *place, int depth,
-                                  const int64_t *size) {
+                                  const int64_t *size, bool walks_columns) {
   const char *loops[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
   const char *write = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", stage->name));
   int n = 0, reduces = stage->axis_count - stage->spatial;
@@ -226,6 +226,12 @@ static const char *move_reduction(tn__schedule *s, const tn__pipe_stage *stage, 
   check_box(s, write, stage, depth, size);
   vectorize_results(s, write, depth, stage->lanes);
   int count = tn__sched_loops_of(s, write, loops, TN__MAX_LOOPS);
+  /* The rows' loop stands where the tensor has its last dimension but one, in front of that over strips of columns. */
+  const int rows = depth + stage->buffer->rank - 2;
+  if (walks_columns && rows + 1 < count && tn__sched_find(s, loops[rows + 1], false)->kind == TN__LOOP_SERIAL) {
+    tn__sched_reorder(s, (const char *[]){loops[rows + 1], loops[rows]}, 2);
+    count = tn__sched_loops_of(s, write, loops, TN__MAX_LOOPS);
+  }
   const char *around = loops[depth];
   for (int i = depth; i < count && tn__sched_find(s, loops[i], false)->kind == TN__LOOP_SERIAL; i++) around = loops[i];
   tn__sched_compute_at(s, stage->name, around);
@@ -368,7 +374,8 @@ static void place_member(applied *x, int i) {
   bool adds_terms = x->terms != NULL && x->terms->sum == i;
   x->writer[i] = stage->name;
   if (!adds_terms && stage->block->combiner != NULL && has_lanes(stage, x->sizes[i])) {
-    x->writer[i] = move_reduction(x->s, stage, place, depth, x->sizes[i]);
+    const bool walks = tn__pipe_walks_columns(x->p, stage, x->sizes[i]);
+    x->writer[i] = move_reduction(x->s, stage, place, depth, x->sizes[i], walks);
     return;
   }
   tn__sched_compute_at(x->s, stage->name, place);

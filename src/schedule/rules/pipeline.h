@@ -120,6 +120,9 @@ tn__pipe_place tn__pipe_place_of(const tn__pipe *p, const tn__pipe_group *g, con
 /* Cycles of all tiles of the group, with what comes from memory and goes there; INFINITY for what makes no sense.
  * `slides`: tiles are computed row by row, where the group has a sweep. */
 double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, bool slides);
+/* Do the windows of neighbouring rows of the stage, `size` of which are computed at once, share most of what they read,
+ * and is what a row reads too much for L1? Then a few columns at a time go through all rows. */
+bool tn__pipe_walks_columns(const tn__pipe *p, const tn__pipe_stage *stage, const int64_t *size);
 /* Sizes of tiles worth trying along one axis, in rising order. */
 int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
 /* Finds the cheapest tile: g->tile, g->sweep, g->slides, g->terms, g->cycles. */

@@ -455,6 +455,32 @@ static double tile_bytes(const tn__pipe *p, const tn__pipe_group *g, int64_t (*s
   return inside + *outside;
 }
 
+bool tn__pipe_walks_columns(const tn__pipe *p, const tn__pipe_stage *stage, const int64_t *size) {
+  const tn__machine *machine = &p->target->cpu.machine;
+  const int rank = stage->buffer->rank;
+  tn__interval one[TN__MAX_RANK], two[TN__MAX_RANK];
+  ranges row = {0}, rows = {0};
+  double of_row = 0, of_rows = 0;
+  if (rank < 2 || size[rank - 2] < 2 || stage->axis_of_dim[rank - 2] < 0) return false;
+  for (int d = 0; d < rank; d++) {
+    one[d] = two[d] = (tn__interval){0, d == rank - 1 ? size[d] - 1 : 0};
+    if (d == rank - 2) two[d].max = 1;
+  }
+  ranges_of(stage, one, &row);
+  ranges_of(stage, two, &rows);
+  for (int k = 0; k < stage->read_count; k++) {
+    const tn__pipe_read *read = &stage->reads[k];
+    double bytes = (double)tn_dtype_size(read->buffer->dtype), both = bytes;
+    for (int d = 0; d < read->buffer->rank; d++) {
+      bytes *= (double)size_of(read_range(&row, read, d));
+      both *= (double)size_of(read_range(&rows, read, d));
+    }
+    of_row += bytes;
+    of_rows += both;
+  }
+  return of_row > machine->costs.fill * (double)machine->l1_bytes && of_rows < 1.5 * of_row;
+}
+
 /* Cycles for what comes from outside once, whatever the tiles are, and for what goes there. */
 static double traffic(const tn__pipe *p, const tn__pipe_group *g) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
