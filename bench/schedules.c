@@ -35,12 +35,12 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "base/dtype.h"
 #include "base/file.h"
 #include "codegen/backend.h"
 #include "ir/passes.h"
 #include "machine/machine_file.h"
 #include "schedule/rules/choose.h"
+#include "te/operand.h"
 #include "te/text.h"
 #include "tenon/kernel_abi.h"
 
@@ -323,85 +323,11 @@ static void *new_memory(size_t bytes) {
   return data;
 }
 
-/* How an input of integers chooses elements of others: among how many, or how far loops go. */
-typedef struct choosing {
-  const tn__buffer *input;
-  int64_t among; /* INT64_MAX: it chooses none */
-  bool extent;
-} choosing;
-
-typedef struct chosen_dim {
-  choosing *found;
-  int64_t among;
-} chosen_dim;
-
-static void see_chooser(const tn__expr *e, void *user) {
-  const chosen_dim *dim = user;
-  if (e->kind == TN__EXPR_LOAD && e->value.buffer == dim->found->input && dim->among < dim->found->among)
-    dim->found->among = dim->among;
-}
-
-typedef struct finding {
-  tn__ir *ir;
-  choosing *found;
-} finding;
-
-static void see_indices(tn__ir *ir, choosing *found, const tn__buffer *buffer, const tn__expr *const *indices) {
-  for (int d = 0; d < buffer->rank; d++) {
-    chosen_dim dim = {found, INT64_MAX};
-    tn__ir_as_int(buffer->shape[d], &dim.among);
-    tn__te_visit(ir, indices[d], see_chooser, &dim);
-  }
-}
-
-static void see_load(const tn__expr *e, void *user) {
-  const finding *f = user;
-  if (e->kind == TN__EXPR_LOAD) see_indices(f->ir, f->found, e->value.buffer, e->args);
-}
-
-static choosing find_choosing(const tn__te *te, const tn__buffer *input) {
-  choosing found = {input, INT64_MAX, false};
-  finding f = {tn__te_ir(te), &found};
-  for (int i = 0; i < tn__te_stage_count(te); i++) {
-    const tn__te_stage *stage = tn__te_stage_at(te, i);
-    for (int t = 0; t < stage->tensor_count; t++)
-      if (stage->values[t] != NULL) tn__te_visit(f.ir, stage->values[t], see_load, &f);
-    if (stage->kind == TN__TE_ACCUMULATE) see_indices(f.ir, &found, stage->tensors[0], stage->into);
-    for (int a = 0; a < stage->reduce_axes.count; a++) {
-      choosing bound = {input, INT64_MAX, false};
-      chosen_dim dim = {&bound, 0};
-      tn__te_visit(f.ir, stage->reduce_axes.var[a]->extent, see_chooser, &dim);
-      found.extent |= bound.among == 0;
-    }
-  }
-  return found;
-}
-
-static void fill_integers(void *data, tn_dtype dtype, size_t count, const choosing *c) {
-  enum { TERMS = 4 }; /* in a row that data bound */
-  uint64_t state = 1;
-  for (size_t i = 0; i < count; i++) {
-    uint64_t bits = next_random(&state) >> 1;
-    int64_t value = c->among < INT64_MAX ? (int64_t)(bits % (uint64_t)c->among) : (int64_t)(bits % 251);
-    if (c->extent) value = TERMS * (int64_t)i;
-    if (dtype == TN_BOOL) value %= 2;
-    memcpy((char *)data + i * tn_dtype_size(dtype), &value, tn_dtype_size(dtype));
-  }
-}
-
-/* Numbers of the type: small ones, and where they choose elements some of those that there are. */
 static void *new_operand(const tn__te *te, const tn__buffer *buffer) {
-  size_t bytes = buffer_bytes(buffer), size = tn_dtype_size(buffer->dtype), count = bytes / size;
+  size_t bytes = buffer_bytes(buffer);
+  tn__te_operand_use use = tn__te_operand_use_of(te, buffer);
   void *data = new_memory(bytes);
-  for (size_t i = 0; i < count; i++) {
-    double value = (double)(i % 7) * 0.25 - 0.5;
-    float single = (float)value;
-    if (buffer->dtype == TN_F64) memcpy((char *)data + i * size, &value, size);
-    if (buffer->dtype == TN_F32) memcpy((char *)data + i * size, &single, size);
-    if (buffer->dtype == TN_BF16) memcpy((char *)data + i * size, (char *)&single + 2, size);
-  }
-  choosing c = find_choosing(te, buffer);
-  if (!tn__dtype_is_float(buffer->dtype)) fill_integers(data, buffer->dtype, count, &c);
+  tn__te_operand_fill(&use, buffer->dtype, 1, bytes / tn_dtype_size(buffer->dtype), data);
   return data;
 }
 

@@ -16,7 +16,7 @@ from check_common import check_tree
 
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 # A declaration at file scope: clang-format starts it in the first column.
-FUNCTION = re.compile(r"^(?!#|typedef)\w[^\n(;={]*?\b((?:tn__|cli_)\w+)\(", re.MULTILINE)
+FUNCTION = re.compile(r"^(?!#|typedef)\w[^\n(;={]*?\b((?:tn__|cli_|tune_)\w+)\(", re.MULTILINE)
 TYPE = re.compile(r"\b(?:struct|enum|union) (tn__\w+)|^\} (tn__\w+);|^typedef [^;{(]*?\b(tn__\w+);|^typedef [^;{]*?\(\*(tn__\w+)\)",
                   re.MULTILINE)
 

@@ -5,8 +5,8 @@
 usage: check_rooms.py [ROOT]
 
 A room's files may include their own room's headers, the headers of the rooms that its tn_room() line names, and the
-public headers. src/cli is no room: it may use base, the table of options and the public headers. Headers of
-libraries belong to the room that wraps the library.
+public headers. src/cli is no room: it may use base, the table of options and the public headers; nor is src/tune_cli,
+which may use src/cli and parts of the tuner, too. Headers of libraries belong to the room that wraps the library.
 """
 
 import re
@@ -20,11 +20,13 @@ LIBRARIES = {
     "llvm-c/": {"codegen/llvm"},
     "llvm/": {"codegen/llvm"},
     "protobuf-c/": {"import/onnx"},
-    "zlib.h": {"driver", "inspect", "program", "runtime", "cli"},
+    "sqlite3.h": {"tune/database"},
+    "zlib.h": {"driver", "inspect", "program", "runtime", "cli", "tune/search"},
 }
 # Headers that the build generates, by name.
 GENERATED = re.compile(r"^[A-Za-z0-9_/-]+\.(pb-c|inc)\.h$")
-CLI_ROOMS = {"base", "options"}
+# The programs: their folders are no rooms.
+PROGRAMS = {"cli": {"base", "options"}, "tune_cli": {"base", "options", "cli", "machine", "tune/search", "tune/tuner", "tune/worker"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # The contract between generated code and the runtime includes nothing but libc.
 STANDALONE = {"include/tenon/kernel_abi.h": {"stdint.h", "stddef.h", "stdbool.h"}}
@@ -73,7 +75,7 @@ def find_cycle(rooms):
 def room_of(path, rooms):
     """The room of a path relative to src/: the longest room name that is its folder."""
     folder = path.parent.as_posix()
-    return folder if folder in rooms or folder == "cli" else None
+    return folder if folder in rooms or folder in PROGRAMS else None
 
 
 def check_include(room, allowed, target, quoted, root, rooms):
@@ -115,7 +117,7 @@ def check(root):
         if room is None:
             problems.append(f"src/{relative}:1: the folder is no room: add a tn_room() line to src/CMakeLists.txt")
             continue
-        allowed = CLI_ROOMS if room == "cli" else rooms[room]
+        allowed = PROGRAMS.get(room) or rooms[room]
         for number, target, quoted in includes(path):
             complaint = check_include(room, allowed, target, quoted, root, rooms)
             if complaint:

@@ -80,7 +80,7 @@ def python_functions(text):
 
 def check_names(relative, text):
     parts = relative.parts
-    in_library = parts[0] == "src" and parts[1] != "cli"
+    in_library = parts[0] == "src" and parts[1] not in ("cli", "tune_cli")
     if in_library or parts[0] == "include":
         for name, is_static, first, _ in functions(text):
             if not is_static and not name.startswith("tn_"):

@@ -41,7 +41,7 @@ def mutable_objects(archive):
 
 
 # Which headers a shared library stands for; another's, all of them.
-HEADERS = {"libtenon_runtime": ("base.h", "runtime.h"), "libtenon": ("compile.h", "te.h"), "libtenon_tune": ("tune.h",)}
+HEADERS = {"libtenon_runtime": ("base.h", "runtime.h"), "libtenon": ("compile.h", "te.h"), "libtenon_tune": ("tune.h", "database.h")}
 
 
 def functions(files, mark):

@@ -100,6 +100,10 @@ typedef struct tn_compile_options {
    * mostly within some 10 ms, as the code of a kernel that LLVM optimises comes to its end first. May be NULL. Since
    * 0.2. */
   bool (*cancelled)(void *user);
+  /* A file of tuned schedules (docs/tuning.md): kernels that it has one for, for this target and number of threads, get
+   * that; the others are chosen. The file's schedules decide what code there is, not its name. NULL: none. Since
+   * 0.2. */
+  const char *tuned;
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */

@@ -77,6 +77,8 @@ typedef struct tn_build_result {
   const void *code;        /* as the runner wants it */
   size_t code_size;        /* in bytes */
   int64_t workspace_bytes; /* that the kernel needs at each call */
+  const char *trace;       /* of the schedule, as docs/schedule.md has it; NULL or "" where there is none */
+  int buffer_count;        /* that the kernel is given, inputs and outputs */
 } tn_build_result;
 
 /* What a runner found. */
@@ -174,6 +176,82 @@ TN_API int tn_runner_slots(const tn_runner *runner);    /* the same */
 TN_API int tn_builder_busy(const tn_builder *builder);  /* slots that are taken now */
 TN_API int tn_runner_busy(const tn_runner *runner);     /* the same */
 
+/* ---- worker processes -------------------------------------------------------------------------------------------- */
+
+/* Builders and runners that own processes for their life, and use them for every submission: a compiler that aborts and
+ * a kernel that crashes, spins, eats memory or writes over its heap cost one trial and one process, which is replaced.
+ * What each kind of error means is in docs/tuning.md, "Workers".
+ *
+ * They belong to a libuv loop, and call back while it runs. Releasing one ends its processes before it returns; what it
+ * leaves is given back when the loop runs next. SIGPIPE is blocked in the thread that creates one. The processes end
+ * when that thread does. */
+typedef struct tn_worker_options {
+  size_t size;                 /* sizeof(tn_worker_options) */
+  struct uv_loop_s *loop;      /* a libuv loop of the caller's; outlives what is created */
+  const char *program;         /* NULL: $TENON_WORKER, or tenon-tune beside the running program, or in $PATH */
+  int workers;                 /* processes, and so slots; 1 to 256; 0: 1 */
+  int waiting;                 /* as in tn_station_options, and so the next two */
+  void (*drained)(void *user); /* may be NULL */
+  void *user;                  /* for drained */
+  double wall_seconds;         /* that a candidate may take; 0: 10 */
+  double cpu_seconds;          /* the same of CPU time, of all threads together; 0: no limit */
+  uint64_t memory_bytes;       /* that a process may have beyond what it starts with; 0: half of this machine's */
+  double prepare_seconds; /* for what is not the candidate's: opening a task, its inputs and right results; 0: 120 */
+  const int *cores;       /* that processes may run on; NULL: any */
+  int core_count;         /* of them */
+  int nice;               /* added to the processes' nice value, 0 to 19 */
+} tn_worker_options;
+
+/* What is in the caches when a kernel is called. */
+typedef enum tn_cache_state {
+  TN_CACHE_WARM = 0, /* what its last call left */
+  TN_CACHE_FLUSHED   /* nothing of its buffers, before each call that is timed */
+} tn_cache_state;
+
+/* Which candidates' results are compared with those of the declaration's own loops. */
+typedef enum tn_verify_mode {
+  TN_VERIFY_ALWAYS = 0, /* all */
+  TN_VERIFY_FIRST,      /* not those whose very code was compared before by the same process */
+  TN_VERIFY_NEVER       /* none */
+} tn_verify_mode;
+
+/* How a kernel is timed. Its inputs are made from the seed and the declaration: eighths from -1 to 1, and indices that
+ * are within what they choose from. */
+typedef struct tn_timing_options {
+  size_t size;           /* sizeof(tn_timing_options) */
+  double warm_seconds;   /* in which it is called before; 0: 0.003 */
+  double least_seconds;  /* of all repeats together; 0: 0.03 */
+  int least_repeats;     /* each of as many calls as it takes to get there; 0: 7 */
+  int most_repeats;      /* of single calls, where these are long; 0: 50 */
+  double most_seconds;   /* after which no repeat begins, for slow candidates; 0: 0.5 */
+  double noise;          /* spread above which it is measured again; 0: 0.08 */
+  int again;             /* how often at the most; 0: 3; -1: never */
+  double rest_seconds;   /* without work before the first repeat, for a processor to cool down */
+  tn_cache_state cache;  /* what is in the caches at a call */
+  tn_verify_mode verify; /* whose results are compared */
+  uint64_t seed;         /* of the inputs */
+} tn_timing_options;
+
+/* What has become of the processes. */
+typedef struct tn_worker_statistics {
+  size_t size;  /* sizeof(tn_worker_statistics), set by the caller */
+  int workers;  /* that there are to be */
+  int started;  /* so far, with those that were replaced */
+  int replaced; /* as they ended, or had to be ended */
+  bool ended;   /* they ended several times at their start: no more are started, and all trials end with
+                   TN_TRIAL_WORKER_LOST */
+} tn_worker_statistics;
+
+/* Builds candidates for CPUs: tasks may not be NULL. TN_NOT_FOUND when there is no program. */
+TN_API TN_MUST_USE tn_status *tn_worker_builder_create(const tn_worker_options *options, tn_builder **out);
+/* Times them on this machine. `timing` may be NULL. */
+TN_API TN_MUST_USE tn_status *tn_worker_runner_create(const tn_worker_options *options, const tn_timing_options *timing,
+                                                      tn_runner **out);
+/* Fills *out, whose `size` is set. TN_FAILED_PRECONDITION when the builder owns no processes. */
+TN_API TN_MUST_USE tn_status *tn_worker_builder_statistics(const tn_builder *builder, tn_worker_statistics *out);
+TN_API TN_MUST_USE tn_status *tn_worker_runner_statistics(const tn_runner *runner,
+                                                          tn_worker_statistics *out); /* the same */
+
 /* ---- the measurer ------------------------------------------------------------------------------------------------ */
 
 /* When a source is asked for candidates, and when they wait for each other. */
@@ -190,7 +268,7 @@ typedef enum tn_measure_mode {
 typedef struct tn_measure_result {
   tn_trial_error error;      /* of the build, or else of the run */
   const char *message;       /* of that error */
-  tn_build_result build;     /* without the code */
+  tn_build_result build;     /* without code and trace */
   tn_run_result run;         /* zero where nothing ran */
   int runner;                /* that ran it; -1: none did */
   double asked;              /* when the source was asked for it, by the measurer's clock */

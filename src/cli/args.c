@@ -256,7 +256,8 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
       return false;
     } else if (out->file_count > 0 && out->file_count >= command->most_files) {
       if (command->most_files == 0)
-        cli_misused(command->name, "one file at a time: \"%s\" and \"%s\"", out->file, argv[i]);
+        cli_misused(command->name, "one %s at a time: \"%s\" and \"%s\"", command->takes ? command->takes : "file",
+                    out->file, argv[i]);
       else
         cli_misused(command->name, "more than %d files", command->most_files);
       return false;
@@ -269,7 +270,7 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
     }
   }
   if (!out->file && command->most_files != CLI_NO_FILES) {
-    cli_misused(command->name, "which file?");
+    cli_misused(command->name, "which %s?", command->takes ? command->takes : "file");
     return false;
   }
   return true;

@@ -41,8 +41,22 @@ typedef struct cli_command {
   const char *name, *arguments, *summary;
   const cli_option *options; /* ends with a NULL name */
   int (*run)(const cli_args *args);
-  int most_files; /* that it takes; 0: one; CLI_NO_FILES: none */
+  int most_files;    /* that it takes; 0: one; CLI_NO_FILES: none */
+  const char *takes; /* what its words are; NULL: files */
 } cli_command;
+
+/* Commands of one program, or of one command of it. */
+typedef struct cli_group {
+  const char *name, *arguments, *summary, *ending; /* "tenon", "COMMAND FILE [OPTIONS]", ... */
+  const cli_command *const *commands;              /* named "list" or, within another command, "db list" */
+  int count;
+} cli_group;
+
+/* Does what argv[1] says, and the program's result. */
+int cli_dispatch(const cli_group *group, int argc, char **argv);
+int cli_do(const cli_command *command, int argc, char **argv);              /* the same of one, whose name is argv[0] */
+int cli_unknown(const cli_group *group, const char *text, const char *why); /* says so; returns EXIT_MISUSED */
+int cli_finished(int result); /* once all is printed: the result, or EXIT_FAILED where that did not arrive */
 
 /* Parses; on misuse says so on stderr and returns false. "--name=value" and "--name value" are the same. */
 bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);

@@ -1,80 +1,63 @@
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/program.h"
 #include "cli/cli.h"
 
-static const cli_command *const commands[] = {&cli_run_command,     &cli_compile_command, &cli_build_command,
-                                              &cli_inspect_command, &cli_explain_command, &cli_strip_command,
-                                              &cli_machine_command};
+/* What tenon-tune does, a program of its own that not every build has: these are for the list of commands. */
+static const cli_command tune = {.name = "tune",
+                                 .summary = "Measure schedules for models and declarations, and keep the fastest"};
+static const cli_command db = {.name = "db", .summary = "List, ask, tidy, merge, export and import tuning records"};
+static const cli_command worker = {.name = "worker", .summary = "Build and time candidates for a tuner; started by it"};
+
+static const cli_command *const commands[] = {&cli_run_command,
+                                              &cli_compile_command,
+                                              &cli_build_command,
+                                              &cli_inspect_command,
+                                              &cli_explain_command,
+                                              &cli_strip_command,
+                                              &cli_machine_command,
+                                              &tune,
+                                              &db,
+                                              &worker};
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-static void usage(FILE *out) {
-  fprintf(out, "usage: tenon COMMAND FILE [OPTIONS]\n\nTenon compiles tensor programs to native code.\n\n");
-  for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-9s %s\n", commands[i]->name, commands[i]->summary);
-  fprintf(out,
-          "\n`tenon COMMAND --help` tells more. `tenon --version` prints the version.\n"
-          "Exit status: 0 done, 1 failed, 2 misused.\n");
-}
-
-static bool print_option(void *user, const cli_option *o) {
-  char left[48];
-  (void)user;
-  snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
-  printf("  %-26s %s\n", left, o->help);
+static bool is_of_tenon_tune(const char *name) {
+  for (int i = 0; i < COMMAND_COUNT; i++)
+    if (commands[i]->run == NULL && strcmp(commands[i]->name, name) == 0) return true;
   return false;
 }
 
-static void help(const cli_command *c) {
-  printf("usage: tenon %s %s\n\n%s.\n\n", c->name, c->arguments, c->summary);
-  cli_each_option(c, print_option, NULL);
-}
-
-static bool is_help(const char *text) { return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0; }
-
-/* What was printed and did not arrive (a full disk) makes a failure of success. */
-static int finished(int result) {
-  errno = 0;
-  if (fflush(stdout) == 0 && !ferror(stdout)) return result;
-  fprintf(stderr, "tenon: cannot write to standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
+/* Does not come back but to fail. */
+static int run_tenon_tune(char **argv) {
+  static const char program[] = "tenon-tune";
+  static char path[4096];
+  if (!tn__program_beside(program, path, sizeof path) || access(path, F_OK) != 0) {
+    fprintf(stderr,
+            "tenon: \"%s\" needs the program %s beside this one, and it is not there: this build was made without the "
+            "tuner (-DTENON_TUNE=ON, with libuv, SQLite and XGBoost)\n",
+            argv[1], program);
+    return EXIT_FAILED;
+  }
+  argv[0] = path;
+  execv(path, argv);
+  fprintf(stderr, "tenon: cannot start %s: %s\n", path, strerror(errno));
   return EXIT_FAILED;
 }
 
-static int unknown(const char *text, const char *why) {
-  fprintf(stderr, "tenon: %s \"", why);
-  cli_put_shown(stderr, text);
-  fputs("\"; `tenon --help` lists them\n", stderr);
-  return EXIT_MISUSED;
-}
-
 int main(int argc, char **argv) {
+  static const cli_group group = {"tenon",
+                                  "COMMAND FILE [OPTIONS]",
+                                  "Tenon compiles tensor programs to native code",
+                                  "`tenon COMMAND --help` tells more. `tenon --version` prints the version.",
+                                  commands,
+                                  COMMAND_COUNT};
   static char asking[] = "--help";
-  if (argc < 2) {
-    usage(stderr);
-    return EXIT_MISUSED;
-  }
-  if (strcmp(argv[1], "--version") == 0) {
-    if (argc > 2) return unknown(argv[2], "--version goes with no other word, and not with");
-    printf("tenon %s\n", tn_version());
-    return finished(EXIT_DONE);
-  }
-  if (strcmp(argv[1], "help") == 0 && argc > 2) { /* the same as COMMAND --help */
-    argv[1] = argv[2];
-    argv[2] = asking;
-  }
-  if (is_help(argv[1]) || strcmp(argv[1], "help") == 0) {
-    usage(stdout);
-    return finished(EXIT_DONE);
-  }
-  for (int i = 0; i < COMMAND_COUNT; i++) {
-    if (strcmp(argv[1], commands[i]->name) != 0) continue;
-    for (int a = 2; a < argc; a++)
-      if (is_help(argv[a])) {
-        help(commands[i]);
-        return finished(EXIT_DONE);
-      }
-    static cli_args args; /* large; the process has one command */
-    if (!cli_parse(commands[i], argc - 2, argv + 2, &args)) return EXIT_MISUSED;
-    return finished(commands[i]->run(&args));
-  }
-  return unknown(argv[1], "there is no command");
+  if (argc > 2 && strcmp(argv[1], "help") == 0 && is_of_tenon_tune(argv[2])) argv[1] = argv[2], argv[2] = asking;
+  if (argc > 1 && is_of_tenon_tune(argv[1])) return run_tenon_tune(argv);
+  if (argc < 2 || strcmp(argv[1], "--version") != 0) return cli_dispatch(&group, argc, argv);
+  if (argc > 2) return cli_unknown(&group, argv[2], "--version goes with no other word, and not with");
+  printf("tenon %s\n", tn_version());
+  return cli_finished(EXIT_DONE);
 }

@@ -13,6 +13,7 @@
 #include "driver/driver.h"
 #include "ir/passes.h"
 #include "kernels/machine.h"
+#include "kernels/tuned.h"
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 
@@ -87,7 +88,9 @@ tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const t
     return tn__chooser_recorded(recorded);
   }
   const tn__written_block *block = written_block(te, unit->target, given, arena);
-  return block != NULL ? written_by(te, block, arena) : tn__chooser_static;
+  if (block != NULL) return written_by(te, block, arena);
+  if (given->tuned == NULL) return tn__chooser_static;
+  return *tn__kernels_tuned(arena, given->tuned, unit->target, unit->options.threads, &tn__chooser_static, NULL);
 }
 
 tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out) {

@@ -38,6 +38,7 @@ tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_fu
   tn__chooser_hash(driver->chooser, NULL, &h);
   resolved.target = driver->target.name;
   resolved.machine = NULL; /* whose numbers the target has: a file may move */
+  resolved.tuned = NULL;   /* which the chooser consults */
   resolved.run_threads = driver->schedule.threads;
   tn__options_hash(&resolved, &h);
   return tn__sha256_final(&h);
@@ -71,7 +72,7 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver *driver = &c->driver;
   tn__driver_init(driver, arena, &call->options);
-  driver->chooser = call->chooser;
+  if (call->chooser != &tn__chooser_static) driver->chooser = tn__driver_chooser(driver, call->chooser);
   tn__model **models = open_models(driver, call);
   bool cached = driver->cache != NULL;
   tn__digest key = {0};

@@ -8,6 +8,7 @@
 #include "ir/passes.h"
 #include "kernels/machine.h"
 #include "kernels/texts.h"
+#include "kernels/tuned.h"
 #include "options/options.h"
 
 tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out) {
@@ -67,6 +68,12 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
   arena->work = work;
 }
 
+const tn__chooser *tn__driver_chooser(const tn__driver *driver, const tn__chooser *otherwise) {
+  const tn_compile_options *o = driver->options;
+  if (o->tuned == NULL) return otherwise;
+  return tn__kernels_tuned(driver->arena, o->tuned, &driver->target, driver->schedule.threads, otherwise, o->log);
+}
+
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
   *driver = (tn__driver){.arena = arena, .options = options};
   tn__check(arena->escape, tn__kernels_machine_target(options, &driver->target, NULL));
@@ -75,7 +82,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads
                              : native                 ? tn__target_default_thread_count()
                                                       : 1;
-  driver->chooser = &tn__chooser_static;
+  driver->chooser = tn__driver_chooser(driver, &tn__chooser_static);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
   driver->texts = read_words(arena, options);
   if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */

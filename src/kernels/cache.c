@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache_folder.h"
 #include "base/log.h"
 #include "runtime/executable/executable.h"
 
@@ -24,19 +25,6 @@ struct tn__cache {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* False: there is none. */
-static bool directory_of(const char *directory, char *out, size_t size) {
-  const char *own = getenv("TENON_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = -1;
-  if (directory || (own && own[0]))
-    length = snprintf(out, size, "%s", directory ? directory : own);
-  else if (xdg && xdg[0] == '/')
-    length = snprintf(out, size, "%s/tenon", xdg);
-  else if (home && home[0])
-    length = snprintf(out, size, "%s/.cache/tenon", home);
-  return length >= 0 && (size_t)length < size;
-}
-
 static tn_status *make_writable(const char *directory) {
   tn_status *status = tn__make_directories(directory);
   if (!status && access(directory, R_OK | W_OK | X_OK) != 0)
@@ -45,7 +33,7 @@ static tn_status *make_writable(const char *directory) {
 }
 
 bool tn__cache_folder(const char *directory, char *out, size_t size) {
-  if (!directory_of(directory, out, size)) return false;
+  if (!tn__cache_folder_name(directory, out, size)) return false;
   tn_status *status = make_writable(out);
   tn_status_free(status);
   return status == NULL;
@@ -122,7 +110,7 @@ static void close_cache(void *user) {
 
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log) {
   char folder[4096];
-  if (!directory_of(directory, folder, sizeof folder)) return NULL;
+  if (!tn__cache_folder_name(directory, folder, sizeof folder)) return NULL;
   tn_status *status = make_writable(folder);
   if (status) {
     tn__log(log, TN_LOG_WARNING, "no compile cache: %s", tn_status_message(status));

@@ -14,7 +14,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from product import graph, info, node, tenon, write_mlp
 
-COMMANDS = ("run", "compile", "build", "inspect", "explain", "strip", "machine")
+COMMANDS = ("run", "compile", "build", "inspect", "explain", "strip", "machine", "tune")
+OTHERS = ("db", "worker")  # a group of commands, and what people do not start
 KERNELS = "kernel k(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\nkernel g(A: f32[N]) -> B: f32[N] { B[i] = A[i] + 1.0 }\n"
 
 # By option: values that no file makes right. Of the others any word may be one.
@@ -35,10 +36,18 @@ WRONG_VALUES = {
     "--cache-bytes": ["4095", "1073741825", "4k", "-1"],
     "--registers": ["3", "65", "x"],
     "--search-space": ["0", "1000001", "all"],
+    "--budget": ["0", "0s", "-1s", "soon", "5 m", "5d", "1e999"],
+    "--trials": ["0", "-1", "x"],
+    "--target-speedup": ["1", "0", "-2", "2x"],
+    "--patience": ["0", "x"],
+    "--builders": ["0", "257"],
+    "--mode": ["fast"],
+    "--window": ["0", "65537"],
+    "--exhaustive": ["9", "x"],
 }
 # Options whose values are names or paths: only files tell whether they are right.
 ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--kernel", "--schedule", "--constant",
-             "--profile"}
+             "--profile", "--tuned", "--database"}
 
 
 def options_of(command):
@@ -61,7 +70,7 @@ class CommandLineTest(unittest.TestCase):
         # A command line of each command to which nothing is to be added.
         cls.lines = {"run": [cls.model], "compile": [cls.model, "-o", cls.folder / "new.tnx"],
                      "build": [cls.kernels, "-o", cls.folder / "new"], "inspect": [cls.model], "explain": [cls.model],
-                     "strip": [cls.executable, "-o", cls.folder / "new.tnx"], "machine": []}
+                     "strip": [cls.executable, "-o", cls.folder / "new.tnx"], "machine": [], "tune": [cls.model]}
 
     def misused(self, *words, saying=None, command=None):
         """Status 2, one line on stderr that names the command, nothing on stdout, and no file made."""
@@ -84,7 +93,7 @@ class CommandLineTest(unittest.TestCase):
         self.misused("--version", "twice", saying='not with "twice"')
         self.assertEqual(tenon(status=2).stdout, "")
         listed = re.findall(r"^  ([a-z]+)  ", tenon("--help").stdout, re.M)
-        self.assertEqual(tuple(listed), COMMANDS)
+        self.assertEqual(tuple(listed), COMMANDS + OTHERS)
 
     def test_words_that_no_command_takes(self):
         for command in COMMANDS:
@@ -96,7 +105,8 @@ class CommandLineTest(unittest.TestCase):
             if line:
                 self.misused(command, command=command, saying="which file?")
                 self.misused(command, "", command=command, saying="the name of a file is empty")
-                self.misused(command, *line, "second", command=command)
+                if command != "tune":  # which takes several
+                    self.misused(command, *line, "second", command=command)
             else:
                 self.misused(command, "file", command=command, saying="it takes no file")
 
@@ -117,7 +127,8 @@ class CommandLineTest(unittest.TestCase):
     def test_values_that_contradict_each_other(self):
         once = {"--target": "x86-64-v3 aarch64", "--threads": "1 2", "--machine": "a b", "--seed": "1 2", "--repeat": "1 2",
                 "--function": "f g", "--output": "a b", "--compare": "a b", "--key": "a b", "--constants": "a b", "--texts": "all none",
-                "--emit": "te tir", "--kernel": "k g", "--schedule": "a b", "--print-after": "cse dce", "--profile": "a.json b.json"}
+                "--emit": "te tir", "--kernel": "k g", "--schedule": "a b", "--print-after": "cse dce", "--profile": "a.json b.json",
+                "--tuned": "a b", "--budget": "1s 2s", "--trials": "1 2", "--database": "a b", "--mode": "async batched"}
         several = {"--dim": ["n=1", "n=2"], "--alias": ["y=x", "y=z"], "--capacity": ["n=1", "n=2"]}
         for command in COMMANDS:
             options = options_of(command)
@@ -131,7 +142,7 @@ class CommandLineTest(unittest.TestCase):
         of_models = [option for option in options_of("inspect") if option not in
                      ("--key", "--constants", "--verify-only", "--text", "--schedules", "--kernel", "--json")]
         values = {"--dim": "n=1", "--alias": "y=x", "--capacity": "n=1", "--strided": "x", "--threads": "1", "--target": "aarch64",
-                  "--machine": "m", "--print-after": "all"}
+                  "--machine": "m", "--tuned": "t", "--print-after": "all"}
         for option in of_models:
             word = option + (f"={values[option]}" if option in values else "")
             self.misused("inspect", self.executable, word, command="inspect", saying="is for compiling")

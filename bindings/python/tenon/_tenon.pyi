@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     run_threads: int
     machine: str
     no_measure: bool
+    tuned: str
     compile_threads: int
     no_cache: bool
     cache_directory: str

@@ -146,7 +146,7 @@ static void on_built(void *user, const tn_build_input *input, const tn_build_res
   tn_measurer *m = t->measurer;
   t->result.built = now(m);
   t->result.build = *result;
-  t->result.build.code = NULL;
+  t->result.build.code = t->result.build.trace = NULL;
   m->statistics.build_seconds += t->result.built - t->result.build_start;
   m->statistics.built++;
   if (result->error != TN_TRIAL_OK) {

@@ -107,7 +107,8 @@ static void finish(place *p, activity *a) {
   a->used = false;
   const char *message = ended.error != TN_TRIAL_OK ? text : "";
   if (p->runner != NULL) {
-    const tn_run_result result = {.error = ended.error, .message = message, .seconds = ended.left, .calls = 1};
+    const tn_run_result result = {
+        .error = ended.error, .message = message, .seconds = ended.left, .median = ended.left, .calls = 1};
     tn_runner_finish(p->runner, ended.handle, &result);
   } else {
     const tn_build_result result = {.error = ended.error, .message = message, .seconds = ended.left};

@@ -1,0 +1,16 @@
+#include "base/cache_folder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+bool tn__cache_folder_name(const char *directory, char *out, size_t size) {
+  const char *own = getenv("TENON_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int length = -1;
+  if (directory || (own && own[0]))
+    length = snprintf(out, size, "%s", directory ? directory : own);
+  else if (xdg && xdg[0] == '/')
+    length = snprintf(out, size, "%s/tenon", xdg);
+  else if (home && home[0])
+    length = snprintf(out, size, "%s/.cache/tenon", home);
+  return length >= 0 && (size_t)length < size;
+}

@@ -1,0 +1,32 @@
+/* What there is to tune: the kernels of models and of declarations, each once, with how often a run calls it.
+ *
+ * One thread at a time uses a list. */
+#ifndef TENON_TUNE_TUNER_TASKS_H
+#define TENON_TUNE_TUNER_TASKS_H
+
+#include "tenon/compile.h"
+#include "tenon/tune.h"
+
+typedef struct tn__task_item {
+  tn_tune_task task; /* its texts are the list's */
+  double weight;     /* calls of it in a run of each of the models and declarations together */
+} tn__task_item;
+
+typedef struct tn__task_list tn__task_list;
+
+TN_MUST_USE tn_status *tn__tasks_create(tn__task_list **out);
+void tn__tasks_release(tn__task_list *list); /* NULL is fine */
+int tn__tasks_count(const tn__task_list *list);
+const tn__task_item *tn__tasks_at(const tn__task_list *list, int index);
+
+/* Adds the kernels of a model, or of a graph as text: those that a run calls, bodies of loops and branches counting
+ * once. `kernel` says how names of kernels begin, NULL: all. Kernels of open sizes are left out, and `*left_out` counts
+ * them: the options' dims fix sizes. */
+TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const char *kernel,
+                                           const tn_compile_options *options, int *left_out);
+/* Adds the kernels of a file of declarations; `kernel` names one, NULL: all. Dimensions must be fixed by the options,
+ * of which only `target`, `dims`, `run_threads`, `machine` and `no_measure` count. */
+TN_MUST_USE tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *kernel,
+                                                  const tn_compile_options *options);
+
+#endif

@@ -1,0 +1,460 @@
+#include "tune/tuner/tuner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "tune/tuner/compare.h"
+
+enum {
+  WARM_UP = 6,    /* trials of each task before trials go to where they promise most */
+  LOOK_BACK = 16, /* trials whose gain is what the next ones are expected to gain */
+  USUAL_PATIENCE = 128
+};
+
+/* A task's best after each of its trials. */
+typedef struct course {
+  double *best;
+  int count, capacity;
+} course;
+
+typedef struct task {
+  const tn__task_item *item;
+  tn__space *space;
+  tn__search *search;
+  course course;
+  int64_t trials, in_flight, without_gain;
+  int64_t errors[TN_TRIAL_ERRORS];
+  double static_seconds, gained_from; /* the best when `without_gain` began to count */
+  bool exhausted, stopped;
+  bool tried, compared, better;                    /* a comparison was begun; it has a result; its best is better */
+  const tn__proposal *rivals[TN__COMPARISON_MOST]; /* that are compared, the static choice first */
+  const tn__proposal *chosen;                      /* of them, by the comparison */
+  double ratio, in_turns[2]; /* of the comparison: the best over the static choice; seconds of both */
+  char *first_error;
+} task;
+
+struct tn__tuner {
+  tn__tuner_sink sink;
+  tn__tuner_options options; /* filled in */
+  task *tasks;
+  int task_count;
+  tn__cost_model *model;
+  tn_builder *builder;
+  tn_runner *const *runners;
+  int runner_count;
+  tn_measurer *measurer;
+  tn__comparison *comparison;
+  task *in_comparison;
+  int compared; /* tasks that are */
+  int64_t asked, known, ended;
+  double started, trials_end;
+  tn__tuner_phase phase;
+  bool stopping, stopping_now;
+  tn_status *failure;
+};
+
+/* A candidate's number: its task, and its proposal there. */
+enum { PROPOSAL_BITS = 32 };
+
+static double monotonic(void *user) { return tn__now(); }
+static double now(const tn__tuner *t) { return t->options.clock(t->options.clock_user); }
+
+/* The first failure ends the tuning, and is what is told of it. */
+static void fail(tn__tuner *t, tn_status *status) {
+  if (status == NULL) return;
+  if (t->failure == NULL)
+    t->failure = status;
+  else
+    tn_status_free(status);
+  t->stopping = t->stopping_now = true;
+}
+
+/* ---- which task -------------------------------------------------------------------------------------------------- */
+
+static double best_seconds(const task *a) {
+  const tn__proposal *best = tn__search_best(a->search);
+  return best != NULL ? best->median : (double)INFINITY;
+}
+
+/* What the next trial of the task is expected to take off a run of all. */
+static double expected_gain(const task *a) {
+  double best = best_seconds(a);
+  if (!isfinite(best)) return INFINITY; /* nothing of it works yet */
+  int back = a->course.count < LOOK_BACK ? a->course.count : LOOK_BACK;
+  double before = back > 0 ? a->course.best[a->course.count - back] : best;
+  double gained = back > 0 && isfinite(before) ? (before - best) / back : 0;
+  /* Trials gain less and less: so many of them have hardly gained more than a part like this each. */
+  double hoped = best * fmin(1 - 0.5 * tn__search_promise(a->search), 1.0 / (double)(a->trials + a->in_flight + 1));
+  return a->item->weight * (0.5 * gained + 0.5 * hoped) / (1 + 0.25 * (double)a->in_flight);
+}
+
+static bool may_have_more(const task *a) { return !a->exhausted && !a->stopped; }
+
+static task *choose_task(tn__tuner *t) {
+  task *best = NULL;
+  double most = -1;
+  for (int i = 0; i < t->task_count; i++) {
+    task *a = &t->tasks[i];
+    int64_t asked = a->trials + a->in_flight;
+    if (!may_have_more(a)) continue;
+    double gain = asked < WARM_UP ? 1e30 / (double)(asked + 1) : fmin(expected_gain(a), 1e29);
+    if (gain > most) best = a, most = gain;
+  }
+  return best;
+}
+
+/* ---- the source of the measurer ---------------------------------------------------------------------------------- */
+
+static double time_to_compare(const tn__tuner *t);
+
+/* Seconds of the budget for trials: what comparisons will take is no time for them, up to two fifths. */
+static double trials_left(const tn__tuner *t) {
+  double budget = t->options.budget_seconds;
+  return budget - fmin(time_to_compare(t), 0.4 * budget) - (now(t) - t->started);
+}
+
+static bool is_over(const tn__tuner *t) {
+  if (t->stopping) return true;
+  if (t->options.trials > 0 && t->asked + t->known >= t->options.trials) return true;
+  if (t->options.budget_seconds > 0 && trials_left(t) <= 0) return true;
+  if (t->options.target_speedup > 0) {
+    double before, after;
+    tn__tuner_totals(t, &before, &after);
+    if (isfinite(before) && before >= t->options.target_speedup * after) return true;
+  }
+  return false;
+}
+
+static tn_source_answer next(void *user, tn_build_input *input) {
+  tn__tuner *t = user;
+  const tn__proposal *p = NULL;
+  task *a = NULL;
+  while (!is_over(t) && p == NULL && (a = choose_task(t)) != NULL) {
+    fail(t, tn__search_next(a->search, &p));
+    if (p == NULL) a->exhausted = true;
+  }
+  if (p == NULL) return TN_SOURCE_END;
+  a->in_flight++;
+  t->asked++;
+  *input = (tn_build_input){.id = (uint64_t)(a - t->tasks) << PROPOSAL_BITS | (uint64_t)p->index,
+                            .task = &a->item->task,
+                            .schedule = p->trace};
+  return TN_SOURCE_CANDIDATE;
+}
+
+static tn_status *note_course(task *a, double best) {
+  if (a->course.count == a->course.capacity) {
+    int capacity = a->course.capacity > 0 ? 2 * a->course.capacity : 64;
+    void *grown = realloc(a->course.best, (size_t)capacity * sizeof(double));
+    if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the course of a task");
+    a->course.best = grown;
+    a->course.capacity = capacity;
+  }
+  a->course.best[a->course.count++] = best;
+  return NULL;
+}
+
+static void note_gain(const tn__tuner *t, task *a) {
+  enum { HUNDREDTH = 100 };
+  double best = best_seconds(a);
+  if (best < a->gained_from * (1 - 1.0 / HUNDREDTH)) {
+    a->gained_from = best;
+    a->without_gain = 0;
+  } else if (++a->without_gain >= t->options.patience) {
+    a->stopped = true;
+  }
+}
+
+static tn_status *keep(tn__tuner *t, const task *a, const tn__proposal *p, const tn_measure_result *result) {
+  const tn__tuner_record record = {.task = &a->item->task,
+                                   .trial = p->index,
+                                   .origin = p->index == 0 ? "static" : "search",
+                                   .rule = p->rule,
+                                   .decisions = p->decisions,
+                                   .trace = p->trace,
+                                   .predicted = p->predicted,
+                                   .result = result};
+  return t->sink.add != NULL ? t->sink.add(t->sink.user, &record) : NULL;
+}
+
+static void done(void *user, const tn_build_input *input, const tn_measure_result *result) {
+  tn__tuner *t = user;
+  task *a = &t->tasks[input->id >> PROPOSAL_BITS];
+  const tn__proposal *p = tn__search_at(a->search, (int)(input->id & UINT32_MAX));
+  a->in_flight--;
+  if (result->error == TN_TRIAL_CANCELLED) return; /* it is as if it had not been asked for */
+  t->ended++;
+  a->trials++;
+  a->errors[result->error]++;
+  bool ok = result->error == TN_TRIAL_OK;
+  if (!ok && a->first_error == NULL) a->first_error = strdup(result->message);
+  double median = ok ? result->run.median : (double)INFINITY;
+  if (p->index == 0) a->static_seconds = median;
+  fail(t, tn__search_tell(a->search, p->index, median));
+  fail(t, keep(t, a, p, result));
+  fail(t, note_course(a, best_seconds(a)));
+  note_gain(t, a);
+  if (t->stopping_now) tn_measurer_stop(t->measurer, true);
+}
+
+/* ---- the comparison in the end ----------------------------------------------------------------------------------- */
+
+static void compare_next(tn__tuner *t);
+
+static void compared(void *user, const tn__comparison_result *result) {
+  tn__tuner *t = user;
+  task *a = t->in_comparison;
+  t->compared++;
+  a->compared = result->turns > 0;
+  a->chosen = a->rivals[result->best];
+  a->better = result->better;
+  a->ratio = result->ratio;
+  memcpy(a->in_turns, result->medians, sizeof a->in_turns);
+  if (t->sink.compared != NULL && a->compared)
+    fail(t, t->sink.compared(t->sink.user, &a->item->task,
+                             &(tn__compared){.first = tn__search_at(a->search, 0),
+                                             .best = a->chosen,
+                                             .medians = {result->medians[0], result->medians[1]},
+                                             .ratio = a->ratio,
+                                             .better = a->better}));
+  compare_next(t);
+}
+
+/* The static choice, and the best that were measured. */
+static int choose_rivals(task *a) {
+  int count = 1;
+  a->rivals[0] = tn__search_at(a->search, 0);
+  for (int i = 1; i < tn__search_count(a->search); i++) {
+    const tn__proposal *p = tn__search_at(a->search, i);
+    if (!(p->median < a->static_seconds)) continue;
+    int at = count < TN__COMPARISON_MOST ? count++ : count; /* sorted by their times, the slowest may fall out */
+    for (; at > 1 && a->rivals[at - 1]->median > p->median; at--)
+      if (at < TN__COMPARISON_MOST) a->rivals[at] = a->rivals[at - 1];
+    if (at < TN__COMPARISON_MOST) a->rivals[at] = p;
+  }
+  return count;
+}
+
+/* What a run of all gains by the task's best, as far as it is known: 0 where that is not worth a comparison. */
+static double hoped_gain(const task *a) {
+  enum { WORTH = 99 }; /* of a hundred parts of the static choice's time */
+  double best = best_seconds(a);
+  if (a->tried || !isfinite(best) || !(100 * best < WORTH * a->static_seconds)) return 0;
+  return isfinite(a->static_seconds) ? a->item->weight * (a->static_seconds - best) : best;
+}
+
+/* Seconds that the comparisons that there are now would take. */
+static double time_to_compare(const tn__tuner *t) {
+  enum { USUAL = 2 }; /* for one, before any was made */
+  int count = 0;
+  for (int i = 0; i < t->task_count && !t->options.no_comparison; i++) count += hoped_gain(&t->tasks[i]) > 0;
+  return count * (t->compared > 0 ? (now(t) - t->trials_end) / t->compared : USUAL);
+}
+
+/* The next comparison, where most is to be gained; none when the time is over. */
+static void compare_next(tn__tuner *t) {
+  task *a = NULL;
+  for (int i = 0; i < t->task_count; i++)
+    if (hoped_gain(&t->tasks[i]) > (a != NULL ? hoped_gain(a) : 0)) a = &t->tasks[i];
+  double budget = t->options.budget_seconds;
+  bool over = t->stopping_now || (budget > 0 && t->compared > 0 && now(t) - t->started >= budget);
+  if (a == NULL || over) {
+    t->phase = TN__TUNER_DONE;
+    return;
+  }
+  tn__comparison_release(t->comparison);
+  t->comparison = NULL;
+  tn__comparison_words words = {
+      .builder = t->builder, .runner = t->runners[0], .task = &a->item->task, .done = compared, .user = t};
+  words.count = choose_rivals(a);
+  for (int i = 0; i < words.count; i++) words.traces[i] = a->rivals[i]->trace;
+  a->tried = true;
+  t->in_comparison = a;
+  fail(t, tn__comparison_start(&words, &t->comparison));
+  if (t->failure != NULL) t->phase = TN__TUNER_DONE;
+}
+
+static void trials_ended(void *user) {
+  tn__tuner *t = user;
+  if (t->phase != TN__TUNER_TRIALS) return;
+  t->phase = TN__TUNER_COMPARING;
+  t->trials_end = now(t);
+  if (t->options.no_comparison) {
+    t->stopping_now = true;
+    for (int i = 0; i < t->task_count; i++)
+      t->tasks[i].better = best_seconds(&t->tasks[i]) < t->tasks[i].static_seconds;
+  }
+  compare_next(t);
+}
+
+/* ---- making and releasing ---------------------------------------------------------------------------------------- */
+
+static tn_status *open_task(tn__tuner *t, int index, const tn__task_item *item) {
+  task *a = &t->tasks[index];
+  *a = (task){.item = item, .static_seconds = INFINITY, .gained_from = INFINITY, .ratio = 1};
+  TN_RETURN_IF_ERROR(tn__space_open(&item->task, &a->space));
+  if (t->options.space > 0) TN_RETURN_IF_ERROR(tn__space_restrict(a->space, t->options.space));
+  TN_RETURN_IF_ERROR(
+      tn__search_create(a->space, t->model, t->options.kind, t->options.seed + (uint64_t)index, &a->search));
+  if (t->sink.known == NULL) return NULL;
+  TN_RETURN_IF_ERROR(t->sink.known(t->sink.user, &item->task, a->search));
+  for (int i = 0; i < tn__search_count(a->search); i++) {
+    double median = tn__search_at(a->search, i)->median;
+    a->trials += !isnan(median);
+    if (i == 0 && !isnan(median)) a->static_seconds = median;
+  }
+  t->known += a->trials;
+  a->gained_from = best_seconds(a);
+  return NULL;
+}
+
+static tn_status *open_tasks(tn__tuner *t, const tn__task_list *list) {
+  TN_RETURN_IF_ERROR(tn__model_create(&t->model));
+  for (int i = 0; i < t->task_count; i++) {
+    tn_status *status = open_task(t, i, tn__tasks_at(list, i));
+    if (status != NULL) return tn_status_prefix(status, "%s", tn__tasks_at(list, i)->task.name);
+  }
+  return NULL;
+}
+
+static tn_status *check(const tn__tuner_options *o) {
+  if (!(o->budget_seconds >= 0) || !isfinite(o->budget_seconds) || o->trials < 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "a budget is above zero, in seconds or trials");
+  if (o->target_speedup != 0 && !(o->target_speedup > 1))
+    return tn_status_create(TN_INVALID_ARGUMENT, "a speedup to reach is above 1, not %g", o->target_speedup);
+  if (o->patience < 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "patience is a number of trials, not %d", o->patience);
+  return NULL;
+}
+
+tn_status *tn__tuner_create(const tn__task_list *list, const tn__tuner_sink *sink, const tn__tuner_options *options,
+                            tn__tuner **out) {
+  *out = NULL;
+  void *memory, *tasks;
+  TN_RETURN_IF_ERROR(check(options));
+  int count = tn__tasks_count(list);
+  if (count == 0) return tn_status_create(TN_INVALID_ARGUMENT, "there is nothing to tune: no kernel of known sizes");
+  TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn__tuner), 0, &memory));
+  tn__tuner *t = memory;
+  *t = (tn__tuner){.sink = *sink, .options = *options, .task_count = count};
+  if (t->options.patience == 0) t->options.patience = USUAL_PATIENCE;
+  if (t->options.clock == NULL) t->options.clock = monotonic;
+  tn_status *status = tn__alloc(NULL, (size_t)count, sizeof(task), 0, &tasks);
+  if (status == NULL) {
+    t->tasks = tasks;
+    status = open_tasks(t, list);
+  }
+  if (status != NULL) {
+    tn__tuner_release(t);
+    return status;
+  }
+  *out = t;
+  return NULL;
+}
+
+void tn__tuner_release(tn__tuner *t) {
+  if (t == NULL) return;
+  t->stopping = t->stopping_now = true;
+  tn__comparison_release(t->comparison);
+  tn_measurer_release(t->measurer);
+  for (int i = 0; t->tasks != NULL && i < t->task_count; i++) {
+    tn__search_release(t->tasks[i].search);
+    tn__space_close(t->tasks[i].space);
+    free(t->tasks[i].course.best);
+    free(t->tasks[i].first_error);
+  }
+  tn__free(NULL, t->tasks, (size_t)t->task_count * sizeof(task), 0);
+  tn__model_release(t->model);
+  tn_status_free(t->failure);
+  tn__free(NULL, t, sizeof *t, 0);
+}
+
+tn_status *tn__tuner_start(tn__tuner *t, tn_builder *builder, tn_runner *const *runners, int count) {
+  const tn_measure_source source = {next, done, t};
+  const tn_measure_options options = {.size = sizeof options,
+                                      .mode = t->options.mode,
+                                      .window = t->options.window,
+                                      .round = t->options.round,
+                                      .exclusive = t->options.exclusive,
+                                      .clock = t->options.clock,
+                                      .clock_user = t->options.clock_user,
+                                      .idle = trials_ended,
+                                      .user = t};
+  t->builder = builder;
+  t->runners = runners;
+  t->runner_count = count;
+  TN_RETURN_IF_ERROR(tn_measurer_create(builder, runners, count, &source, &options, &t->measurer));
+  t->started = now(t);
+  tn_measurer_start(t->measurer);
+  return NULL;
+}
+
+void tn__tuner_stop(tn__tuner *t, bool at_once) {
+  t->stopping = true;
+  t->stopping_now |= at_once;
+  if (t->phase == TN__TUNER_TRIALS)
+    tn_measurer_stop(t->measurer, at_once);
+  else if (at_once && t->phase == TN__TUNER_COMPARING) {
+    tn__comparison_release(t->comparison);
+    t->comparison = NULL;
+    t->phase = TN__TUNER_DONE;
+  }
+}
+
+/* ---- what there is to see ---------------------------------------------------------------------------------------- */
+
+tn__tuner_phase tn__tuner_phase_of(const tn__tuner *t) { return t->phase; }
+bool tn__tuner_is_done(const tn__tuner *t) { return t->phase == TN__TUNER_DONE; }
+const tn_status *tn__tuner_failure(const tn__tuner *t) { return t->failure; }
+int tn__tuner_task_count(const tn__tuner *t) { return t->task_count; }
+
+/* What both took in turns says more than what each took when it came. */
+static double first_time(const task *a) { return a->compared ? a->in_turns[0] : a->static_seconds; }
+static double last_time(const task *a) {
+  if (!a->compared) return best_seconds(a);
+  return a->in_turns[a->better ? 1 : 0];
+}
+
+tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
+  const task *a = &t->tasks[index];
+  tn__tuner_view view = {.item = a->item,
+                         .trials = a->trials,
+                         .static_seconds = first_time(a),
+                         .best_seconds = last_time(a),
+                         .stopped = !may_have_more(a),
+                         .compared = a->compared,
+                         .better = a->better,
+                         .best = a->chosen != NULL ? a->chosen : tn__search_best(a->search),
+                         .ratio = a->ratio,
+                         .first_error = a->first_error,
+                         .search = a->search,
+                         .space = a->space};
+  memcpy(view.errors, a->errors, sizeof view.errors);
+  return view;
+}
+
+void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
+  *before = *after = 0;
+  for (int i = 0; i < t->task_count; i++) {
+    const task *a = &t->tasks[i];
+    *before += a->item->weight * first_time(a);
+    *after += a->item->weight * last_time(a);
+  }
+}
+
+double tn__tuner_time_left(const tn__tuner *t) {
+  if (t->phase == TN__TUNER_DONE) return 0;
+  double left = INFINITY, passed = now(t) - t->started;
+  if (t->phase == TN__TUNER_COMPARING) left = time_to_compare(t);
+  if (t->options.budget_seconds > 0) left = fmax(t->options.budget_seconds - passed, 0);
+  if (t->phase == TN__TUNER_TRIALS && t->options.trials > 0 && t->ended > 0)
+    left = fmin(left, (double)(t->options.trials - t->known - t->ended) * passed / (double)t->ended);
+  return left;
+}
+
+tn_status *tn__tuner_statistics(const tn__tuner *t, tn_measure_statistics *out) {
+  return tn_measurer_statistics(t->measurer, out);
+}

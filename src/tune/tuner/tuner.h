@@ -1,0 +1,104 @@
+/* Tuning a list of tasks: which of them gets the next trial, what its search proposes, when there is nothing more to be
+ * gained, and whether what was found is really faster.
+ *
+ * A tuner is the source of a measurer. Its caller runs the event loop:
+ *
+ *   tn__tuner_create(list, sink, &options, &tuner);
+ *   tn__tuner_start(tuner, builder, runners, count);  // trials; then comparisons with static choices
+ *   while (!tn__tuner_is_done(tuner)) uv_run(loop, UV_RUN_ONCE);
+ *
+ * Trials go to where they promise most for all tasks together: each task's part of a run of the models, times what
+ * its last trials gained and what is promised of the next (the gradient of Ansor's task scheduler: Zheng et al., OSDI
+ * 2020).
+ *
+ * Threads: one, that of the builder's loop. */
+#ifndef TENON_TUNE_TUNER_TUNER_H
+#define TENON_TUNE_TUNER_TUNER_H
+
+#include "tune/search/search.h"
+#include "tune/tuner/tasks.h"
+
+/* A trial that has ended, as it is kept. Texts live for the call. */
+typedef struct tn__tuner_record {
+  const tn_tune_task *task;
+  int trial;          /* of the task; 0: the static choice */
+  const char *origin; /* "static", "search" */
+  const char *rule, *decisions, *trace;
+  double predicted; /* seconds; NAN: unknown */
+  const tn_measure_result *result;
+} tn__tuner_record;
+
+/* The best of a task's candidates beside its static choice, timed in turns. */
+typedef struct tn__compared {
+  const tn__proposal *first, *best;
+  double medians[2]; /* of the two, in seconds */
+  double ratio;      /* of the second to the first, the median over all pairs */
+  bool better;       /* the second is faster, and shown to be */
+} tn__compared;
+
+/* Where records go and come from; a database, say. */
+typedef struct tn__tuner_sink {
+  tn_status *(*add)(void *user, const tn__tuner_record *record);
+  /* Tells the search what is known of the task already, by tn__search_know(); may be NULL. */
+  tn_status *(*known)(void *user, const tn_tune_task *task, tn__search *search);
+  /* The task's best was compared with its static choice; may be NULL. */
+  tn_status *(*compared)(void *user, const tn_tune_task *task, const tn__compared *compared);
+  void *user;
+} tn__tuner_sink;
+
+typedef struct tn__tuner_options {
+  double budget_seconds; /* of trials; 0: no limit */
+  int64_t trials;        /* of all tasks, those that are known counted; 0: no limit */
+  double target_speedup; /* of all tasks together; 0: none */
+  int patience;          /* trials of a task without a gain of a hundredth, after which it gets no more; 0: 128 */
+  uint64_t seed;
+  tn__search_kind kind;
+  int64_t space; /* about so many points of each task's space, around its static choice; 0: all of it */
+  tn_measure_mode mode;
+  int window, round; /* as in tn_measure_options */
+  bool exclusive;
+  bool no_comparison;          /* of the best with the static choice in the end */
+  double (*clock)(void *user); /* NULL: this machine's */
+  void *clock_user;
+} tn__tuner_options;
+
+typedef enum tn__tuner_phase { TN__TUNER_TRIALS, TN__TUNER_COMPARING, TN__TUNER_DONE } tn__tuner_phase;
+
+/* What there is to see of a task. */
+typedef struct tn__tuner_view {
+  const tn__task_item *item;
+  int64_t trials;                      /* that have ended, those that were known before counted */
+  int64_t errors[TN_TRIAL_ERRORS];     /* of this run */
+  double static_seconds, best_seconds; /* INFINITY: not known yet. Compared: in turns, and the best is what is better */
+  bool stopped;                        /* it gets no more trials */
+  bool compared;                       /* the best was compared with the static choice */
+  bool better;                         /* and is faster; without a comparison: it is, by what was measured */
+  double ratio;                        /* of the best to the static choice there */
+  const tn__proposal *best; /* that was chosen by the comparison, or else the best measured; NULL: there is none */
+  const char *first_error;  /* text of this run's first failure; NULL: none */
+  const tn__search *search;
+  const tn__space *space;
+} tn__tuner_view;
+
+typedef struct tn__tuner tn__tuner;
+
+/* Opens the spaces of all tasks. The list, the sink's user and the clock's outlive the tuner. */
+TN_MUST_USE tn_status *tn__tuner_create(const tn__task_list *list, const tn__tuner_sink *sink,
+                                        const tn__tuner_options *options, tn__tuner **out);
+void tn__tuner_release(tn__tuner *tuner); /* NULL is fine */
+TN_MUST_USE tn_status *tn__tuner_start(tn__tuner *tuner, tn_builder *builder, tn_runner *const *runners, int count);
+/* The trials end: what is in flight is finished, or cancelled; the comparison is made, or not. */
+void tn__tuner_stop(tn__tuner *tuner, bool at_once);
+tn__tuner_phase tn__tuner_phase_of(const tn__tuner *tuner);
+bool tn__tuner_is_done(const tn__tuner *tuner);
+/* What ended it, other than its budget; NULL: nothing. Owned by the tuner. */
+const tn_status *tn__tuner_failure(const tn__tuner *tuner);
+int tn__tuner_task_count(const tn__tuner *tuner);
+tn__tuner_view tn__tuner_view_of(const tn__tuner *tuner, int task);
+/* Seconds of one run of all tasks: with the static choices, and with the best. */
+void tn__tuner_totals(const tn__tuner *tuner, double *before, double *now);
+/* Seconds of the budget that are left, or that the trials that are left will take; INFINITY: nobody knows. */
+double tn__tuner_time_left(const tn__tuner *tuner);
+TN_MUST_USE tn_status *tn__tuner_statistics(const tn__tuner *tuner, tn_measure_statistics *out);
+
+#endif

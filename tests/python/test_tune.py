@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon tune`: what it finds, keeps and writes, how it goes on after an interruption or a kill, and what it refuses."""
+
+import json
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+import onnx
+import tenon as tn
+
+from product import graph, info, node, required, tenon
+
+KERNELS = """kernel product(A: f32[61, 70], B: f32[70, 53]) -> C: f32[61, 53] { C[i, j] = sum(k: 70) A[i, k] * B[k, j] }
+kernel rows(X: f32[90, 300]) -> S: f32[90] { S[i] = sum(k: 300) X[i, k] }
+"""
+KILLS = 12
+
+
+class TuneTest(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        self.database = self.folder / "tuning.db"
+        self.file = self.folder / "kernels.te"
+        self.file.write_text(KERNELS)
+        self.schedules = self.folder / "kernels.schedules"
+
+    def tune(self, *arguments, file=None, status=0):
+        return tenon("tune", file or self.file, "--database", self.database, "--threads", 1, "-o", self.schedules,
+                     *arguments, status=status)
+
+    def start(self, *arguments):
+        command = [required("TENON_CLI"), "tune", self.file, "--database", self.database, "--threads", 1, "-o",
+                   self.schedules, *arguments]
+        return subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def records(self):
+        out = tenon("db", "query", "--database", self.database, "--json").stdout
+        return json.loads(out)["records"] if self.database.exists() else []
+
+    def wait_for_records(self, count, process):
+        for _ in range(6000):
+            if process.poll() is not None:
+                self.fail(process.communicate()[1])
+            if self.database.exists():
+                try:
+                    connection = sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)
+                    found = connection.execute("SELECT count(*) FROM record").fetchone()[0]
+                    connection.close()
+                    if found >= count:
+                        return
+                except sqlite3.OperationalError:
+                    pass  # it is being made
+            time.sleep(0.01)
+        self.fail("nothing is recorded")
+
+    def distinct(self):
+        records = self.records()
+        candidates = [(r["task"], r["rule"], r["decisions"], r["trace"]) for r in records]
+        self.assertEqual(len(candidates), len(set(candidates)))
+        return records
+
+    def test_trials_are_kept_and_counted_on(self):
+        out = self.tune("--trials", 24).stdout
+        self.assertRegex(out, r"kernels\.schedules: \d schedules? faster than the static choice")
+        first = self.distinct()
+        self.assertEqual(len(first), 24)
+        self.assertEqual(sum(r["origin"] == "static" for r in first), 2)
+        self.assertTrue(all(r["error"] == "ok" and r["verified"] and r["median"] > 0 for r in first))
+        self.assertIn("0 trials", self.tune("--trials", 24).stdout)
+        self.assertEqual(len(self.distinct()), 24)
+        self.tune("--trials", 30)
+        self.assertEqual(len(self.distinct()), 30)
+
+    def test_schedules_that_were_found_are_taken(self):
+        """All that is fastest, compared or not, so that there is something to take."""
+        self.tune("--trials", 40, "--no-comparison")
+        text = self.schedules.read_text()
+        self.assertEqual(text.splitlines()[0], "tenon schedules 1")
+        traces = re.findall(r"^trace .*?^end$", text, re.M | re.S)
+        tuned = tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules, "--threads", 1).stdout
+        static = tenon("build", self.file, "--emit", "trace", "--threads", 1).stdout
+        for trace in traces:
+            self.assertIn(trace, tuned)
+            self.assertNotIn(trace, static)
+        rng = np.random.default_rng(1)
+        a, b = rng.normal(size=(61, 70)).astype("f"), rng.normal(size=(70, 53)).astype("f")
+        kernel = tn.build_te(self.file, "product", tuned=self.schedules, threads=1)
+        self.assertIn(kernel.trace, tuned)
+        np.testing.assert_allclose(kernel(a, b), a.astype("d") @ b, rtol=1e-4, atol=1e-4)
+
+    def test_models(self):
+        weights = onnx.numpy_helper.from_array(np.ones((40, 30), "f"), "w")
+        model = onnx.helper.make_model(graph([node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["y"])],
+                                             [info("x", 1, ["n", 40])], [info("y", 1, ["n", 30])], [weights]),
+                                       opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+        path = self.folder / "model.onnx"
+        onnx.save(model, path)
+        refused = self.tune("--trials", 5, file=path, status=1).stderr
+        self.assertIn("1 kernel of open sizes is not tuned; --dim NAME=N fixes a size", refused)
+        self.assertIn("there is nothing to tune: no kernel of known sizes", refused)
+        self.tune("--trials", 20, "--no-comparison", "--dim", "n=37", file=path)
+        options = ("--dim", "n=37", "--threads", 1, "--tuned", self.schedules)
+        tenon("compile", path, "-o", self.folder / "m.tnx", *options)
+        x = np.random.default_rng(2).normal(size=(37, 40)).astype("f")
+        np.save(self.folder / "x.npy", x)
+        tenon("run", self.folder / "m.tnx", "--input", f"x={self.folder}/x.npy", "--output", self.folder / "out")
+        np.testing.assert_allclose(np.load(self.folder / "out/y.npy"), np.maximum(x @ np.ones((40, 30)), 0), rtol=1e-4,
+                                   atol=1e-4)
+
+    def test_an_interruption_finishes_what_is_in_flight(self):
+        with self.start("--trials", 4000) as process:
+            self.wait_for_records(6, process)
+            process.send_signal(signal.SIGINT)
+            out, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("finishing what is in flight; once more, and it stops at once", errors)
+        self.assertIn("kernels.schedules: ", out)
+        self.assertGreaterEqual(len(self.distinct()), 6)
+
+    def test_two_interruptions_stop_at_once(self):
+        with self.start("--trials", 4000) as process:
+            self.wait_for_records(6, process)
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            start = time.monotonic()
+            _, errors = process.communicate(timeout=60)
+        self.assertLess(time.monotonic() - start, 10)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertGreaterEqual(len(self.distinct()), 6)
+
+    def test_kills_lose_and_double_nothing(self):
+        rng, before = random.Random(3), 0
+        for _ in range(KILLS):
+            with self.start("--trials", 4000) as process:
+                self.wait_for_records(before + 1, process)
+                time.sleep(rng.uniform(0, 0.3))
+                process.kill()
+                process.communicate()
+            found = len(self.distinct())
+            self.assertGreater(found, before)
+            before = found
+        self.tune("--trials", before + 4)
+        self.assertGreaterEqual(len(self.distinct()), before + 4)
+
+    def test_words(self):
+        for arguments, words in (
+                (("--budget", "0"), '--budget takes a time above 0 like 90s, 10m or 2h, not "0"'),
+                (("--budget", "-5s"), '--budget takes a time above 0 like 90s, 10m or 2h, not "-5s"'),
+                (("--budget", "5 weeks"), '--budget takes a time above 0 like 90s, 10m or 2h, not "5 weeks"'),
+                (("--target-speedup", "1"), '--target-speedup takes a number above 1, not "1"'),
+                (("--mode", "fast"), "--mode"),
+                (("--trials", "0"), "--trials")):
+            with self.subTest(arguments=arguments):
+                self.assertIn(words, self.tune(*arguments, status=2).stderr)
+        self.assertIn("there is no kernel called sums", self.tune("--kernel", "sums", "--trials", 3, status=1).stderr)
+        open_file = self.folder / "open.te"
+        open_file.write_text("kernel add[N](A: f32[N]) -> B: f32[N] { B[i] = A[i] + 1 }\n")
+        self.assertIn("kernel add: the dimension N is open, and only kernels of known sizes are timed: --dim N=N fixes it",
+                      self.tune("--trials", 3, file=open_file, status=1).stderr)
+        self.assertIn("would take the place of", tenon("tune", self.file, "-o", self.file, "--trials", 1, status=2).stderr)
+        foreign = self.folder / "foreign.db"
+        foreign.write_text("not a database, but somebody's text of some length" * 100)
+        said = tenon("tune", self.file, "--database", foreign, "--trials", 1, "-o", self.schedules, status=1).stderr
+        self.assertIn("foreign.db", said)
+        self.assertTrue(foreign.read_text().startswith("not a database"))
+
+    def test_files_of_schedules_that_cannot_be(self):
+        for text, words in (("", ":0: this is no file of tuned schedules"),
+                            ("tenon schedules 9\n", "a newer Tenon wrote this file of tuned schedules (version 9"),
+                            ("tenon schedules 1\nsomething\n", ":2: target, task, size,"),
+                            ("tenon schedules 1\ntarget x\n", ":2: a line \"target NAME threads N\" is meant"),
+                            ("tenon schedules 1\ntarget x threads 1\ntrace 1 0123456789abcdef\n",
+                             ":3: the trace that begins here has no \"end\"")):
+            with self.subTest(text=text):
+                self.schedules.write_text(text)
+                said = tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules, status=1).stderr
+                self.assertIn(words, said)
+        self.schedules.write_text("tenon schedules 1\n")
+        self.assertEqual(tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules).stdout,
+                         tenon("build", self.file, "--emit", "trace").stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
