@@ -399,7 +399,7 @@ static const tn__expr *choose_term(const group *g, const tn__expr *q, int start,
 static void reduce_together(tn__te *te, const group *g, const tn__te_stage *first, const tn__buffer **made) {
   for (int pass = 0; pass < g->passes; pass++) {
     const int start = start_of(g, pass), end = start_of(g, pass + 1);
-    const tn__expr *extents[TN__MAX_RANK];
+    const tn__expr *extents[TN__MAX_RANK] = {NULL};
     for (int a = 0; a < g->batch; a++) extents[a] = first->axes.var[a]->extent;
     extents[g->batch] = tn__ir_index(te->ir, end - start);
     const tn__te_axes axes = tn__te_axes_create(te, "q", g->batch + 1, extents);
@@ -420,7 +420,7 @@ static const tn__expr *read_result(const group *g, const tn__buffer *const *made
   while (term_of[low] >= start_of(g, pass + 1)) pass++;
   while (middle < high && term_of[middle] == term_of[low] + middle - low && term_of[middle] < start_of(g, pass + 1))
     middle++;
-  const tn__expr *indices[TN__MAX_RANK];
+  const tn__expr *indices[TN__MAX_RANK] = {NULL};
   for (int a = 0; a < g->batch; a++) indices[a] = axes->index[a];
   indices[g->batch] = middle - low == 1 ? tn__ir_index(ir, term_of[low] - start_of(g, pass))
                                         : tn__ir_add_i(ir, at, term_of[low] - start_of(g, pass) - low);
@@ -444,20 +444,18 @@ static int remove_stages(tn__te *te, const group *g, int place) {
 }
 
 static void put_together(tn__te *te, const group *g) {
-  const tn__buffer *made[MOST_PASSES];
-  const tn__te_stage *members[MOST_MEMBERS];
-  for (int m = 0; m < g->members; m++) members[m] = member_at(g, m);
+  const tn__buffer *made[MOST_PASSES] = {NULL};
   const int place = g->place - remove_stages(te, g, g->place), before = te->stages.count;
-  reduce_together(te, g, members[0], made);
+  reduce_together(te, g, member_at(g, 0), made);
   for (int m = 0; m < g->members; m++) {
-    const tn__te_axes *axes = &members[m]->axes;
+    const tn__te_axes *axes = &member_at(g, m)->axes;
     const tn__expr *at = tn__ir_index(te->ir, 0);
     for (int a = g->batch; a < axes->count; a++) {
       const tn__expr *rows = tn__ir_mul(te->ir, at, axes->var[a]->extent);
       at = tn__ir_add(te->ir, rows, axes->index[a]);
     }
     const tn__expr *value = read_result(g, made, g->term_of[m], axes, at, 0, (int)g->results[m]);
-    tn__te_define(te, axes, NULL, members[m]->tensors[0], value);
+    tn__te_define(te, axes, NULL, member_at(g, m)->tensors[0], value);
   }
   tn__te_move_before(te, place, te->stages.count - before);
 }
