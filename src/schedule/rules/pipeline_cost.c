@@ -113,6 +113,7 @@ static int place_of_member(const tn__pipe_group *g, int count, int stage) {
 static void find_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, int64_t place,
                        const tn__pipe_terms *terms, boxes *b) {
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
+  memset(b->of, 0, (size_t)g->count * sizeof *b->of);
   for (int i = 0; i < g->count; i++) b->needed[i] = i == g->count - 1;
   for (int d = 0; d < last->buffer->rank; d++) {
     int axis = last->axis_of_dim[d];
@@ -154,7 +155,7 @@ static int64_t middle_of(const tn__pipe *p, const tn__pipe_group *g, const int64
 /* Boxes have one size, wherever the tile is: where they differ, the schedule takes the whole dimension, as here. */
 static void boxes_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
                      int64_t (*sizes)[TN__MAX_RANK]) {
-  boxes here, there; /* of members that are needed; clearing all would take longer than finding them */
+  boxes here, there; /* of as many members as there are: clearing all would take longer than finding them */
   int64_t place = middle_of(p, g, tile);
   find_boxes(p, g, tile, place, terms, &here);
   find_boxes(p, g, tile, place + 1, terms, &there);
@@ -170,6 +171,7 @@ static void boxes_of(const tn__pipe *p, const tn__pipe_group *g, const int64_t *
 
 void tn__pipe_boxes(const tn__pipe *p, const tn__pipe_group *g, const int64_t *tile, const tn__pipe_terms *terms,
                     int64_t (*sizes)[TN__MAX_RANK]) {
+  memset(sizes, 0, (size_t)g->count * sizeof *sizes);
   boxes_of(p, g, tile, NULL, sizes);
   if (terms != NULL) boxes_of(p, g, tile, terms, sizes);
 }
