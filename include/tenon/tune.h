@@ -67,6 +67,7 @@ typedef struct tn_build_input {
   const tn_tune_task *task; /* what it is a candidate for; builders of other things may be given NULL */
   const char *rule;         /* of its schedule: "contraction"; NULL: `schedule` is a trace (docs/schedule.md) */
   const char *schedule;     /* a trace, or the decisions of a point of the rule's sketch: "rows 14, vectors 2" */
+  double slow_seconds;      /* a kernel that takes longer than this is of no interest, and timed in haste; 0: none is */
 } tn_build_input;
 
 /* What a builder made. */

@@ -99,7 +99,7 @@ static void print_state(const tn__tuner *tuner, FILE *out) {
           s.seconds > 0 ? 60 * (double)s.ended / s.seconds : 0, 100 * s.builder_share, 100 * s.runner_share);
   if (tn__tuner_phase_of(tuner) == TN__TUNER_COMPARING)
     fprintf(out, "; comparing");
-  else if (isfinite(tn__tuner_time_left(tuner)))
+  else if (!tn__tuner_is_done(tuner) && isfinite(tn__tuner_time_left(tuner)))
     fprintf(out, "; %s left", print_seconds(ceil(tn__tuner_time_left(tuner)), left));
 }
 

@@ -14,7 +14,7 @@
 #include "tenon/tune.h"
 
 enum {
-  TN__MESSAGE_PROTOCOL = 1, /* raised when fields change: both sides compare */
+  TN__MESSAGE_PROTOCOL = 2, /* raised when fields change: both sides compare */
   TN__MESSAGE_SLOTS = 64,   /* tasks that a worker keeps */
   TN__MESSAGE_MOST_CORES = 1024,
   TN__MESSAGE_FD = 3 /* of a worker: its end of the stream */

@@ -11,6 +11,7 @@ static void start(void *self, tn_runner *runner, tn_trial_handle handle, const t
   tn__message_begin(&m, TN__MESSAGE_RUN);
   tn__message_u64(&m, 0); /* the task's slot */
   tn__message_u64(&m, handle);
+  tn__message_f64(&m, input->slow_seconds);
   tn__message_bytes(&m, build->code, build->code_size);
   tn__workers_start(r->workers, handle, input->task, &m);
   tn__message_release(&m);

@@ -128,6 +128,12 @@ static bool is_over(const tn__tuner *t) {
   return false;
 }
 
+/* Beyond that a candidate will not be the best, whatever the noise. */
+static double slow_seconds(const task *a) {
+  double best = best_seconds(a);
+  return isfinite(best) ? 1.5 * best : 0;
+}
+
 static tn_source_answer next(void *user, tn_build_input *input) {
   tn__tuner *t = user;
   const tn__proposal *p = NULL;
@@ -141,7 +147,8 @@ static tn_source_answer next(void *user, tn_build_input *input) {
   t->asked++;
   *input = (tn_build_input){.id = (uint64_t)(a - t->tasks) << PROPOSAL_BITS | (uint64_t)p->index,
                             .task = &a->item->task,
-                            .schedule = p->trace};
+                            .schedule = p->trace,
+                            .slow_seconds = slow_seconds(a)};
   return TN_SOURCE_CANDIDATE;
 }
 

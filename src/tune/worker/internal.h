@@ -102,7 +102,8 @@ void tn__worker_prepared(tn__worker *w, uint64_t trial);
 void tn__worker_candidate_done(void);
 /* Writes the answer into w->out. */
 void tn__worker_build(tn__worker *w, tn__worker_task *task, uint64_t trial, const char *rule, const char *schedule);
-void tn__worker_run(tn__worker *w, tn__worker_task *task, uint64_t trial, const void *code, size_t size);
+void tn__worker_run(tn__worker *w, tn__worker_task *task, uint64_t trial, double slow_seconds, const void *code,
+                    size_t size);
 
 /* Kernels that can be called. */
 typedef struct tn__worker_kernel {
@@ -123,7 +124,8 @@ typedef struct tn__worker_call {
   const tn__worker_operands *operands;
 } tn__worker_call;
 /* Anything but TN_KERNEL_OK ends it: what the kernel returned. */
-int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing, tn_run_result *out);
+int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing, double slow_seconds,
+                    tn_run_result *out);
 
 /* Makes inputs, and with `right` results, where they are not there yet. */
 TN_MUST_USE tn_status *tn__worker_operands_open(tn__worker *w, tn__worker_task *task, bool right);

@@ -118,9 +118,10 @@ static bool take_run(tn__worker *w, tn__message_reader *r) {
   size_t size;
   tn__worker_task *task = task_of(w, r);
   uint64_t trial = tn__message_get_u64(r);
+  double slow_seconds = tn__message_get_f64(r);
   const void *code = tn__message_get_bytes(r, &size);
   if (task == NULL || !w->setup.runs || !tn__message_got_all(r)) return false;
-  tn__worker_run(w, task, trial, code, size);
+  tn__worker_run(w, task, trial, slow_seconds, code, size);
   return true;
 }
 

@@ -114,15 +114,16 @@ static bool verify(running *r, const void *code, size_t size) {
   return true;
 }
 
-static bool run(running *r, const void *code, size_t size) {
+static bool run(running *r, double slow_seconds, const void *code, size_t size) {
   const tn__worker_call call = {&r->kernel, tn_thread_pool_env(r->worker->pool), r->buffers, &r->task->operands};
   if (!verify(r, code, size)) return false;
   tn__worker_operands_reset(&r->task->operands);
-  int result = tn__worker_time(&call, &r->worker->setup.timing, &r->result);
+  int result = tn__worker_time(&call, &r->worker->setup.timing, slow_seconds, &r->result);
   return result == TN_KERNEL_OK ? check_bounds(r) : fail_by(r, result);
 }
 
-void tn__worker_run(tn__worker *w, tn__worker_task *task, uint64_t trial, const void *code, size_t size) {
+void tn__worker_run(tn__worker *w, tn__worker_task *task, uint64_t trial, double slow_seconds, const void *code,
+                    size_t size) {
   running *r = calloc(1, sizeof *r);
   if (r == NULL) abort();
   double start = tn__now();
@@ -130,7 +131,7 @@ void tn__worker_run(tn__worker *w, tn__worker_task *task, uint64_t trial, const 
   r->task = task;
   if (prepare(r)) {
     tn__worker_prepared(w, trial);
-    if (open_kernel(r, code, size)) (void)run(r, code, size);
+    if (open_kernel(r, code, size)) (void)run(r, slow_seconds, code, size);
     tn__worker_candidate_done();
   }
   r->result.seconds = tn__now() - start;

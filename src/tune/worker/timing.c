@@ -103,11 +103,22 @@ static void rest(double seconds) {
   while (seconds > 0 && nanosleep(&t, &t) != 0) continue;
 }
 
-int tn__worker_time(const tn__worker_call *call, const tn_timing_options *t, tn_run_result *out) {
+/* Of a kernel that is too slow to be of interest a few calls say enough. */
+static void hurry(tn_timing_options *t) {
+  enum { CALLS = 3 };
+  t->least_seconds = 0;
+  t->again = -1;
+  if (t->least_repeats > CALLS) t->least_repeats = CALLS;
+}
+
+int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing, double slow_seconds,
+                    tn_run_result *out) {
+  tn_timing_options options = *timing, *t = &options;
   double each, *seconds = calloc((size_t)t->most_repeats, sizeof(double));
   if (seconds == NULL) abort();
   rest(t->rest_seconds);
   int result = warm_up(call, t, &each);
+  if (slow_seconds > 0 && each > slow_seconds) hurry(t);
   double share = t->least_seconds / t->least_repeats, until = tn__now() + t->most_seconds;
   int64_t number = t->cache == TN_CACHE_WARM && each < share ? (int64_t)ceil(share / fmax(each, 1e-9)) : 1;
   for (int again = 0; result == TN_KERNEL_OK && again <= (t->again > 0 ? t->again : 0); again++) {
