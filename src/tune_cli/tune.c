@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -147,6 +148,20 @@ static int read_arguments(tuning *t) {
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
+/* Candidates are timed here. */
+static int check_machine(const tuning *t) {
+  tn__target target;
+  if (tn__tasks_count(t->tasks) == 0) return EXIT_DONE;
+  tn_status *status = tn__target_parse(tn__tasks_at(t->tasks, 0)->task.target, &target);
+  if (status == NULL && !tn__target_runs_here(&target))
+    status = tn_status_create(TN_UNSUPPORTED,
+                              "this machine does not run code for %s, and candidates are timed on the machine that "
+                              "tunes: tune on one that does, or write a runner for such a device (<tenon/tune.h>, "
+                              "docs/howto-runner.md)",
+                              target.name);
+  return cli_report(status);
+}
+
 static int add_tasks(tuning *t) {
   for (int i = 0; i < t->args->file_count; i++) {
     const char *path = t->args->files[i];
@@ -160,7 +175,7 @@ static int add_tasks(tuning *t) {
       fprintf(stderr, "tenon: %s: %d kernel%s of open sizes %s not tuned; --dim NAME=N fixes a size\n", path, left_out,
               left_out == 1 ? "" : "s", left_out == 1 ? "is" : "are");
   }
-  return EXIT_DONE;
+  return check_machine(t);
 }
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
@@ -175,8 +190,19 @@ static tn_status *keep(tuning *t, const tn_tune_task *task, const tn_record *wor
   return tn_database_add(t->database, &record, again, NULL);
 }
 
+/* Do the trials fail as there are no workers any more? The message says why. */
+static bool workers_ended(const tuning *t) {
+  tn_worker_statistics build = {.size = sizeof build}, run = {.size = sizeof run};
+  tn_status_free(tn_worker_builder_statistics(t->builder, &build));
+  tn_status_free(tn_worker_runner_statistics(t->runner, &run));
+  return build.ended || run.ended;
+}
+
+/* A worker that was lost says nothing of the candidate, which is measured again when tuning goes on. */
 static tn_status *add(void *user, const tn__tuner_record *r) {
   const tn_measure_result *result = r->result;
+  bool lost = result->error == TN_TRIAL_WORKER_LOST;
+  if (lost && workers_ended(user)) return tn_status_create(TN_FAILED_PRECONDITION, "%s", result->message);
   const tn_record words = {.rule = r->rule,
                            .decisions = r->decisions,
                            .trace = r->trace,
@@ -189,7 +215,7 @@ static tn_status *add(void *user, const tn__tuner_record *r) {
                            .verified = result->run.verified,
                            .build_seconds = result->build.seconds,
                            .run_seconds = result->run.seconds};
-  return keep(user, r->task, &words, false);
+  return keep(user, r->task, &words, !lost);
 }
 
 typedef struct knowing {
@@ -199,7 +225,8 @@ typedef struct knowing {
 
 static bool know(void *user, const tn_record *record) {
   knowing *k = user;
-  if (record->trace == NULL || record->error == TN_TRIAL_CANCELLED) return true;
+  if (record->trace == NULL || record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST)
+    return true;
   double median = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;
   k->status = tn__search_know(k->search, record->rule, record->decisions, record->trace, median);
   return k->status == NULL;
@@ -312,10 +339,15 @@ static int save_tables(tuning *t) {
       printf("%s: not all of its space was measured; start again to go on\n", v.item->task.name);
       continue;
     }
+    const tn__proposal *best = tn__search_best(v.search);
+    if (best == NULL) {
+      printf("%s: no candidate of it works, and there is no table\n", v.item->task.name);
+      continue;
+    }
     tn_status *status = tn__table_write(v.space, v.search, path);
     if (status != NULL) return cli_report(status);
     printf("%s: %lld candidates, the static choice takes %.2f times the best\n", path, (long long)v.trials,
-           v.static_seconds / tn__search_best(v.search)->median);
+           v.static_seconds / best->median);
   }
   return EXIT_DONE;
 }
@@ -349,14 +381,20 @@ static int tune(tuning *t) {
   if (status == NULL) status = run_loop(t);
   if (status != NULL) return cli_report(status);
   tune_print_result(t->tuner, stdout);
-  result = t->options.space > 0 ? save_tables(t) : save(t);
   const tn_status *failure = tn__tuner_failure(t->tuner);
+  if (t->options.space > 0)
+    result = save_tables(t);
+  else if (failure != NULL || t->interrupts > 1) /* what is there may be of comparisons that were not made now */
+    printf("%s is left as it is: not all that is known was compared; start again to go on\n", t->output);
+  else
+    result = save(t);
   if (failure == NULL) return result;
   return cli_report(tn_status_create(tn_status_code_of(failure), "%s", tn_status_message(failure)));
 }
 
 static int run(const cli_args *args) {
-  static tuning t; /* large; the process has one command */
+  static tuning t;          /* large; the process has one command */
+  signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is told like a full disk */
   t.args = args;
   int result = read_arguments(&t);
   if (result != EXIT_DONE) return result;

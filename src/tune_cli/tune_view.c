@@ -100,7 +100,7 @@ static void print_state(const tn__tuner *tuner, FILE *out) {
   if (tn__tuner_phase_of(tuner) == TN__TUNER_COMPARING)
     fprintf(out, "; comparing");
   else if (!tn__tuner_is_done(tuner) && isfinite(tn__tuner_time_left(tuner)))
-    fprintf(out, "; %s left", print_seconds(ceil(tn__tuner_time_left(tuner)), left));
+    fprintf(out, "; %s left", print_seconds(fmax(ceil(tn__tuner_time_left(tuner)), 1), left));
 }
 
 /* ---- while it works ---------------------------------------------------------------------------------------------- */

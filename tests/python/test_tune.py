@@ -2,8 +2,10 @@
 """`tenon tune`: what it finds, keeps and writes, how it goes on after an interruption or a kill, and what it refuses."""
 
 import json
+import platform
 import random
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -34,9 +36,9 @@ class TuneTest(unittest.TestCase):
         self.file.write_text(KERNELS)
         self.schedules = self.folder / "kernels.schedules"
 
-    def tune(self, *arguments, file=None, status=0):
+    def tune(self, *arguments, file=None, status=0, environment=None):
         return tenon("tune", file or self.file, "--database", self.database, "--threads", 1, "-o", self.schedules,
-                     *arguments, status=status)
+                     *arguments, status=status, environment=environment)
 
     def start(self, *arguments):
         command = [required("TENON_CLI"), "tune", self.file, "--database", self.database, "--threads", 1, "-o",
@@ -128,16 +130,44 @@ class TuneTest(unittest.TestCase):
         self.assertGreaterEqual(len(self.distinct()), 6)
 
     def test_two_interruptions_stop_at_once(self):
+        self.schedules.write_text("of before")
         with self.start("--trials", 4000) as process:
             self.wait_for_records(6, process)
             process.send_signal(signal.SIGINT)
             time.sleep(0.05)
             process.send_signal(signal.SIGINT)
             start = time.monotonic()
-            _, errors = process.communicate(timeout=60)
+            out, errors = process.communicate(timeout=60)
         self.assertLess(time.monotonic() - start, 10)
         self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("kernels.schedules is left as it is: not all that is known was compared", out)
+        self.assertEqual(self.schedules.read_text(), "of before")
         self.assertGreaterEqual(len(self.distinct()), 6)
+
+    def test_workers_that_end_are_no_results(self):
+        self.schedules.write_text("of before")
+        errors = self.tune("--quiet", status=1, environment={"TENON_WORKER": "/bin/false"}).stderr
+        self.assertIn("/bin/false ended 3 times in a row before it did anything", errors)
+        self.assertEqual(self.schedules.read_text(), "of before")
+        self.assertEqual(self.records(), [])
+
+    def test_what_does_not_run_here_is_refused(self):
+        other = "x86-64" if platform.machine() == "aarch64" else "aarch64"
+        self.assertIn(f"this machine does not run code for {other}, and candidates are timed on the machine that tunes",
+                      self.tune("--target", other, status=1).stderr)
+
+    def test_what_never_works_has_no_table(self):
+        self.file.write_text("kernel by(A: i32[999], B: i32[999]) -> C: i32[999] { C[i] = A[i] / (B[i] - 3) }")
+        self.assertIn("by: no candidate of it works, and there is no table", self.tune("--exhaustive", 20).stdout)
+
+    def test_a_file_that_may_not_grow(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40960, 40960))
+        command = [required("TENON_CLI"), "tune", self.file, "--database", self.database, "--trials", "400", "--threads",
+                   "1", "-o", self.schedules, "--quiet"]
+        done = subprocess.run([str(word) for word in command], preexec_fn=limit, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no room on the disk", done.stderr)
+        self.assertFalse(self.schedules.exists())
 
     def test_kills_lose_and_double_nothing(self):
         rng, before = random.Random(3), 0
