@@ -224,7 +224,7 @@ typedef struct tn_timing_options {
   double least_seconds;  /* of all repeats together; 0: 0.03 */
   int least_repeats;     /* each of as many calls as it takes to get there; 0: 7 */
   int most_repeats;      /* of single calls, where these are long; 0: 50 */
-  double most_seconds;   /* after which no repeat begins, for slow candidates; 0: 0.5 */
+  double most_seconds;   /* after which no repeat begins; a call that takes longer is timed once (warm); 0: 0.5 */
   double noise;          /* spread above which it is measured again; 0: 0.08 */
   int again;             /* how often at the most; 0: 3; -1: never */
   double rest_seconds;   /* without work before the first repeat, for a processor to cool down */

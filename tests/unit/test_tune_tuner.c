@@ -16,6 +16,7 @@ typedef struct device {
   tn_runner *inner;
   tn_runner *outer;
   int failing; /* one in so many schedules fails; 0: none */
+  int first;   /* so many runs fail, whatever they are of */
   int runs;
 } device;
 
@@ -44,7 +45,7 @@ static void device_start(void *self, tn_runner *runner, tn_trial_handle handle, 
                          const tn_build_result *build) {
   device *d = self;
   device_run *run = malloc(sizeof *run);
-  bool fails = d->failing > 0 && hash_of(input->schedule) % (uint64_t)d->failing == 0;
+  bool fails = (d->failing > 0 && hash_of(input->schedule) % (uint64_t)d->failing == 0) || d->runs < d->first;
   *run = (device_run){d, handle, time_of(input->schedule), fails};
   d->runs++;
   check_ok(tn_runner_submit(d->inner, input, build, ran, run, NULL));
@@ -69,6 +70,7 @@ typedef struct scene {
   const char *rules[600], *decisions[600], *texts[600];
   int kept, statics, compared, better;
   int failures;
+  double run_seconds;         /* of a candidate; 0: 0.05 */
   const struct scene *before; /* whose records are known */
   int stop_at;                /* when so many are kept; 0: never */
   bool at_once;
@@ -115,7 +117,8 @@ static tn_status *on_compared(void *user, const tn_tune_task *task, const tn__co
 }
 
 static void begin(scene *s) {
-  const tn_time_distribution build = {.mean = 0.1, .deviation = 0.05}, run = {.mean = 0.05, .deviation = 0.02};
+  const tn_time_distribution build = {.mean = 0.1, .deviation = 0.05},
+                             run = {.mean = s->run_seconds > 0 ? s->run_seconds : 0.05, .deviation = 0.02};
   const tn_station_options two = {.size = sizeof two, .slots = 2};
   check_ok(tn_simulator_create(3, &s->simulator));
   check_ok(tn_simulator_builder(s->simulator, &build, &two, &s->builder));
@@ -251,6 +254,56 @@ static void test_failing_candidates_are_counted_and_passed_over(void **state) {
   free(s);
 }
 
+static void test_what_never_works_gets_few_trials(void **state) {
+  scene *s = calloc(1, sizeof *s);
+  begin(s);
+  s->device.failing = 1;
+  tune(s, &(tn__tuner_options){.budget_seconds = 1000});
+  for (int i = 0; i < 3; i++) {
+    tn__tuner_view v = tn__tuner_view_of(s->tuner, i);
+    assert_true(v.stopped && !v.better);
+    assert_in_range(v.trials, 1, 50); /* 24, and what was in flight */
+  }
+  double before, after;
+  tn__tuner_totals(s->tuner, &before, &after);
+  assert_true(isinf(before) && isinf(after) && s->compared == 0);
+  end(s);
+  free(s);
+}
+
+/* The first run is that of the first task's static choice: what works is better than what fails, and the totals are
+ * those of the other tasks. */
+static void test_a_static_choice_that_fails(void **state) {
+  scene *s = calloc(1, sizeof *s);
+  begin(s);
+  s->device.first = 1;
+  tune(s, &(tn__tuner_options){.trials = 100, .target_speedup = 50});
+  int failed = 0;
+  for (int i = 0; i < 3; i++) {
+    tn__tuner_view v = tn__tuner_view_of(s->tuner, i);
+    if (isfinite(v.static_seconds)) continue;
+    assert_true(v.better && !v.compared && isfinite(v.best_seconds) && v.best->index > 0);
+    failed++;
+  }
+  assert_int_equal(failed, 1);
+  double before, after;
+  tn__tuner_totals(s->tuner, &before, &after);
+  assert_true(isfinite(before) && after <= before);
+  end(s);
+  free(s);
+}
+
+static void test_slow_kernels_hardly_pass_the_budget(void **state) {
+  scene *s = calloc(1, sizeof *s);
+  s->run_seconds = 8;
+  begin(s);
+  tune(s, &(tn__tuner_options){.budget_seconds = 100, .no_comparison = true});
+  assert_true(tn_simulator_now(s->simulator) < 100 + 6 * 8); /* and not the whole window */
+  assert_in_range(s->kept, 11, 18);
+  end(s);
+  free(s);
+}
+
 static void test_stopping(void **state) {
   for (int at_once = 0; at_once < 2; at_once++) {
     scene *s = calloc(1, sizeof *s);
@@ -304,6 +357,9 @@ int main(void) {
       cmocka_unit_test(test_starting_again_repeats_nothing),
       cmocka_unit_test(test_patience_and_speedup),
       cmocka_unit_test(test_failing_candidates_are_counted_and_passed_over),
+      cmocka_unit_test(test_what_never_works_gets_few_trials),
+      cmocka_unit_test(test_a_static_choice_that_fails),
+      cmocka_unit_test(test_slow_kernels_hardly_pass_the_budget),
       cmocka_unit_test(test_stopping),
       cmocka_unit_test(test_the_same_seed_tunes_alike),
       cmocka_unit_test(test_what_cannot_be),

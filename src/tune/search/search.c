@@ -132,7 +132,7 @@ static bool draw(tn__search *s, int rule, ranked *out) {
 
 /* ---- the first candidates ---------------------------------------------------------------------------------------- */
 
-/* All points with one decision, or two that follow each other in the table, another than in `from`. */
+/* All points with one decision another than in `from`. */
 static void add_neighbours(tn__search *s, const tn__space_point *from, ranked *list, int *count, int most) {
   const tn__sketch *k = s->space->rules[from->rule].sketch;
   for (int d = 0; d < k->decision_count; d++)

@@ -13,6 +13,7 @@ struct tn__comparison {
   int built, runs;                  /* so far */
   double times[TN__COMPARISON_MOST][TN__COMPARISON_TURNS];
   tn_trial_handle handle;
+  bool failed[TN__COMPARISON_MOST]; /* and so no rival any more */
   bool building, done, released;
   int inside;
 };
@@ -41,6 +42,7 @@ static void judge(const tn__comparison *c, tn__comparison_result *out) {
   out->turns = TN__COMPARISON_TURNS;
   out->medians[0] = median_of(c->times[0]);
   for (int s = 1; s < c->words.count; s++) {
+    if (c->failed[s]) continue;
     double ratios[TN__COMPARISON_TURNS];
     int faster = 0;
     for (int i = 0; i < TN__COMPARISON_TURNS; i++) {
@@ -65,12 +67,23 @@ static void end(tn__comparison *c, const char *message) {
 
 static void go_on(tn__comparison *c);
 
+/* Of a schedule. Without the first there is nothing to compare with, and without any other nothing to compare. */
+static void fail(tn__comparison *c, int which, const char *message) {
+  int left = 0;
+  c->failed[which] = true;
+  for (int s = 1; s < c->words.count; s++) left += !c->failed[s];
+  if (which == 0 || left == 0)
+    end(c, message);
+  else
+    go_on(c);
+}
+
 static void on_built(void *user, const tn_build_input *input, const tn_build_result *result) {
   tn__comparison *c = user;
   c->inside++;
   if (c->released) {
   } else if (result->error != TN_TRIAL_OK) {
-    end(c, result->message);
+    fail(c, c->built++, result->message);
   } else if ((c->code[c->built] = malloc(result->code_size + 1)) == NULL) {
     end(c, "out of memory");
   } else {
@@ -90,7 +103,7 @@ static void on_run(void *user, const tn_build_input *input, const tn_run_result 
   c->inside++;
   if (c->released) {
   } else if (result->error != TN_TRIAL_OK) {
-    end(c, result->message);
+    fail(c, c->runs++ % c->words.count, result->message);
   } else {
     c->times[c->runs % c->words.count][c->runs / c->words.count] = result->median;
     c->runs++;
@@ -100,6 +113,9 @@ static void on_run(void *user, const tn_build_input *input, const tn_run_result 
 }
 
 static void go_on(tn__comparison *c) {
+  while (c->built == c->words.count && c->runs < c->words.count * TN__COMPARISON_TURNS &&
+         c->failed[c->runs % c->words.count])
+    c->runs++;
   if (c->runs == c->words.count * TN__COMPARISON_TURNS) {
     end(c, NULL);
     return;

@@ -11,8 +11,10 @@
 enum {
   WARM_UP = 6,    /* trials of each task before trials go to where they promise most */
   LOOK_BACK = 16, /* trials whose gain is what the next ones are expected to gain */
+  HOPELESS = 24,  /* trials of a task that all failed, after which it gets no more */
   USUAL_PATIENCE = 128
 };
+static const double seconds_ahead = 10; /* of trials that are in flight: nobody wants to wait longer for their end */
 
 /* A task's best after each of its trials. */
 typedef struct course {
@@ -50,7 +52,7 @@ struct tn__tuner {
   task *in_comparison;
   int compared; /* tasks that are */
   int64_t asked, known, ended;
-  double started, trials_end;
+  double started, trials_end, last_comparison;
   tn__tuner_phase phase;
   bool stopping, stopping_now;
   tn_status *failure;
@@ -77,6 +79,10 @@ static void fail(tn__tuner *t, tn_status *status) {
 static double best_seconds(const task *a) {
   const tn__proposal *best = tn__search_best(a->search);
   return best != NULL ? best->median : (double)INFINITY;
+}
+
+static bool static_has_failed(const task *a) {
+  return tn__search_count(a->search) > 0 && isinf(tn__search_at(a->search, 0)->median);
 }
 
 /* What the next trial of the task is expected to take off a run of all. */
@@ -134,10 +140,21 @@ static double slow_seconds(const task *a) {
   return isfinite(best) ? 1.5 * best : 0;
 }
 
+/* Is enough in flight? A window of candidates that take seconds each would be built long before they run, by what was
+ * known then, and all of them would be waited for in the end. Rounds have the size that they were given. */
+static bool is_far_ahead(const tn__tuner *t) {
+  int64_t in_flight = 0;
+  if (t->options.mode != TN_MEASURE_ASYNC) return false;
+  for (int i = 0; i < t->task_count; i++) in_flight += t->tasks[i].in_flight;
+  double pace = t->ended > 0 ? (now(t) - t->started) / (double)t->ended : (double)INFINITY;
+  return in_flight >= tn_builder_slots(t->builder) + 2 * t->runner_count && (double)in_flight * pace > seconds_ahead;
+}
+
 static tn_source_answer next(void *user, tn_build_input *input) {
   tn__tuner *t = user;
   const tn__proposal *p = NULL;
   task *a = NULL;
+  if (!is_over(t) && is_far_ahead(t)) return TN_SOURCE_WAIT;
   while (!is_over(t) && p == NULL && (a = choose_task(t)) != NULL) {
     fail(t, tn__search_next(a->search, &p));
     if (p == NULL) a->exhausted = true;
@@ -173,6 +190,7 @@ static void note_gain(const tn__tuner *t, task *a) {
   } else if (++a->without_gain >= t->options.patience) {
     a->stopped = true;
   }
+  if (t->options.kind != TN__SEARCH_ALL && !isfinite(best) && a->trials >= HOPELESS) a->stopped = true;
 }
 
 static tn_status *keep(tn__tuner *t, const task *a, const tn__proposal *p, const tn_measure_result *result) {
@@ -215,6 +233,8 @@ static void compared(void *user, const tn__comparison_result *result) {
   tn__tuner *t = user;
   task *a = t->in_comparison;
   t->compared++;
+  t->in_comparison = NULL;
+  t->last_comparison = now(t);
   a->compared = result->turns > 0;
   a->chosen = a->rivals[result->best];
   a->better = result->better;
@@ -230,17 +250,20 @@ static void compared(void *user, const tn__comparison_result *result) {
   compare_next(t);
 }
 
+enum { SLOW_RIVALS = 2 }; /* of a task whose kernel takes long: the static choice and the best */
+static bool is_slow(const task *a) { return a->static_seconds > 0.5; }
+
 /* The static choice, and the best that were measured. */
 static int choose_rivals(task *a) {
-  int count = 1;
+  int count = 1, most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST;
   a->rivals[0] = tn__search_at(a->search, 0);
   for (int i = 1; i < tn__search_count(a->search); i++) {
     const tn__proposal *p = tn__search_at(a->search, i);
     if (!(p->median < a->static_seconds)) continue;
-    int at = count < TN__COMPARISON_MOST ? count++ : count; /* sorted by their times, the slowest may fall out */
+    int at = count < most ? count++ : count; /* sorted by their times, the slowest may fall out */
     for (; at > 1 && a->rivals[at - 1]->median > p->median; at--)
-      if (at < TN__COMPARISON_MOST) a->rivals[at] = a->rivals[at - 1];
-    if (at < TN__COMPARISON_MOST) a->rivals[at] = p;
+      if (at < most) a->rivals[at] = a->rivals[at - 1];
+    if (at < most) a->rivals[at] = p;
   }
   return count;
 }
@@ -249,16 +272,26 @@ static int choose_rivals(task *a) {
 static double hoped_gain(const task *a) {
   enum { WORTH = 99 }; /* of a hundred parts of the static choice's time */
   double best = best_seconds(a);
-  if (a->tried || !isfinite(best) || !(100 * best < WORTH * a->static_seconds)) return 0;
-  return isfinite(a->static_seconds) ? a->item->weight * (a->static_seconds - best) : best;
+  if (a->tried || !isfinite(a->static_seconds) || !(100 * best < WORTH * a->static_seconds)) return 0;
+  return a->item->weight * (a->static_seconds - best);
+}
+
+/* As a runner times by default: warming up and repeats, or one long call. */
+static double comparison_seconds(const task *a) {
+  const double least = 0.055;
+  int count = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST;
+  return count * TN__COMPARISON_TURNS * fmax(least, a->static_seconds);
 }
 
 /* Seconds that the comparisons that there are now would take. */
 static double time_to_compare(const tn__tuner *t) {
-  enum { USUAL = 2 }; /* for one, before any was made */
-  int count = 0;
-  for (int i = 0; i < t->task_count && !t->options.no_comparison; i++) count += hoped_gain(&t->tasks[i]) > 0;
-  return count * (t->compared > 0 ? (now(t) - t->trials_end) / t->compared : USUAL);
+  double expected = 0, behind = 0;
+  for (int i = 0; i < t->task_count && !t->options.no_comparison; i++) {
+    const task *a = &t->tasks[i];
+    if (hoped_gain(a) > 0) expected += comparison_seconds(a);
+    if (a->tried && a != t->in_comparison) behind += comparison_seconds(a);
+  }
+  return behind > 0 ? expected * (t->last_comparison - t->trials_end) / behind : expected;
 }
 
 /* The next comparison, where most is to be gained; none when the time is over. */
@@ -288,7 +321,9 @@ static void trials_ended(void *user) {
   tn__tuner *t = user;
   if (t->phase != TN__TUNER_TRIALS) return;
   t->phase = TN__TUNER_COMPARING;
-  t->trials_end = now(t);
+  t->trials_end = t->last_comparison = now(t);
+  for (int i = 0; i < t->task_count; i++) /* whatever works is better than what fails */
+    t->tasks[i].better = static_has_failed(&t->tasks[i]) && isfinite(best_seconds(&t->tasks[i]));
   if (t->options.no_comparison) {
     t->stopping_now = true;
     for (int i = 0; i < t->task_count; i++)
@@ -444,12 +479,16 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
 }
 
 void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
+  int count = 0;
   *before = *after = 0;
   for (int i = 0; i < t->task_count; i++) {
     const task *a = &t->tasks[i];
+    if (static_has_failed(a)) continue;
     *before += a->item->weight * first_time(a);
     *after += a->item->weight * last_time(a);
+    count++;
   }
+  if (count == 0) *before = *after = INFINITY;
 }
 
 double tn__tuner_time_left(const tn__tuner *t) {

@@ -15,7 +15,7 @@
 /* In front of an image, which begins TN__WORKER_CODE_ALIGN bytes further on. */
 enum { TN__WORKER_MOST_SCALARS = 16, TN__WORKER_CODE_ALIGN = 256 };
 typedef struct tn__worker_code {
-  char mark[8];         /* "tnxcode1" */
+  char mark[8];         /* "tnxcode" */
   uint64_t entry, size; /* of the image */
   int64_t workspace_bytes;
   int32_t buffers, scalar_count;

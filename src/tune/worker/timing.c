@@ -114,10 +114,18 @@ static void hurry(tn_timing_options *t) {
 int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing, double slow_seconds,
                     tn_run_result *out) {
   tn_timing_options options = *timing, *t = &options;
-  double each, *seconds = calloc((size_t)t->most_repeats, sizeof(double));
+  double each, start, *seconds = calloc((size_t)t->most_repeats, sizeof(double));
   if (seconds == NULL) abort();
   rest(t->rest_seconds);
+  start = clock_of(call, false);
   int result = warm_up(call, t, &each);
+  if (result == TN_KERNEL_OK && t->cache == TN_CACHE_WARM && each >= t->most_seconds) {
+    /* One call has all the time that there is, and what warming up gains is nothing to it. */
+    out->median = clock_of(call, false) - start;
+    out->calls = 1;
+    free(seconds);
+    return result;
+  }
   if (slow_seconds > 0 && each > slow_seconds) hurry(t);
   double share = t->least_seconds / t->least_repeats, until = tn__now() + t->most_seconds;
   int64_t number = t->cache == TN_CACHE_WARM && each < share ? (int64_t)ceil(share / fmax(each, 1e-9)) : 1;
