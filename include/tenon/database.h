@@ -87,6 +87,7 @@ typedef struct tn_record {
   bool verified;        /* its results were compared with the declaration's; told: one that counts was */
   double build_seconds; /* that building took */
   double run_seconds;   /* that running took, in all */
+  double predicted;     /* seconds of a call, before it was measured; told: at first; 0: nobody said */
   double when;          /* seconds since 1970, UTC; 0: now */
   const char *tenon;    /* the version that measured; NULL: this one */
   /* Only told. */
@@ -160,6 +161,11 @@ typedef bool (*tn_record_callback)(void *user, const tn_record *record);
  * versions that were passed over, whatever the limit. */
 TN_API TN_MUST_USE tn_status *tn_database_query(tn_database *database, const tn_record_filter *filter,
                                                 tn_record_callback callback, void *user, int64_t *newer);
+
+/* Tells all measurements of a record that was told, the oldest first: each as that record, with the fields of one
+ * measurement as it was added. */
+TN_API TN_MUST_USE tn_status *tn_database_measurements(tn_database *database, const tn_record *record,
+                                                       tn_record_callback callback, void *user);
 
 /* The fastest verified record of a task on a machine, or else on any other, which `other_machine` tells; with a machine
  * of NULL the fastest of all. `*out` is NULL where there is none, and is released with tn_record_release(). */

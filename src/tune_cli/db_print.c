@@ -139,6 +139,7 @@ void tune_db_json_record(tn__strbuf *out, const tn_record *record) {
   json_number(out, "spread", record->spread);
   json_number(out, "build_seconds", record->build_seconds);
   json_number(out, "run_seconds", record->run_seconds);
+  json_number(out, "predicted", record->predicted);
   json_number(out, "when", record->when);
   tn__strbuf_printf(out, ", \"calls\": %lld, \"measurements\": %lld}", (long long)record->calls,
                     (long long)record->measurements);

@@ -190,6 +190,8 @@ static tn_status *keep(tuning *t, const tn_tune_task *task, const tn_record *wor
   return tn_database_add(t->database, &record, again, NULL);
 }
 
+static double known_or_0(double seconds) { return isfinite(seconds) && seconds > 0 ? seconds : 0; }
+
 /* Do the trials fail as there are no workers any more? The message says why. */
 static bool workers_ended(const tuning *t) {
   tn_worker_statistics build = {.size = sizeof build}, run = {.size = sizeof run};
@@ -214,7 +216,8 @@ static tn_status *add(void *user, const tn__tuner_record *r) {
                            .calls = result->run.calls,
                            .verified = result->run.verified,
                            .build_seconds = result->build.seconds,
-                           .run_seconds = result->run.seconds};
+                           .run_seconds = result->run.seconds,
+                           .predicted = known_or_0(r->predicted)};
   return keep(user, r->task, &words, !lost);
 }
 

@@ -68,6 +68,7 @@ static tn_record record_of(const place *p, const char *decisions, double median)
                      .verified = true,
                      .build_seconds = 0.5,
                      .run_seconds = 0.25,
+                     .predicted = 2e-5,
                      .when = 1000};
 }
 
@@ -206,6 +207,7 @@ static bool see_all_fields(void *user, const tn_record *r) {
   assert_true(r->median == 1.23e-5 && r->best == 1.23e-5 && r->spread == 0.01);
   assert_int_equal(r->calls, 100);
   assert_true(r->verified && r->build_seconds == 0.5 && r->run_seconds == 0.25 && r->when == 1000);
+  assert_true(r->predicted == 2e-5);
   assert_string_equal(r->tenon, tn_version());
   assert_int_equal(r->measurements, 1);
   assert_int_equal(r->id, 1);
@@ -639,11 +641,87 @@ static void run_sql(const char *path, const char *sql) {
   sqlite3_close(handle);
 }
 
+static bool see_prediction(void *user, const tn_record *r) {
+  double *predicted = user;
+  *predicted = r->predicted;
+  return true;
+}
+
+/* What a database of schema 1 holds has no predictions, and gets them from then on. */
+static void records_of_schema_1_stay(void **state) {
+  place *p = *state;
+  const tn__database_schema first = {tn__database_schema_known.steps, 1};
+  double predicted = -1;
+  char *before = NULL, *after = NULL;
+  tn_record r = record_of(p, "rows 14", 1.23e-5);
+  r.predicted = 0;
+  add(p, &r, false);
+  check_ok(tn_database_export_text(p->db, NULL, &before, NULL));
+  tn_database_release(p->db);
+  p->db = NULL;
+  run_sql("a.db", "ALTER TABLE measurement DROP COLUMN predicted; PRAGMA user_version = 1");
+  check_ok(tn__database_open_schema("a.db", NULL, &first, &p->db)); /* it is what an older one made */
+  tn_database_release(p->db);
+  check_ok(tn_database_open("a.db", NULL, &p->db));
+  check_ok(tn_database_export_text(p->db, NULL, &after, NULL));
+  assert_string_equal(after, before);
+  free(before);
+  free(after);
+  r.predicted = 3e-5;
+  r.when++;
+  assert_int_equal(add(p, &r, true), TN_ADDED_MEASUREMENT);
+  r.predicted = 4e-5; /* what was said first is what was said before anybody knew */
+  r.when++;
+  assert_int_equal(add(p, &r, true), TN_ADDED_MEASUREMENT);
+  check_ok(tn_database_query(p->db, NULL, see_prediction, &predicted, NULL));
+  assert_true(predicted == 3e-5);
+}
+
+typedef struct measurements_told {
+  tn_database *db;
+  double when[8];
+  int count, most;
+} measurements_told;
+
+static bool see_measurement(void *user, const tn_record *r) {
+  measurements_told *t = user;
+  assert_string_equal(r->decisions, "rows 14");
+  t->when[t->count++] = r->when;
+  return t->count < t->most;
+}
+
+static bool ask_for_measurements(void *user, const tn_record *r) {
+  measurements_told *t = user;
+  check_ok(tn_database_measurements(t->db, r, see_measurement, t));
+  return true;
+}
+
+static void measurements_are_told(void **state) {
+  place *p = *state;
+  tn_record r = record_of(p, "rows 14", 1.23e-5);
+  add(p, &r, false);
+  for (int i = 1; i < 3; i++) {
+    r.when = 1000 - i; /* added later, and earlier by the clock */
+    add(p, &r, true);
+  }
+  measurements_told all = {.db = p->db, .most = 8}, one = {.db = p->db, .most = 1};
+  check_ok(tn_database_query(p->db, NULL, ask_for_measurements, &all, NULL));
+  assert_int_equal(all.count, 3);
+  assert_true(all.when[0] == 998 && all.when[1] == 999 && all.when[2] == 1000);
+  check_ok(tn_database_query(p->db, NULL, ask_for_measurements, &one, NULL));
+  assert_int_equal(one.count, 1);
+  r.size = 0;
+  check_fails(tn_database_measurements(p->db, &r, see_measurement, &one), TN_INVALID_ARGUMENT,
+              "tn_record: its size is 0, so no field of it counts: set .size = sizeof(tn_record)");
+}
+
 static void older_schemas_are_brought_up(void **state) {
   place *p = *state;
-  const char *steps[] = {tn__database_schema_known.steps[0], "CREATE TABLE note (text TEXT) STRICT",
+  const char *const *known = tn__database_schema_known.steps;
+  const char *steps[] = {known[0], known[1], "CREATE TABLE note (text TEXT) STRICT",
                          "INSERT INTO note VALUES ('migrated'); ALTER TABLE note ADD COLUMN more INTEGER"};
-  const tn__database_schema third = {steps, 3};
+  const tn__database_schema later = {steps, 4};
+  assert_int_equal(tn__database_schema_known.count, 2);
   const tn_database_options reading = {.size = sizeof(reading), .read_only = true};
   tn_database *db;
   int64_t number = 0;
@@ -651,33 +729,34 @@ static void older_schemas_are_brought_up(void **state) {
   tn_database_release(p->db);
   p->db = NULL;
   check_fails(
-      tn__database_open_schema("a.db", &reading, &third, &db), TN_FAILED_PRECONDITION,
-      "a.db: the database has schema 1 of an older Tenon, and is to be read only: open it once to be written to, "
-      "which brings it to schema 3");
-  check_ok(tn__database_open_schema("a.db", NULL, &third, &db));
+      tn__database_open_schema("a.db", &reading, &later, &db), TN_FAILED_PRECONDITION,
+      "a.db: the database has schema 2 of an older Tenon, and is to be read only: open it once to be written to, "
+      "which brings it to schema 4");
+  check_ok(tn__database_open_schema("a.db", NULL, &later, &db));
   check_ok(tn__database_number(db, &number, "SELECT count(*) FROM note WHERE more IS NULL", ""));
   assert_int_equal(number, 1);
   assert_int_equal(strlen(told_by(db, FILTER(.limit = 1))) > 0, true);
   tn_database_release(db);
-  check_ok(tn__database_open_schema("a.db", NULL, &third, &db)); /* nothing is done twice */
+  check_ok(tn__database_open_schema("a.db", NULL, &later, &db)); /* nothing is done twice */
   check_ok(tn__database_number(db, &number, "SELECT count(*) FROM note", ""));
   assert_int_equal(number, 1);
   tn_database_release(db);
   check_fails(
       tn_database_open("a.db", NULL, &db), TN_UNSUPPORTED,
-      "a.db: the database has schema 3, and this Tenon (0.2.0) knows those up to 1: use the Tenon that wrote it, "
+      "a.db: the database has schema 4, and this Tenon (0.2.0) knows those up to 2: use the Tenon that wrote it, "
       "or export the records with that one and import them into another file");
   assert_null(db);
 }
 
 static void a_step_that_fails_changes_nothing(void **state) {
   place *p = *state;
-  const char *steps[] = {tn__database_schema_known.steps[0], "CREATE TABLE note (text TEXT) STRICT", "nonsense"};
-  const tn__database_schema third = {steps, 3};
+  const char *const *known = tn__database_schema_known.steps;
+  const char *steps[] = {known[0], known[1], "CREATE TABLE note (text TEXT) STRICT", "nonsense"};
+  const tn__database_schema later = {steps, 4};
   tn_database *db;
   int64_t number = -1;
   tn_database_release(p->db);
-  check_fails(tn__database_open_schema("a.db", NULL, &third, &p->db), TN_INTERNAL,
+  check_fails(tn__database_open_schema("a.db", NULL, &later, &p->db), TN_INTERNAL,
               "a.db: SQLite: near \"nonsense\": syntax error");
   check_ok(tn_database_open("a.db", NULL, &db));
   check_ok(tn__database_number(db, &number, "SELECT count(*) FROM sqlite_schema WHERE name = 'note'", ""));
@@ -1204,6 +1283,8 @@ int main(void) {
                                      TEST(the_old_and_the_many_are_pruned),
                                      TEST(other_tasks_are_pruned),
                                      TEST(newer_records_are_kept_and_passed_over),
+                                     TEST(records_of_schema_1_stay),
+                                     TEST(measurements_are_told),
                                      TEST(older_schemas_are_brought_up),
                                      TEST(a_step_that_fails_changes_nothing),
                                      TEST(other_files_are_refused_and_left),

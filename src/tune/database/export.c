@@ -61,6 +61,7 @@ static bool put_measurement(void *user, const tn_record *record) {
                     record->verified ? "true" : "false");
   put_number(out, "build_seconds", record->build_seconds);
   put_number(out, "run_seconds", record->run_seconds);
+  put_number(out, "predicted", record->predicted);
   put_text(out, "tenon", record->tenon);
   tn__strbuf_char(out, '}');
   return true;

@@ -43,6 +43,11 @@ static double take_number(tn__arena *arena, const tn__json *object, const char *
   return take(arena, object, field, TN__JSON_NUMBER)->number;
 }
 
+/* Of a field that was not there in the beginning of the format. */
+static double take_number_or_0(tn__arena *arena, const tn__json *object, const char *field) {
+  return tn__json_member(object, field) != NULL ? take_number(arena, object, field) : 0;
+}
+
 static int64_t whole_number(tn__arena *arena, const tn__json *value, const char *field, int64_t most) {
   if (!(value->number >= 0 && value->number <= (double)most && value->number == floor(value->number)))
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "field \"%s\": %s is no whole number from 0 to %lld", field,
@@ -123,6 +128,7 @@ static tn_added read_measurement(importing *im, tn__arena *arena, const tn_recor
   r.verified = take_bool(arena, object, "verified");
   r.build_seconds = take_number(arena, object, "build_seconds");
   r.run_seconds = take_number(arena, object, "run_seconds");
+  r.predicted = take_number_or_0(arena, object, "predicted");
   r.tenon = take_text(arena, object, "tenon");
   if (r.when == 0) wrong(arena, "when", "it is 0, where a time since 1970 is wanted");
   tn__check(arena->escape, tn__database_check_record(&r, true));

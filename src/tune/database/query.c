@@ -118,11 +118,12 @@ const char tn__database_filter_sql[] = RECORD_FILTER " AND " KNOWN_VERSIONS;
 
 #define RECORD_TABLES " FROM record JOIN task ON task.id = record.task JOIN machine ON machine.id = record.machine "
 /* In the order of read_row(). */
-#define RECORD_COLUMNS                                                                                         \
-  "SELECT record.task, record.id, machine.fingerprint, record.format, record.schedule_version, record.rule,"   \
-  " record.decisions, record.trace, record.origin, record.error, m.message, record.median, m.spread, m.calls," \
-  " record.verified, m.build_seconds, m.run_seconds, m.measured, m.tenon, record.measurements, "               \
-  "record.best" RECORD_TABLES "JOIN measurement m ON m.id = record.told "
+#define RECORD_COLUMNS                                                                                          \
+  "SELECT record.task, record.id, machine.fingerprint, record.format, record.schedule_version, record.rule,"    \
+  " record.decisions, record.trace, record.origin, record.error, m.message, record.median, m.spread, m.calls,"  \
+  " record.verified, m.build_seconds, m.run_seconds, m.measured, m.tenon, record.measurements, record.best,"    \
+  " coalesce((SELECT predicted FROM measurement WHERE record = record.id AND predicted > 0.0 ORDER BY measured" \
+  " LIMIT 1), 0.0)" RECORD_TABLES "JOIN measurement m ON m.id = record.told "
 
 /* Texts live until the next step. */
 static void read_row(sqlite3_stmt *s, const tn__database_task *task, tn_record *out) {
@@ -148,7 +149,8 @@ static void read_row(sqlite3_stmt *s, const tn__database_task *task, tn_record *
                      .when = sqlite3_column_double(s, 17),
                      .tenon = tn__database_text(s, 18),
                      .measurements = sqlite3_column_int64(s, 19),
-                     .best = sqlite3_column_double(s, 20)};
+                     .best = sqlite3_column_double(s, 20),
+                     .predicted = sqlite3_column_double(s, 21)};
 }
 
 void tn__database_tell(tn_database *db, tn__arena *arena, const tn_record_filter *filter, bool newer,
@@ -175,8 +177,8 @@ void tn__database_tell(tn_database *db, tn__arena *arena, const tn_record_filter
 void tn__database_tell_measurements(tn_database *db, tn__arena *arena, const tn_record *record,
                                     tn_record_callback callback, void *user) {
   static const char sql[] =
-      "SELECT measured, error, message, median, spread, calls, verified, build_seconds, run_seconds, tenon"
-      " FROM measurement WHERE record = ? ORDER BY measured, error, median";
+      "SELECT measured, error, message, median, spread, calls, verified, build_seconds, run_seconds, tenon,"
+      " predicted FROM measurement WHERE record = ? ORDER BY measured, error, median";
   sqlite3_stmt *s = NULL;
   tn_record r = *record;
   tn_status *status = tn__database_prepare(db, &s, sql, "i", record->id);
@@ -195,6 +197,7 @@ void tn__database_tell_measurements(tn_database *db, tn__arena *arena, const tn_
     r.build_seconds = sqlite3_column_double(s, 7);
     r.run_seconds = sqlite3_column_double(s, 8);
     r.tenon = tn__database_text(s, 9);
+    r.predicted = sqlite3_column_double(s, 10);
     more = callback(user, &r);
   }
   sqlite3_finalize(s);
@@ -255,6 +258,26 @@ tn_status *tn_database_query(tn_database *database, const tn_record_filter *filt
   query q = {.db = database, .callback = callback, .user = user, .newer = newer};
   TN_RETURN_IF_ERROR(tn__database_read_filter(filter, &q.filter));
   return tn__database_reading(database, run_query, &q);
+}
+
+typedef struct measurements_query {
+  tn_database *db;
+  const tn_record *record;
+  tn_record_callback callback;
+  void *user;
+} measurements_query;
+
+static void run_measurements(tn__arena *arena, void *user) {
+  const measurements_query *q = user;
+  tn__database_tell_measurements(q->db, arena, q->record, q->callback, q->user);
+}
+
+tn_status *tn_database_measurements(tn_database *database, const tn_record *record, tn_record_callback callback,
+                                    void *user) {
+  tn_record r;
+  TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_record, record, &r));
+  measurements_query q = {.db = database, .record = &r, .callback = callback, .user = user};
+  return tn__database_reading(database, run_measurements, &q);
 }
 
 typedef struct best_record { /* what tn_database_best() gives: the record is its beginning */

@@ -108,7 +108,7 @@ static tn_status *insert_record(const tn_database *db, int64_t task, int64_t mac
 static tn_status *insert_measurement(const tn_database *db, int64_t record, const tn_record *r) {
   static const char insert[] =
       "INSERT OR IGNORE INTO measurement (record, measured, error, message, median, spread, calls, verified,"
-      " build_seconds, run_seconds, tenon) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+      " build_seconds, run_seconds, tenon, predicted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   double when = r->when > 0 ? r->when : (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -116,10 +116,10 @@ static tn_status *insert_measurement(const tn_database *db, int64_t record, cons
   return tn__database_run(db, insert,
                           "idi"
                           "tddii"
-                          "ddt",
+                          "ddtd",
                           record, when, (int64_t)r->error, r->message, timed ? r->median : 0, timed ? r->spread : 0,
                           timed ? r->calls : 0, (int64_t)(timed && r->verified), r->build_seconds, r->run_seconds,
-                          r->tenon != NULL && r->tenon[0] != '\0' ? r->tenon : tn_version());
+                          r->tenon != NULL && r->tenon[0] != '\0' ? r->tenon : tn_version(), r->predicted);
 }
 
 tn_status *tn__database_put(tn_database *db, const tn_record *r, bool again, tn_added *added) {

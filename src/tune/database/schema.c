@@ -38,7 +38,8 @@ static const char *const steps[] = {
     " calls INTEGER NOT NULL, verified INTEGER NOT NULL, build_seconds REAL NOT NULL, run_seconds REAL NOT NULL,"
     " tenon TEXT NOT NULL, UNIQUE (record, measured, error, median)) STRICT;"
     "CREATE INDEX record_by_time ON record (measured);"
-    "CREATE INDEX record_by_median ON record (task, error, verified, median);"};
+    "CREATE INDEX record_by_median ON record (task, error, verified, median);",
+    "ALTER TABLE measurement ADD COLUMN predicted REAL NOT NULL DEFAULT 0.0;"};
 
 const tn__database_schema tn__database_schema_known = {steps, sizeof(steps) / sizeof(steps[0])};
 

@@ -101,11 +101,8 @@ tn_status *tn__database_check_record(const tn_record *r, bool newer) {
   const struct {
     const char *name;
     double value;
-  } numbers[] = {{"median", r->median},
-                 {"spread", r->spread},
-                 {"build_seconds", r->build_seconds},
-                 {"run_seconds", r->run_seconds},
-                 {"when", r->when}};
+  } numbers[] = {{"median", r->median},           {"spread", r->spread},       {"build_seconds", r->build_seconds},
+                 {"run_seconds", r->run_seconds}, {"predicted", r->predicted}, {"when", r->when}};
   for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
     if (!(numbers[i].value >= 0 && numbers[i].value <= 1e18))
       return tn_status_create(TN_INVALID_ARGUMENT, "field \"%s\": %g is no such number: it is 0 or more",
