@@ -269,7 +269,7 @@ bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out)
       out->files[out->file_count++] = argv[i];
     }
   }
-  if (!out->file && command->most_files != CLI_NO_FILES) {
+  if (!out->file && command->most_files != CLI_NO_FILES && !command->optional) {
     cli_misused(command->name, "which %s?", command->takes ? command->takes : "file");
     return false;
   }

@@ -43,6 +43,7 @@ typedef struct cli_command {
   int (*run)(const cli_args *args);
   int most_files;    /* that it takes; 0: one; CLI_NO_FILES: none */
   const char *takes; /* what its words are; NULL: files */
+  bool optional;     /* none of them will do, too */
 } cli_command;
 
 /* Commands of one program, or of one command of it. */

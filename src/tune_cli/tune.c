@@ -417,9 +417,15 @@ static int run(const cli_args *args) {
 
 static const cli_command command = {.name = "tune",
                                     .arguments = "FILE... [OPTIONS]",
-                                    .summary = "Measure schedules for models and declarations, and keep the fastest",
+                                    .summary =
+                                        "Measure schedules for models and declarations, and keep the fastest; "
+                                        "`tenon tune report` tells of it",
                                     .options = options,
                                     .run = run,
                                     .most_files = CLI_MOST_FILES};
 
-int tune_tune_main(int argc, char **argv) { return cli_do(&command, argc, argv); }
+/* A file of that name is ./report. */
+int tune_tune_main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "report") == 0) return tune_report_main(argc - 1, argv + 1);
+  return cli_do(&command, argc, argv);
+}
