@@ -158,6 +158,23 @@ class Pages(ReportTest):
         self.refused(f"tenon: {self.database}: all 1 records of these tasks are in formats of a newer Tenon than this one "
                      f"({version}): use that one")
 
+    def test_many_records(self):
+        """What is drawn has a limit; what is better than all before it is always drawn, and nothing is left out of sums."""
+        task, count = task_line("worn out", "kernel worn"), 50001
+        times = np.random.default_rng(1).lognormal(-7, 1, count)
+        self.fill(task, *(record_line(task, f"point {i}", START + 0.01 * i, float(t), trace="") for i, t in enumerate(times)))
+        data = self.data()
+        task = data["tasks"][0]
+        self.assertEqual((data["trials"], task["trials"], data["apart"]), (count, count, 3))
+        self.assertLess(len(task["points"]), 17000)
+        self.assertEqual(task["best"]["median"], times.min())
+        best = np.minimum.accumulate(times)
+        numbers = {p[0] for p in task["points"]}
+        self.assertLessEqual({1, count} | {int(i) + 2 for i in np.flatnonzero(np.diff(best))}, numbers)
+        for p in task["points"]:
+            self.assertAlmostEqual(p[3] / best[p[0] - 1], 1, places=3)
+        self.assertLess(self.page.stat().st_size, 1000000)
+
     def test_usage(self):
         help_text = tenon("tune", "report", "--help").stdout
         self.assertIn("usage: tenon tune report [FILE...] [OPTIONS]\n", help_text)
