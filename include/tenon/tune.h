@@ -166,7 +166,8 @@ TN_API TN_MUST_USE tn_status *tn_runner_submit(tn_runner *runner, const tn_build
 TN_API bool tn_builder_cancel(tn_builder *builder, tn_trial_handle handle);
 TN_API bool tn_runner_cancel(tn_runner *runner, tn_trial_handle handle); /* the same */
 /* For what was supplied: the candidate is done. The result lives for the call. A handle that is not in a slot, told
- * twice or made up, is passed over. */
+ * twice or made up, is passed over. An error or a time that is none becomes TN_TRIAL_WORKER_LOST, a text that is NULL
+ * "". */
 TN_API void tn_builder_finish(tn_builder *builder, tn_trial_handle handle, const tn_build_result *result);
 TN_API void tn_runner_finish(tn_runner *runner, tn_trial_handle handle, const tn_run_result *result); /* the same */
 /* Stands still while something is timed on its cores: nothing starts, and what runs is paused where the builder can do

@@ -17,7 +17,7 @@ typedef struct reader {
 } reader;
 
 _Noreturn static void refuse(const reader *r, const char *why) {
-  tn__throwf(r->arena->escape, TN_INVALID_ARGUMENT, "%s:%d: %s", r->path, r->number, why);
+  tn__throwf(r->arena->escape, TN_INVALID_ARGUMENT, "%s:%d: %s", r->path, r->number > 0 ? r->number : 1, why);
 }
 
 /* False at the end. */
@@ -69,8 +69,10 @@ static const char *read_trace(reader *r) {
   return trace;
 }
 
-static void read_all(reader *r) {
+/* All of the file, whose text ends at the first 0. */
+static void read_all(reader *r, size_t size) {
   bool ours = false;
+  const char *end = r->at + size;
   read_head(r);
   while (next_line(r)) {
     const char *line = r->line;
@@ -85,6 +87,7 @@ static void read_all(reader *r) {
       refuse(r, "target, task, size, \"results read\" or a trace is meant here");
     }
   }
+  if (r->at != end) refuse(r, "there is a byte 0 behind this line, and the file is text");
 }
 
 static void close_map(void *map) { tn__file_map_close(map); }
@@ -96,7 +99,7 @@ const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const t
   tn__arena_defer(arena, close_map, map);
   reader r = {.arena = arena, .path = path, .target = target, .threads = threads};
   r.at = tn__arena_strndup(arena, (const char *)map->data, map->size);
-  read_all(&r);
+  read_all(&r, map->size);
   if (r.traces.count == 0) {
     tn__log(log, TN_LOG_WARNING, "%s has no schedule for %s on %d thread%s, and all are chosen without it", path,
             target->name, threads, threads == 1 ? "" : "s");

@@ -206,7 +206,8 @@ class TuneTest(unittest.TestCase):
         self.assertTrue(foreign.read_text().startswith("not a database"))
 
     def test_files_of_schedules_that_cannot_be(self):
-        for text, words in (("", ":0: this is no file of tuned schedules"),
+        for text, words in (("", ":1: this is no file of tuned schedules"),
+                            ("tenon schedules 1\n# a\0b\n", ":2: there is a byte 0 behind this line, and the file is text"),
                             ("tenon schedules 9\n", "a newer Tenon wrote this file of tuned schedules (version 9"),
                             ("tenon schedules 1\nsomething\n", ":2: target, task, size,"),
                             ("tenon schedules 1\ntarget x\n", ":2: a line \"target NAME threads N\" is meant"),

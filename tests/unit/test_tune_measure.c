@@ -418,6 +418,64 @@ static void test_release_within_a_callback(void **state) {
   assert_int_equal(o.released, 1);
 }
 
+/* Answers each candidate at once, with what its own number chooses. */
+static void answer_nonsense(void *self, tn_builder *builder, tn_trial_handle handle, const tn_build_input *input) {
+  const tn_build_result answers[] = {{.error = (tn_trial_error)77},
+                                     {.error = (tn_trial_error)-1},
+                                     {.seconds = NAN},
+                                     {.seconds = -1},
+                                     {.code_size = 100},
+                                     {.code = "x", .code_size = 1}};
+  tn_builder_finish(builder, handle, &answers[input->id % 6]);
+}
+
+static void answer_no_time(void *self, tn_runner *runner, tn_trial_handle handle, const tn_build_input *input,
+                           const tn_build_result *build) {
+  tn_runner_finish(runner, handle, &(tn_run_result){.median = (double)INFINITY});
+}
+
+typedef struct nonsense {
+  int given, told, errors[TN_TRIAL_ERRORS];
+} nonsense;
+
+static tn_source_answer next_nonsense(void *user, tn_build_input *input) {
+  nonsense *n = user;
+  if (n->given == 12) return TN_SOURCE_END;
+  *input = (tn_build_input){.id = (uint64_t)n->given++};
+  return TN_SOURCE_CANDIDATE;
+}
+
+static void done_nonsense(void *user, const tn_build_input *input, const tn_measure_result *result) {
+  static const char *const messages[] = {
+      "the trial was answered with an error that is none", "the trial was answered with an error that is none",
+      "the trial was answered with a time that is none",   "the trial was answered with a time that is none",
+      "the builder told a size of code, and no code",      "the trial was answered with a time that is none"};
+  nonsense *n = user;
+  assert_string_equal(result->message, messages[input->id % 6]);
+  n->told++;
+  n->errors[result->error]++;
+}
+
+static void test_answers_without_sense(void **state) {
+  const tn_builder_functions building = {.size = sizeof building, .start = answer_nonsense};
+  const tn_runner_functions running = {.size = sizeof running, .start = answer_no_time};
+  tn_builder *builder;
+  tn_runner *runner;
+  tn_measurer *measurer;
+  nonsense n = {0};
+  const tn_measure_source source = {next_nonsense, done_nonsense, &n};
+  check_ok(tn_builder_create(&building, NULL, NULL, &builder));
+  check_ok(tn_runner_create(&running, NULL, NULL, &runner));
+  check_ok(tn_measurer_create(builder, &runner, 1, &source, NULL, &measurer));
+  tn_measurer_start(measurer);
+  assert_int_equal(n.told, 12);
+  assert_int_equal(n.errors[TN_TRIAL_WORKER_LOST], 10);
+  assert_int_equal(n.errors[TN_TRIAL_HOST_COMPILE], 2);
+  tn_measurer_release(measurer);
+  tn_runner_release(runner);
+  tn_builder_release(builder);
+}
+
 static void test_bad_options(void **state) {
   own o = {0};
   tn_builder *b;
@@ -472,6 +530,7 @@ int main(void) {
       cmocka_unit_test(test_pausing),
       cmocka_unit_test(test_a_builder_that_is_done_at_once),
       cmocka_unit_test(test_release_within_a_callback),
+      cmocka_unit_test(test_answers_without_sense),
       cmocka_unit_test(test_bad_options),
       cmocka_unit_test(test_names_of_errors),
   };

@@ -18,9 +18,22 @@ static void pause_all(tn__station *s, bool pause) {
   if (b->functions.pause != NULL) b->functions.pause(s->supplied.self, pause);
 }
 
+/* What was supplied may tell anything: the callback gets a result that makes sense. */
+static tn_build_result checked(const tn_build_result *told) {
+  tn_build_result r = *told;
+  tn__station_check_words(&r.error, &r.message);
+  tn__station_check_time(&r.seconds, &r.error, &r.message);
+  if (r.error == TN_TRIAL_OK && r.code == NULL && r.code_size > 0) {
+    r.error = TN_TRIAL_HOST_COMPILE;
+    r.message = "the builder told a size of code, and no code";
+  }
+  return r;
+}
+
 static void tell(const tn__job *job, const void *result) {
   static const tn_build_result cancelled = {.error = TN_TRIAL_CANCELLED, .message = "the build was cancelled"};
-  job->callback.build(job->user, &job->input, result != NULL ? result : &cancelled);
+  const tn_build_result told = checked(result != NULL ? result : &cancelled);
+  job->callback.build(job->user, &job->input, &told);
 }
 
 static const tn__station_kind builder_kind = {"builder", sizeof(tn_builder), start, pause_all, tell};

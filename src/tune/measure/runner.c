@@ -13,9 +13,20 @@ static void start(tn__station *s, const tn__job *job) {
   r->functions.start(s->supplied.self, r, job->handle, &job->input, job->build);
 }
 
+/* As a builder's. */
+static tn_run_result checked(const tn_run_result *told) {
+  tn_run_result r = *told;
+  tn__station_check_words(&r.error, &r.message);
+  tn__station_check_time(&r.seconds, &r.error, &r.message);
+  tn__station_check_time(&r.median, &r.error, &r.message);
+  tn__station_check_time(&r.spread, &r.error, &r.message);
+  return r;
+}
+
 static void tell(const tn__job *job, const void *result) {
   static const tn_run_result cancelled = {.error = TN_TRIAL_CANCELLED, .message = "the run was cancelled"};
-  job->callback.run(job->user, &job->input, result != NULL ? result : &cancelled);
+  const tn_run_result told = checked(result != NULL ? result : &cancelled);
+  job->callback.run(job->user, &job->input, &told);
 }
 
 static const tn__station_kind runner_kind = {"runner", sizeof(tn_runner), start, NULL, tell};

@@ -1,5 +1,7 @@
 #include "tune/measure/station.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "base/options.h"
 
@@ -199,4 +201,21 @@ void tn__station_release(tn__station *s) {
   }
   s->dead = true;
   (void)returned(s);
+}
+
+/* ---- what somebody supplied tells -------------------------------------------------------------------------------- */
+
+void tn__station_check_words(tn_trial_error *error, const char **message) {
+  if (*message == NULL) *message = "";
+  if ((int)*error >= TN_TRIAL_OK && (int)*error < TN_TRIAL_ERRORS) return;
+  *error = TN_TRIAL_WORKER_LOST;
+  *message = "the trial was answered with an error that is none";
+}
+
+void tn__station_check_time(double *seconds, tn_trial_error *error, const char **message) {
+  if (*seconds >= 0 && *seconds < (double)INFINITY) return;
+  *seconds = 0;
+  if (*error != TN_TRIAL_OK) return;
+  *error = TN_TRIAL_WORKER_LOST;
+  *message = "the trial was answered with a time that is none";
 }

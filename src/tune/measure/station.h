@@ -1,8 +1,8 @@
 /* What builders and runners share: a few slots in which something is done, a bounded queue before them, exactly one
  * callback for each submission whatever becomes of it, and an end that may come within a callback.
  *
- * A station knows nothing of what is done. Its *kind* starts a job, which somebody answers with tn__station_finish();
- * results pass through untouched. */
+ * A station knows nothing of what is done. Its *kind* starts a job, which somebody answers with tn__station_finish(),
+ * and looks at the result before it tells it. */
 #ifndef TENON_TUNE_MEASURE_STATION_H
 #define TENON_TUNE_MEASURE_STATION_H
 
@@ -70,5 +70,10 @@ TN_MUST_USE tn_status *tn__station_submit(tn__station *s, const tn__job *job, tn
 bool tn__station_cancel(tn__station *s, tn_trial_handle handle);
 void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result);
 void tn__station_pause(tn__station *s, bool pause);
+
+/* Of results that were supplied: no text is "", an error or a time that is none makes the trial one that says nothing of
+ * its candidate (TN_TRIAL_WORKER_LOST). */
+void tn__station_check_words(tn_trial_error *error, const char **message);
+void tn__station_check_time(double *seconds, tn_trial_error *error, const char **message);
 
 #endif

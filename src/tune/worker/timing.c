@@ -119,7 +119,7 @@ int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing
   rest(t->rest_seconds);
   start = clock_of(call, false);
   int result = warm_up(call, t, &each);
-  if (result == TN_KERNEL_OK && t->cache == TN_CACHE_WARM && each >= t->most_seconds) {
+  if (result == TN_KERNEL_OK && t->cache == TN_CACHE_WARM && each >= fmax(t->most_seconds, t->warm_seconds)) {
     /* One call has all the time that there is, and what warming up gains is nothing to it. */
     out->median = clock_of(call, false) - start;
     out->calls = 1;
