@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "cli/cli.h"
 #include "tenon/te.h"
@@ -76,6 +77,29 @@ static tn_status *schedule(const cli_args *args, tn_schedule_options options_now
     return status;
   }
   return missing;
+}
+
+/* A file of tuned schedules for another target, number of threads or version of the declarations would be of no use
+ * without a word. */
+static tn_status *tell_of_tuned(const char *path, const work *w) {
+  tn__file_map map;
+  bool taken = false;
+  TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
+  tn_status *status = NULL;
+  for (int i = 0; i < w->count && status == NULL && !taken; i++) {
+    char *trace;
+    status = tn_schedule_trace(w->schedules[i], &trace);
+    if (status != NULL) break;
+    taken = memmem(map.data, map.size, trace, strlen(trace)) != NULL;
+    free(trace);
+  }
+  tn__file_map_close(&map);
+  if (status == NULL && !taken)
+    fprintf(stderr,
+            "tenon: %s has no schedule that fits these declarations, target and number of threads, and all are chosen "
+            "without it\n",
+            path);
+  return status;
 }
 
 static tn_status *write_stage(const char *stage, const char *path, const tn_build_options *build, work *w) {
@@ -159,6 +183,7 @@ static int run(const cli_args *args) {
     status = tn_te_parse_file(args->file, cli_value(args, "--kernel"), setup.options.dims, setup.options.dim_count,
                               &w.tes, &w.count);
   if (status == NULL) status = schedule(args, options_now, &w);
+  if (status == NULL && options_now.tuned != NULL) status = tell_of_tuned(options_now.tuned, &w);
   if (status == NULL) status = stage != NULL ? write_stage(stage, path, &build, &w) : write_files(path, &build, &w);
   release(&w);
   return cli_report(status);

@@ -355,6 +355,21 @@ static int save_tables(tuning *t) {
   return EXIT_DONE;
 }
 
+/* The command that takes the schedules, which are for one target and so many threads: `tenon build` has one by itself. */
+static void print_use(const tuning *t) {
+  bool declared = cli_is_declarations(t->args->file);
+  const char *target = cli_value(t->args, "--target"), *name = strrchr(t->args->file, '/');
+  name = name != NULL ? name + 1 : t->args->file;
+  const char *dot = strrchr(name, '.');
+  int position = 0;
+  printf("  tenon %s %s --tuned %s", declared ? "build" : "compile", t->args->file, t->output);
+  if (target != NULL) printf(" --target %s", target);
+  if (declared || cli_value(t->args, "--threads") != NULL)
+    printf(" --threads %d", tn__tasks_at(t->tasks, 0)->task.threads);
+  for (const char *dim; (dim = cli_next(t->args, "--dim", &position)) != NULL;) printf(" --dim %s", dim);
+  printf(" -o %.*s%s\n", dot != NULL ? (int)(dot - name) : (int)strlen(name), name, declared ? "" : ".tnx");
+}
+
 static int save(tuning *t) {
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
@@ -366,9 +381,7 @@ static int save(tuning *t) {
   if (status != NULL) return cli_report(status);
   printf("%s: %d schedule%s faster than the static choice%s", t->output, count, count == 1 ? "" : "s",
          count > 0 ? "; --tuned takes them:\n" : "\n");
-  if (count > 0)
-    printf("  tenon %s %s --tuned %s\n", cli_is_declarations(t->args->file) ? "build" : "compile", t->args->file,
-           t->output);
+  if (count > 0) print_use(t);
   return EXIT_DONE;
 }
 

@@ -96,9 +96,21 @@ class TuneTest(unittest.TestCase):
             self.assertNotIn(trace, static)
         rng = np.random.default_rng(1)
         a, b = rng.normal(size=(61, 70)).astype("f"), rng.normal(size=(70, 53)).astype("f")
+        self.assertEqual(self.warnings_of_build("--threads", 1), "")
+        self.assertIn("has no schedule that fits", self.warnings_of_build("--threads", 2))
         kernel = tn.build_te(self.file, "product", tuned=self.schedules, threads=1)
         self.assertIn(kernel.trace, tuned)
         np.testing.assert_allclose(kernel(a, b), a.astype("d") @ b, rtol=1e-4, atol=1e-4)
+
+    def warnings_of_build(self, *options):
+        return tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules, *options).stderr
+
+    def test_the_command_that_is_told_takes_what_was_found(self):
+        out = tenon("tune", self.file, "--database", self.database, "--threads", 2, "-o", self.schedules, "--trials", 30,
+                    "--no-comparison").stdout
+        told = re.search(r"^  tenon (build .*) -o kernels$", out, re.M)[1]
+        self.assertRegex(told, r" --threads 2$")
+        self.assertEqual(tenon(*told.split(), "-o", self.folder / "kernels").stderr, "")
 
     def test_models(self):
         weights = onnx.numpy_helper.from_array(np.ones((40, 30), "f"), "w")
@@ -218,8 +230,9 @@ class TuneTest(unittest.TestCase):
                 said = tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules, status=1).stderr
                 self.assertIn(words, said)
         self.schedules.write_text("tenon schedules 1\n")
-        self.assertEqual(tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules).stdout,
-                         tenon("build", self.file, "--emit", "trace").stdout)
+        done = tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules)
+        self.assertEqual(done.stdout, tenon("build", self.file, "--emit", "trace").stdout)
+        self.assertIn("has no schedule that fits these declarations, target and number of threads", done.stderr)
 
 
 if __name__ == "__main__":
