@@ -355,7 +355,8 @@ static int save_tables(tuning *t) {
   return EXIT_DONE;
 }
 
-/* The command that takes the schedules, which are for one target and so many threads: `tenon build` has one by itself. */
+/* The command that takes the schedules, which are for one target and number of threads: `tenon build` has one thread by
+ * itself. */
 static void print_use(const tuning *t) {
   bool declared = cli_is_declarations(t->args->file);
   const char *target = cli_value(t->args, "--target"), *name = strrchr(t->args->file, '/');

@@ -78,8 +78,8 @@ static void print_row(const tn__tuner *tuner, const row *r, FILE *out) {
   double before, after;
   tn__tuner_view v = tn__tuner_view_of(tuner, r->task);
   tn__tuner_totals(tuner, &before, &after);
-  if (isfinite(v.static_seconds) && isfinite(v.best_seconds))
-    snprintf(gain, sizeof gain, "%.2fx", v.compared ? 1 / v.ratio : v.static_seconds / v.best_seconds);
+  if (isfinite(v.static_seconds) && isfinite(v.best_seconds)) /* in turns, of what is better by that */
+    snprintf(gain, sizeof gain, "%.2fx", v.compared && v.better ? 1 / v.ratio : v.static_seconds / v.best_seconds);
   char share[16] = "";
   if (isfinite(before) && before > 0) snprintf(share, sizeof share, "%.0f %%", 100 * r->time / before);
   fprintf(out, "  %-32.32s %6g %6s %11s %11s %6s %7lld %6lld%s\n", v.item->task.name, v.item->weight, share,

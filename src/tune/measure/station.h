@@ -71,8 +71,8 @@ bool tn__station_cancel(tn__station *s, tn_trial_handle handle);
 void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result);
 void tn__station_pause(tn__station *s, bool pause);
 
-/* Of results that were supplied: no text is "", an error or a time that is none makes the trial one that says nothing of
- * its candidate (TN_TRIAL_WORKER_LOST). */
+/* Of results that were supplied: no text is "", and an error or a time that is none makes the trial one that says
+ * nothing of its candidate (TN_TRIAL_WORKER_LOST). */
 void tn__station_check_words(tn_trial_error *error, const char **message);
 void tn__station_check_time(double *seconds, tn_trial_error *error, const char **message);
 

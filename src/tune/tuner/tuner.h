@@ -95,8 +95,9 @@ bool tn__tuner_is_done(const tn__tuner *tuner);
 const tn_status *tn__tuner_failure(const tn__tuner *tuner);
 int tn__tuner_task_count(const tn__tuner *tuner);
 tn__tuner_view tn__tuner_view_of(const tn__tuner *tuner, int task);
-/* Seconds of one run of all tasks: with the static choices, and with the best. Tasks whose static choice failed are
- * left out; INFINITY: not all others are measured, or there are none. */
+/* Seconds of one run of all tasks: with the static choices, and with the best; when it is done, with those that are
+ * shown to be better. Tasks whose static choice failed are left out; INFINITY: not all others are measured, or there
+ * are none. */
 void tn__tuner_totals(const tn__tuner *tuner, double *before, double *now);
 /* Seconds of the budget that are left, or that the trials that are left will take; INFINITY: nobody knows. */
 double tn__tuner_time_left(const tn__tuner *tuner);
