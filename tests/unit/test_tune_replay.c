@@ -96,7 +96,7 @@ static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 static void test_searches_beat_chance(void **state) {
   static char paths[MOST_TABLES][512];
   int count = list_tables(paths), near = 0;
-  assert_true(count >= 3);
+  assert_true(count >= 9);
   qsort(paths, (size_t)count, sizeof paths[0], by_text);
   print_message("%-24s %7s %7s %7s %7s %7s %9s %9s\n", "table", "points", "static", "found", "worst", "chance",
                 "trials", "by chance");
@@ -107,7 +107,7 @@ static void test_searches_beat_chance(void **state) {
     print_message("%-24s %7d %6.1f%% %6.1f%% %6.1f%% %6.1f%% %9.1f %9.1f\n", tn__table_task(table)->name,
                   tn__table_points(table), 100 * s.at_first, 100 * s.found, 100 * s.worst, 100 * s.by_chance, s.trials,
                   s.chance_trials);
-    assert_true(s.found >= 0.9);
+    assert_true(s.found >= 0.8);
     assert_true(s.found + 0.005 >= s.by_chance);
     near += s.found >= 0.97;
     tn__table_release(table);
