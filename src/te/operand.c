@@ -5,34 +5,60 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 
+typedef TN__VEC(const tn__buffer *) buffers;
+
+static bool is_among(const buffers *list, const tn__buffer *b) {
+  for (int i = 0; i < list->count; i++)
+    if (list->data[i] == b) return true;
+  return false;
+}
+
 /* An expression in which the input may be met: the least of `among` for all places where it is. */
 typedef struct seen {
-  const tn__buffer *input;
+  const buffers *of;
   int64_t among, least;
 } seen;
 
 static void see_input(const tn__expr *e, void *user) {
   seen *s = user;
-  if (e->kind == TN__EXPR_LOAD && e->value.buffer == s->input && s->among < s->least) s->least = s->among;
+  if (e->kind == TN__EXPR_LOAD && is_among(s->of, e->value.buffer) && s->among < s->least) s->least = s->among;
 }
 
-static int64_t least_of(tn__ir *ir, const tn__buffer *input, const tn__expr *e, int64_t among) {
-  seen s = {input, among, INT64_MAX};
+static int64_t least_of(tn__ir *ir, const buffers *of, const tn__expr *e, int64_t among) {
+  seen s = {of, among, INT64_MAX};
   tn__te_visit(ir, e, see_input, &s);
   return s.least;
 }
 
 typedef struct finding {
   tn__ir *ir;
-  const tn__buffer *input;
+  buffers input;    /* it alone */
+  buffers carriers; /* it, and the tensors of integers that are computed of it: what chooses by them chooses by it */
+  bool carries;     /* the stage that is looked at reads one */
   tn__te_operand_use *use;
 } finding;
+
+static void see_read(const tn__buffer *b, void *user) {
+  finding *f = user;
+  f->carries |= is_among(&f->carriers, b);
+}
+
+static void find_carriers(const tn__te *te, finding *f) {
+  tn__arena *arena = tn__ir_arena(f->ir);
+  for (int i = 0; i < tn__te_stage_count(te); i++) {
+    const tn__te_stage *stage = tn__te_stage_at(te, i);
+    f->carries = false;
+    tn__te_reads(te, stage, see_read, f);
+    for (int t = 0; t < stage->tensor_count && f->carries; t++)
+      if (!tn__dtype_is_float(stage->tensors[t]->dtype)) tn__vec_push(arena, &f->carriers, stage->tensors[t]);
+  }
+}
 
 static void see_indices(const finding *f, const tn__buffer *buffer, const tn__expr *const *indices) {
   for (int d = 0; d < buffer->rank; d++) {
     int64_t size = INT64_MAX;
     tn__ir_as_int(buffer->shape[d], &size);
-    int64_t among = least_of(f->ir, f->input, indices[d], size);
+    int64_t among = least_of(f->ir, &f->carriers, indices[d], size);
     if (among < f->use->among) f->use->among = among;
   }
 }
@@ -44,13 +70,16 @@ static bool divides(const tn__expr *e) {
 static void see(const tn__expr *e, void *user) {
   const finding *f = user;
   if (e->kind == TN__EXPR_LOAD) see_indices(f, e->value.buffer, e->args);
-  if (divides(e)) f->use->divides |= least_of(f->ir, f->input, e->args[1], 0) == 0;
+  if (divides(e)) f->use->divides |= least_of(f->ir, &f->input, e->args[1], 0) == 0;
 }
 
 tn__te_operand_use tn__te_operand_use_of(const tn__te *te, const tn__buffer *input) {
   tn__te_operand_use use = {.among = INT64_MAX};
-  finding f = {tn__te_ir(te), input, &use};
+  finding f = {.ir = tn__te_ir(te), .use = &use};
   if (tn__dtype_is_float(input->dtype)) return use;
+  tn__vec_push(tn__ir_arena(f.ir), &f.input, input);
+  tn__vec_push(tn__ir_arena(f.ir), &f.carriers, input);
+  find_carriers(te, &f);
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
     for (int t = 0; t < stage->tensor_count; t++) {
@@ -59,7 +88,7 @@ tn__te_operand_use tn__te_operand_use_of(const tn__te *te, const tn__buffer *inp
     }
     if (stage->kind == TN__TE_ACCUMULATE) see_indices(&f, stage->tensors[0], stage->into);
     for (int a = 0; a < stage->reduce_axes.count; a++)
-      use.bounds |= least_of(f.ir, input, stage->reduce_axes.var[a]->extent, 0) == 0;
+      use.bounds |= least_of(f.ir, &f.input, stage->reduce_axes.var[a]->extent, 0) == 0;
   }
   return use;
 }
