@@ -357,13 +357,13 @@ static int save_tables(tuning *t) {
 
 /* The command that takes the schedules, which are for one target and number of threads: `tenon build` has one thread by
  * itself. */
-static void print_use(const tuning *t) {
-  bool declared = cli_is_declarations(t->args->file);
-  const char *target = cli_value(t->args, "--target"), *name = strrchr(t->args->file, '/');
-  name = name != NULL ? name + 1 : t->args->file;
+static void print_use(const tuning *t, const char *file) {
+  bool declared = cli_is_declarations(file);
+  const char *target = cli_value(t->args, "--target"), *name = strrchr(file, '/');
+  name = name != NULL ? name + 1 : file;
   const char *dot = strrchr(name, '.');
   int position = 0;
-  printf("  tenon %s %s --tuned %s", declared ? "build" : "compile", t->args->file, t->output);
+  printf("  tenon %s %s --tuned %s", declared ? "build" : "compile", file, t->output);
   if (target != NULL) printf(" --target %s", target);
   if (declared || cli_value(t->args, "--threads") != NULL)
     printf(" --threads %d", tn__tasks_at(t->tasks, 0)->task.threads);
@@ -382,7 +382,7 @@ static int save(tuning *t) {
   if (status != NULL) return cli_report(status);
   printf("%s: %d schedule%s faster than the static choice%s", t->output, count, count == 1 ? "" : "s",
          count > 0 ? "; --tuned takes them:\n" : "\n");
-  if (count > 0) print_use(t);
+  for (int i = 0; i < t->args->file_count && count > 0; i++) print_use(t, t->args->files[i]);
   return EXIT_DONE;
 }
 

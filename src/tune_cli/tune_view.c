@@ -3,13 +3,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/shown.h"
 #include "tenon/database.h"
 
-enum { SHOWN = 12, SECONDS_APART = 10 };
+enum { SHOWN = 12, SECONDS_APART = 10, LEAST_NAME = 12, MOST_NAME = 32 };
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
@@ -60,8 +61,8 @@ static row *sorted(const tn__tuner *tuner) {
 
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-static void print_head(FILE *out) {
-  fprintf(out, "  %-32s %6s %6s %11s %11s %6s %7s %6s\n", "kernel", "calls", "share", "static", "best", "gain",
+static void print_head(int name, FILE *out) {
+  fprintf(out, "  %-*s %6s %6s %11s %11s %6s %7s %6s\n", name, "kernel", "calls", "share", "static", "best", "gain",
           "trials", "errors");
 }
 
@@ -73,7 +74,7 @@ static const char *remark_of(const tn__tuner *tuner, const tn__tuner_view *v) {
 }
 
 /* What a task with this time takes of the roofline is told by `tenon explain`. */
-static void print_row(const tn__tuner *tuner, const row *r, FILE *out) {
+static void print_row(const tn__tuner *tuner, const row *r, int name, FILE *out) {
   char first[32], best[32], gain[32] = "";
   double before, after;
   tn__tuner_view v = tn__tuner_view_of(tuner, r->task);
@@ -82,12 +83,13 @@ static void print_row(const tn__tuner *tuner, const row *r, FILE *out) {
     snprintf(gain, sizeof gain, "%.2fx", v.compared && v.better ? 1 / v.ratio : v.static_seconds / v.best_seconds);
   char share[16] = "";
   if (isfinite(before) && before > 0) snprintf(share, sizeof share, "%.0f %%", 100 * r->time / before);
-  fprintf(out, "  %-32.32s %6g %6s %11s %11s %6s %7lld %6lld%s\n", v.item->task.name, v.item->weight, share,
+  fprintf(out, "  %-*.*s %6g %6s %11s %11s %6s %7lld %6lld%s\n", name, name, v.item->task.name, v.item->weight, share,
           print_seconds(v.static_seconds, first), print_seconds(v.best_seconds, best), gain, (long long)v.trials,
           (long long)failures_of(&v), remark_of(tuner, &v));
 }
 
-static void print_state(const tn__tuner *tuner, FILE *out) {
+/* In one line, or, with another separator, in two. */
+static void print_state(const tn__tuner *tuner, const char *separator, FILE *out) {
   char before_text[32], after_text[32], left[32];
   double before, after;
   tn_measure_statistics s = {.size = sizeof s};
@@ -95,7 +97,7 @@ static void print_state(const tn__tuner *tuner, FILE *out) {
   tn_status_free(tn__tuner_statistics(tuner, &s));
   fprintf(out, "all kernels %s, static %s", print_seconds(after, after_text), print_seconds(before, before_text));
   if (isfinite(before) && after > 0) fprintf(out, " (%.2fx)", before / after);
-  fprintf(out, "; %lld trials, %.0f a minute; builders %.0f %%, runner %.0f %%", (long long)s.ended,
+  fprintf(out, "%s%lld trials, %.0f a minute; builders %.0f %%, runner %.0f %%", separator, (long long)s.ended,
           s.seconds > 0 ? 60 * (double)s.ended / s.seconds : 0, 100 * s.builder_share, 100 * s.runner_share);
   if (tn__tuner_phase_of(tuner) == TN__TUNER_COMPARING)
     fprintf(out, "; comparing");
@@ -114,18 +116,30 @@ static void clear(tune_view *view) {
   view->lines = 0;
 }
 
+/* Of kernels' names, with what the terminal leaves for them. */
+static int name_width(void) {
+  enum { OTHERS = 64 };
+  struct winsize size;
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return MOST_NAME;
+  int left = size.ws_col - OTHERS;
+  return left < LEAST_NAME ? LEAST_NAME : left > MOST_NAME ? MOST_NAME : left;
+}
+
 static void show_table(tune_view *view, const tn__tuner *tuner) {
   int count = tn__tuner_task_count(tuner), shown = count < SHOWN ? count : SHOWN;
   row *rows = sorted(tuner);
   clear(view);
   if (rows == NULL) return;
-  print_head(stderr);
-  for (int i = 0; i < shown; i++) print_row(tuner, &rows[i], stderr);
-  view->lines = shown + 2;
+  int name = name_width();
+  fputs("\033[?7l", stderr); /* lines that are too long are cut: so many are taken back next time */
+  print_head(name, stderr);
+  for (int i = 0; i < shown; i++) print_row(tuner, &rows[i], name, stderr);
+  view->lines = shown + 3;
   if (shown < count) fprintf(stderr, "  and %d more\n", count - shown), view->lines++;
-  print_state(tuner, stderr);
+  print_state(tuner, "\n", stderr);
   fputc('\n', stderr);
   if (view->said[0] != 0) fprintf(stderr, "%s\n", view->said), view->lines++;
+  fputs("\033[?7h", stderr);
   free(rows);
 }
 
@@ -135,7 +149,7 @@ void tune_view_show(tune_view *view, const tn__tuner *tuner) {
     show_table(view, tuner);
   } else if (tn__now() - view->last_shown >= SECONDS_APART) {
     view->last_shown = tn__now();
-    print_state(tuner, stderr);
+    print_state(tuner, "; ", stderr);
     fputc('\n', stderr);
   }
   fflush(stderr);
@@ -176,9 +190,9 @@ static void print_failures(const tn__tuner *tuner, FILE *out) {
 void tune_print_result(const tn__tuner *tuner, FILE *out) {
   row *rows = sorted(tuner);
   if (rows == NULL) return;
-  print_head(out);
-  for (int i = 0; i < tn__tuner_task_count(tuner); i++) print_row(tuner, &rows[i], out);
-  print_state(tuner, out);
+  print_head(MOST_NAME, out);
+  for (int i = 0; i < tn__tuner_task_count(tuner); i++) print_row(tuner, &rows[i], MOST_NAME, out);
+  print_state(tuner, "; ", out);
   fputc('\n', out);
   print_failures(tuner, out);
   free(rows);

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tenon tune`: what it finds, keeps and writes, how it goes on after an interruption or a kill, and what it refuses."""
 
+import contextlib
+import fcntl
 import json
+import os
 import platform
+import pty
 import random
 import re
 import resource
 import signal
 import sqlite3
+import struct
 import subprocess
 import tempfile
+import termios
 import time
 import unittest
 from pathlib import Path
@@ -111,6 +117,29 @@ class TuneTest(unittest.TestCase):
         told = re.search(r"^  tenon (build .*) -o kernels$", out, re.M)[1]
         self.assertRegex(told, r" --threads 2$")
         self.assertEqual(tenon(*told.split(), "-o", self.folder / "kernels").stderr, "")
+
+    def test_each_file_has_its_command(self):
+        other = self.folder / "others.te"
+        other.write_text(KERNELS.replace("61", "47").replace("90", "80"))
+        out = self.tune(other, "--trials", 40, "--no-comparison").stdout
+        self.assertRegex(out, r"(?m)^  tenon build \S+/kernels\.te .* -o kernels$\n  tenon build \S+/others\.te .* -o others$")
+
+    def test_the_table_fits_a_terminal(self):
+        terminal, end = pty.openpty()
+        fcntl.ioctl(end, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        command = [required("TENON_CLI"), "tune", self.file, "--database", self.database, "--trials", "30", "--threads",
+                   "1", "--no-comparison", "-o", self.schedules]
+        with subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=end) as process:
+            os.close(end)
+            shown = b""
+            with contextlib.suppress(OSError):  # that is how its end is told
+                while block := os.read(terminal, 65536):
+                    shown += block
+            os.close(terminal)
+        self.assertEqual(process.returncode, 0)
+        lines = re.sub(r"\x1b\[[?0-9]*[a-zA-Z]|\r", "", shown.decode()).split("\n")
+        self.assertTrue(any("product" in line for line in lines))
+        self.assertLessEqual(max(map(len, lines)), 80)
 
     def test_models(self):
         weights = onnx.numpy_helper.from_array(np.ones((40, 30), "f"), "w")

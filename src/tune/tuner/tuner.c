@@ -503,5 +503,11 @@ double tn__tuner_time_left(const tn__tuner *t) {
 }
 
 tn_status *tn__tuner_statistics(const tn__tuner *t, tn_measure_statistics *out) {
-  return tn_measurer_statistics(t->measurer, out);
+  TN_RETURN_IF_ERROR(tn_measurer_statistics(t->measurer, out));
+  double all = out->seconds, of_trials = t->trials_end - t->started;
+  if (t->phase == TN__TUNER_TRIALS || of_trials <= 0) return NULL;
+  out->seconds = of_trials; /* while the best are compared nothing is measured */
+  out->builder_share *= all / of_trials;
+  out->runner_share *= all / of_trials;
+  return NULL;
 }
