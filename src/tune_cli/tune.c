@@ -137,7 +137,10 @@ static void name_output(tuning *t) {
 }
 
 static int read_arguments(tuning *t) {
+  static const char *const taken_in[] = {"--tuned", NULL};
   if (!read_budget(t) || !read_speedup(t) || !read_numbers(t)) return EXIT_MISUSED;
+  if (cli_refuse(t->args, taken_in, "is for compiling: what was measured before is in the database"))
+    return EXIT_MISUSED;
   if (!cli_compile_setup(t->args, &t->setup)) return EXIT_MISUSED;
   t->setup.options.progress = NULL;
   name_output(t);
@@ -332,12 +335,24 @@ static tn_status *run_loop(tuning *t) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* Kernels of several files may have one name. */
+static int same_names_before(const tuning *t, int task) {
+  int count = 0;
+  for (int i = 0; i < task; i++)
+    count += strcmp(tn__tasks_at(t->tasks, i)->task.name, tn__tasks_at(t->tasks, task)->task.name) == 0;
+  return count;
+}
+
 /* A table of each task whose space was gone through. */
 static int save_tables(tuning *t) {
   for (int i = 0; i < tn__tuner_task_count(t->tuner); i++) {
     tn__tuner_view v = tn__tuner_view_of(t->tuner, i);
     char path[256];
-    snprintf(path, sizeof path, "%.200s.table.gz", v.item->task.name);
+    int before = same_names_before(t, i);
+    if (before == 0)
+      snprintf(path, sizeof path, "%.200s.table.gz", v.item->task.name);
+    else
+      snprintf(path, sizeof path, "%.200s-%d.table.gz", v.item->task.name, before + 1);
     if (!v.stopped) {
       printf("%s: not all of its space was measured; start again to go on\n", v.item->task.name);
       continue;

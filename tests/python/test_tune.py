@@ -197,6 +197,16 @@ class TuneTest(unittest.TestCase):
         self.assertIn(f"this machine does not run code for {other}, and candidates are timed on the machine that tunes",
                       self.tune("--target", other, status=1).stderr)
 
+    def test_tables_of_one_name_are_two_files(self):
+        other = self.folder / "others.te"
+        self.file.write_text("kernel k(A: f32[9]) -> C: f32[9] { C[i] = A[i] + 1 }")
+        other.write_text("kernel k(A: f32[9]) -> C: f32[9] { C[i] = A[i] + 2 }")
+        command = [required("TENON_CLI"), "tune", self.file, other, "--database", self.database, "--exhaustive", "10",
+                   "--threads", "1", "--quiet"]
+        done = subprocess.run([str(word) for word in command], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(sorted(path.name for path in self.folder.glob("*.gz")), ["k-2.table.gz", "k.table.gz"])
+
     def test_what_never_works_has_no_table(self):
         self.file.write_text("kernel by(A: i32[999], B: i32[999]) -> C: i32[999] { C[i] = A[i] / (B[i] - 3) }")
         self.assertIn("by: no candidate of it works, and there is no table", self.tune("--exhaustive", 20).stdout)
@@ -239,6 +249,8 @@ class TuneTest(unittest.TestCase):
         open_file.write_text("kernel add[N](A: f32[N]) -> B: f32[N] { B[i] = A[i] + 1 }\n")
         self.assertIn("kernel add: the dimension N is open, and only kernels of known sizes are timed: --dim N=N fixes it",
                       self.tune("--trials", 3, file=open_file, status=1).stderr)
+        self.assertIn("--tuned is for compiling: what was measured before is in the database",
+                      self.tune("--tuned", self.file, status=2).stderr)
         self.assertIn("would take the place of", tenon("tune", self.file, "-o", self.file, "--trials", 1, status=2).stderr)
         foreign = self.folder / "foreign.db"
         foreign.write_text("not a database, but somebody's text of some length" * 100)
