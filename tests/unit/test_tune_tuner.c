@@ -149,8 +149,8 @@ static void tune(scene *s, tn__tuner_options *options) {
 static void end(scene *s) {
   tn__tuner_release(s->tuner);
   tn_builder_release(s->builder);
+  tn_runner_release(s->device.inner); /* first: its runs that go on answer the outer one */
   tn_runner_release(s->device.outer);
-  tn_runner_release(s->device.inner);
   tn_simulator_release(s->simulator);
   tn__tasks_release(s->list);
   for (int i = 0; i < s->kept; i++) {
