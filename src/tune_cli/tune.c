@@ -12,12 +12,10 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
-#include "machine/measure.h"
-#include "tenon/database.h"
 #include "tune/search/table.h"
-#include "tune/tuner/compare.h"
 #include "tune/tuner/tuner.h"
 #include "tune_cli/tune_cli.h"
+#include "tune_cli/tune_records.h"
 #include "tune_cli/tune_view.h"
 
 static const cli_option options[] = {
@@ -52,15 +50,14 @@ typedef struct tuning {
   tn__task_list *tasks;
   tn__tuner_options options;
   tn__tuner *tuner;
-  tn_database *database;
+  tune_records records;
   tn_builder *builder;
   tn_runner *runner;
   uv_loop_t loop;
-  uv_signal_t interrupt;
+  uv_signal_t interrupt, terminate;
   uv_timer_t tick;
   tune_view view;
   int interrupts;
-  char machine[128];
   char output[4096];
 } tuning;
 
@@ -183,18 +180,6 @@ static int add_tasks(tuning *t) {
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-static tn_status *keep(tuning *t, const tn_tune_task *task, const tn_record *words, bool again) {
-  char hash[TN_TASK_HASH_BYTES];
-  TN_RETURN_IF_ERROR(tn_database_add_task(t->database, task, hash));
-  tn_record record = *words;
-  record.size = sizeof record;
-  record.task = hash;
-  record.machine = t->machine;
-  return tn_database_add(t->database, &record, again, NULL);
-}
-
-static double known_or_0(double seconds) { return isfinite(seconds) && seconds > 0 ? seconds : 0; }
-
 /* Do the trials fail as there are no workers any more? The message says why. */
 static bool workers_ended(const tuning *t) {
   tn_worker_statistics build = {.size = sizeof build}, run = {.size = sizeof run};
@@ -203,70 +188,19 @@ static bool workers_ended(const tuning *t) {
   return build.ended || run.ended;
 }
 
-/* A worker that was lost says nothing of the candidate, which is measured again when tuning goes on. */
 static tn_status *add(void *user, const tn__tuner_record *r) {
-  const tn_measure_result *result = r->result;
-  bool lost = result->error == TN_TRIAL_WORKER_LOST;
-  if (lost && workers_ended(user)) return tn_status_create(TN_FAILED_PRECONDITION, "%s", result->message);
-  const tn_record words = {.rule = r->rule,
-                           .decisions = r->decisions,
-                           .trace = r->trace,
-                           .origin = r->trial == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH,
-                           .error = result->error,
-                           .message = result->message,
-                           .median = result->run.median,
-                           .spread = result->run.spread,
-                           .calls = result->run.calls,
-                           .verified = result->run.verified,
-                           .build_seconds = result->build.seconds,
-                           .run_seconds = result->run.seconds,
-                           .predicted = known_or_0(r->predicted)};
-  return keep(user, r->task, &words, !lost);
-}
-
-typedef struct knowing {
-  tn__search *search;
-  tn_status *status;
-} knowing;
-
-static bool know(void *user, const tn_record *record) {
-  knowing *k = user;
-  if (record->trace == NULL || record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST)
-    return true;
-  double median = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;
-  k->status = tn__search_know(k->search, record->rule, record->decisions, record->trace, median);
-  return k->status == NULL;
+  tuning *t = user;
+  if (r->result->error == TN_TRIAL_WORKER_LOST && workers_ended(t))
+    return tn_status_create(TN_FAILED_PRECONDITION, "%s", r->result->message);
+  return tune_records_add(&t->records, r);
 }
 
 static tn_status *known(void *user, const tn_tune_task *task, tn__search *search) {
-  tuning *t = user;
-  char hash[TN_TASK_HASH_BYTES];
-  knowing k = {.search = search};
-  TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
-  const tn_record_filter filter = {.size = sizeof filter, .task = hash, .machine = t->machine};
-  int64_t newer = 0;
-  TN_RETURN_IF_ERROR(tn_database_query(t->database, &filter, know, &k, &newer));
-  if (newer > 0)
-    fprintf(stderr, "tenon: %s: %lld record%s of a newer Tenon stay%s as %s and mean nothing here\n", task->name,
-            (long long)newer, newer == 1 ? "" : "s", newer == 1 ? "s" : "", newer == 1 ? "it is" : "they are");
-  return k.status;
+  return tune_records_known(&((tuning *)user)->records, task, search);
 }
 
-/* What both took in turns counts beside what they took before. */
 static tn_status *compared(void *user, const tn_tune_task *task, const tn__compared *c) {
-  tuning *t = user;
-  for (int i = 0; i < 2; i++) {
-    const tn__proposal *p = i == 0 ? c->first : c->best;
-    const tn_record words = {.rule = p->rule,
-                             .decisions = p->decisions,
-                             .trace = p->trace,
-                             .origin = i == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH,
-                             .median = c->medians[i],
-                             .calls = TN__COMPARISON_TURNS,
-                             .verified = true};
-    TN_RETURN_IF_ERROR(keep(t, task, &words, true));
-  }
-  return NULL;
+  return tune_records_compared(&((tuning *)user)->records, task, c);
 }
 
 /* ---- the processes ----------------------------------------------------------------------------------------------- */
@@ -316,19 +250,24 @@ static void on_interrupt(uv_signal_t *handle, int number) {
 
 static void on_tick(uv_timer_t *handle) {
   tuning *t = handle->data;
+  tn_status *status = tune_records_flush(&t->records);
+  if (status != NULL) tn__tuner_fail(t->tuner, status);
   tune_view_show(&t->view, t->tuner);
 }
 
 static tn_status *run_loop(tuning *t) {
   uv_signal_init(&t->loop, &t->interrupt);
+  uv_signal_init(&t->loop, &t->terminate);
   uv_timer_init(&t->loop, &t->tick);
-  t->interrupt.data = t->tick.data = t;
+  t->interrupt.data = t->terminate.data = t->tick.data = t;
   uv_signal_start(&t->interrupt, on_interrupt, SIGINT);
+  uv_signal_start(&t->terminate, on_interrupt, SIGTERM);
   uv_timer_start(&t->tick, on_tick, 0, 250);
   tn_status *status = tn__tuner_start(t->tuner, t->builder, &t->runner, 1);
   while (status == NULL && !tn__tuner_is_done(t->tuner)) uv_run(&t->loop, UV_RUN_ONCE);
   tune_view_end(&t->view, t->tuner);
   uv_close((uv_handle_t *)&t->interrupt, NULL);
+  uv_close((uv_handle_t *)&t->terminate, NULL);
   uv_close((uv_handle_t *)&t->tick, NULL);
   return status;
 }
@@ -345,6 +284,7 @@ static int same_names_before(const tuning *t, int task) {
 
 /* A table of each task whose space was gone through. */
 static int save_tables(tuning *t) {
+  int made = 0;
   for (int i = 0; i < tn__tuner_task_count(t->tuner); i++) {
     tn__tuner_view v = tn__tuner_view_of(t->tuner, i);
     char path[256];
@@ -366,8 +306,9 @@ static int save_tables(tuning *t) {
     if (status != NULL) return cli_report(status);
     printf("%s: %lld candidates, the static choice takes %.2f times the best\n", path, (long long)v.trials,
            v.static_seconds / best->median);
+    made++;
   }
-  return EXIT_DONE;
+  return made > 0 ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* The command that takes the schedules, which are for one target and number of threads: `tenon build` has one thread by
@@ -404,9 +345,7 @@ static int save(tuning *t) {
 static int tune(tuning *t) {
   int result = add_tasks(t);
   if (result != EXIT_DONE) return result;
-  const tn_database_options opening = {.size = sizeof opening};
-  tn__machine_host_name(t->machine, sizeof t->machine);
-  tn_status *status = tn_database_open(cli_value(t->args, "--database"), &opening, &t->database);
+  tn_status *status = tune_records_open(&t->records, cli_value(t->args, "--database"));
   const tn__tuner_sink sink = {add, known, compared, t};
   if (status != NULL || (result = start_workers(t)) != EXIT_DONE) return status != NULL ? cli_report(status) : result;
   status = tn__tuner_create(t->tasks, &sink, &t->options, &t->tuner);
@@ -420,8 +359,12 @@ static int tune(tuning *t) {
     printf("%s is left as it is: not all that is known was compared; start again to go on\n", t->output);
   else
     result = save(t);
-  if (failure == NULL) return result;
-  return cli_report(tn_status_create(tn_status_code_of(failure), "%s", tn_status_message(failure)));
+  status = tune_records_finish(&t->records);
+  if (failure != NULL) { /* it came first */
+    tn_status_free(status);
+    status = tn_status_create(tn_status_code_of(failure), "%s", tn_status_message(failure));
+  }
+  return status != NULL ? cli_report(status) : result;
 }
 
 static int run(const cli_args *args) {
@@ -437,7 +380,7 @@ static int run(const cli_args *args) {
   tn__tuner_release(t.tuner);
   tn_builder_release(t.builder);
   tn_runner_release(t.runner);
-  tn_database_release(t.database);
+  tune_records_close(&t.records);
   tn__tasks_release(t.tasks);
   uv_run(&t.loop, UV_RUN_DEFAULT); /* what is closed ends */
   uv_loop_close(&t.loop);

@@ -170,6 +170,27 @@ class TuneTest(unittest.TestCase):
         self.assertIn("kernels.schedules: ", out)
         self.assertGreaterEqual(len(self.distinct()), 6)
 
+    def test_a_signal_to_end_finishes_what_is_in_flight_too(self):
+        with self.start("--trials", 4000) as process:
+            self.wait_for_records(6, process)
+            process.send_signal(signal.SIGTERM)
+            out, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("kernels.schedules: ", out)
+
+    def test_a_locked_database_holds_nothing_up(self):
+        with self.start("--trials", 40, "--no-comparison") as process:
+            self.wait_for_records(2, process)
+            connection = sqlite3.connect(self.database, isolation_level=None)
+            connection.execute("BEGIN IMMEDIATE")
+            time.sleep(3)
+            connection.execute("ROLLBACK")
+            connection.close()
+            _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertIn("trials wait until it is free", errors)
+        self.assertGreaterEqual(len(self.distinct()), 38)  # `rows` may have no more candidates
+
     def test_two_interruptions_stop_at_once(self):
         self.schedules.write_text("of before")
         with self.start("--trials", 4000) as process:
@@ -209,7 +230,7 @@ class TuneTest(unittest.TestCase):
 
     def test_what_never_works_has_no_table(self):
         self.file.write_text("kernel by(A: i32[999], B: i32[999]) -> C: i32[999] { C[i] = A[i] / (B[i] - 3) }")
-        self.assertIn("by: no candidate of it works, and there is no table", self.tune("--exhaustive", 20).stdout)
+        self.assertIn("by: no candidate of it works, and there is no table", self.tune("--exhaustive", 20, status=1).stdout)
 
     def test_a_file_that_may_not_grow(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40960, 40960))

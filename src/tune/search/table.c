@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -107,14 +108,20 @@ static tn_status *put_points(tn__strbuf *out, const tn__space *space, const tn__
   return tn__strbuf_status(out);
 }
 
+/* Whole or not at all. */
 static tn_status *write_text(const char *path, const tn__strbuf *text) {
+  char part[4096];
   size_t length = strlen(path);
   bool compressed = length > 3 && strcmp(path + length - 3, ".gz") == 0;
-  gzFile file = gzopen(path, compressed ? "wb9" : "wbT");
+  if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part)
+    return tn_status_create(TN_INVALID_ARGUMENT, "the path of a table is too long");
+  gzFile file = gzopen(part, compressed ? "wb9" : "wbT");
   if (file == NULL) return tn_status_create(TN_IO, "cannot write %s", path);
   bool good = gzwrite(file, tn__strbuf_text(text), (unsigned)text->length) == (int)text->length;
   good &= gzclose(file) == Z_OK;
-  return good ? NULL : tn_status_create(TN_IO, "cannot write all of %s", path);
+  if (good && rename(part, path) == 0) return NULL;
+  remove(part);
+  return tn_status_create(TN_IO, "cannot write all of %s", path);
 }
 
 tn_status *tn__table_write(const tn__space *space, const tn__search *search, const char *path) {

@@ -448,6 +448,11 @@ void tn__tuner_stop(tn__tuner *t, bool at_once) {
 
 /* ---- what there is to see ---------------------------------------------------------------------------------------- */
 
+void tn__tuner_fail(tn__tuner *t, tn_status *status) {
+  fail(t, status);
+  tn__tuner_stop(t, true);
+}
+
 tn__tuner_phase tn__tuner_phase_of(const tn__tuner *t) { return t->phase; }
 bool tn__tuner_is_done(const tn__tuner *t) { return t->phase == TN__TUNER_DONE; }
 const tn_status *tn__tuner_failure(const tn__tuner *t) { return t->failure; }

@@ -89,6 +89,7 @@ void tn__tuner_release(tn__tuner *tuner); /* NULL is fine */
 TN_MUST_USE tn_status *tn__tuner_start(tn__tuner *tuner, tn_builder *builder, tn_runner *const *runners, int count);
 /* The trials end: what is in flight is finished, or cancelled; the comparison is made, or not. */
 void tn__tuner_stop(tn__tuner *tuner, bool at_once);
+void tn__tuner_fail(tn__tuner *tuner, tn_status *status); /* stops at once, for this reason, which it owns */
 tn__tuner_phase tn__tuner_phase_of(const tn__tuner *tuner);
 bool tn__tuner_is_done(const tn__tuner *tuner);
 /* What ended it, other than its budget; NULL: nothing. Owned by the tuner. */

@@ -1,0 +1,188 @@
+#include "tune_cli/tune_records.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "machine/measure.h"
+#include "tune/tuner/compare.h"
+
+struct tune_waiting {
+  tune_waiting *next;
+  const tn_tune_task *task; /* the tuner's */
+  tn_record record;         /* whose texts are copies */
+  bool again;
+};
+
+tn_status *tune_records_open(tune_records *records, const char *path) {
+  /* Nobody waits long in the event loop. */
+  const tn_database_options options = {.size = sizeof options, .wait_seconds = 0.2};
+  *records = (tune_records){.database = NULL};
+  tn__machine_host_name(records->machine, sizeof records->machine);
+  const double until = tn__now() + 10;
+  for (;;) {
+    tn_status *status = tn_database_open(path, &options, &records->database);
+    if (status == NULL || tn_status_code_of(status) != TN_FAILED_PRECONDITION || tn__now() > until) return status;
+    tn_status_free(status);
+  }
+}
+
+static void free_waiting(tune_waiting *w) {
+  free((void *)(uintptr_t)w->record.rule);
+  free((void *)(uintptr_t)w->record.decisions);
+  free((void *)(uintptr_t)w->record.trace);
+  free((void *)(uintptr_t)w->record.message);
+  free(w);
+}
+
+static void drop_first(tune_records *records) {
+  tune_waiting *w = records->first;
+  records->first = w->next;
+  if (records->first == NULL) records->last = NULL;
+  free_waiting(w);
+}
+
+void tune_records_close(tune_records *records) {
+  while (records->first != NULL) drop_first(records);
+  tn_database_release(records->database);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static tn_status *write_one(tune_records *records, const tune_waiting *w) {
+  char hash[TN_TASK_HASH_BYTES];
+  TN_RETURN_IF_ERROR(tn_database_add_task(records->database, w->task, hash));
+  tn_record record = w->record;
+  record.task = hash;
+  record.machine = records->machine;
+  return tn_database_add(records->database, &record, w->again, NULL);
+}
+
+tn_status *tune_records_flush(tune_records *records) {
+  while (records->first != NULL) {
+    tn_status *status = write_one(records, records->first);
+    if (status != NULL && tn_status_code_of(status) == TN_FAILED_PRECONDITION) { /* another process holds it */
+      if (!records->told) fprintf(stderr, "tenon: %s; trials wait until it is free\n", tn_status_message(status));
+      records->told = true;
+      tn_status_free(status);
+      return NULL;
+    }
+    if (status != NULL) return status;
+    drop_first(records);
+  }
+  records->told = false;
+  return NULL;
+}
+
+tn_status *tune_records_finish(tune_records *records) {
+  enum { MOST_SECONDS = 60 };
+  double until = tn__now() + MOST_SECONDS;
+  int count = 0;
+  do {
+    TN_RETURN_IF_ERROR(tune_records_flush(records));
+  } while (records->first != NULL && tn__now() < until);
+  for (const tune_waiting *w = records->first; w != NULL; w = w->next) count++;
+  if (count == 0) return NULL;
+  return tn_status_create(TN_FAILED_PRECONDITION,
+                          "%s: another process held the database for %d seconds, and %d trial%s could not be written",
+                          tn_database_path(records->database), MOST_SECONDS, count, count == 1 ? "" : "s");
+}
+
+static bool copy(const char **text) {
+  if (*text == NULL) return true;
+  *text = strdup(*text);
+  return *text != NULL;
+}
+
+static tn_status *append(tune_records *records, const tn_tune_task *task, const tn_record *words, bool again) {
+  tune_waiting *w = calloc(1, sizeof *w);
+  if (w == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a record");
+  *w = (tune_waiting){.task = task, .record = *words, .again = again};
+  tn_record *r = &w->record;
+  r->size = sizeof *r;
+  r->when = (double)time(NULL);
+  bool copied = copy(&r->rule);
+  copied &= copy(&r->decisions);
+  copied &= copy(&r->trace);
+  copied &= copy(&r->message);
+  if (!copied) {
+    free_waiting(w);
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a record");
+  }
+  if (records->last != NULL)
+    records->last->next = w;
+  else
+    records->first = w;
+  records->last = w;
+  return tune_records_flush(records);
+}
+
+static double known_or_0(double seconds) { return isfinite(seconds) && seconds > 0 ? seconds : 0; }
+
+tn_status *tune_records_add(tune_records *records, const tn__tuner_record *r) {
+  const tn_measure_result *result = r->result;
+  const tn_record words = {.rule = r->rule,
+                           .decisions = r->decisions,
+                           .trace = r->trace,
+                           .origin = r->trial == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH,
+                           .error = result->error,
+                           .message = result->message,
+                           .median = result->run.median,
+                           .spread = result->run.spread,
+                           .calls = result->run.calls,
+                           .verified = result->run.verified,
+                           .build_seconds = result->build.seconds,
+                           .run_seconds = result->run.seconds,
+                           .predicted = known_or_0(r->predicted)};
+  /* A worker that was lost says nothing of the candidate, which is measured again when tuning goes on. */
+  return append(records, r->task, &words, result->error != TN_TRIAL_WORKER_LOST);
+}
+
+/* What both took in turns counts beside what they took before. */
+tn_status *tune_records_compared(tune_records *records, const tn_tune_task *task, const tn__compared *c) {
+  for (int i = 0; i < 2; i++) {
+    const tn__proposal *p = i == 0 ? c->first : c->best;
+    const tn_record words = {.rule = p->rule,
+                             .decisions = p->decisions,
+                             .trace = p->trace,
+                             .origin = i == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH,
+                             .median = c->medians[i],
+                             .calls = TN__COMPARISON_TURNS,
+                             .verified = true};
+    TN_RETURN_IF_ERROR(append(records, task, &words, true));
+  }
+  return NULL;
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+typedef struct knowing {
+  tn__search *search;
+  tn_status *status;
+} knowing;
+
+static bool know(void *user, const tn_record *record) {
+  knowing *k = user;
+  if (record->trace == NULL || record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST)
+    return true;
+  double median = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;
+  k->status = tn__search_know(k->search, record->rule, record->decisions, record->trace, median);
+  return k->status == NULL;
+}
+
+tn_status *tune_records_known(tune_records *records, const tn_tune_task *task, tn__search *search) {
+  char hash[TN_TASK_HASH_BYTES];
+  knowing k = {.search = search};
+  TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
+  const tn_record_filter filter = {.size = sizeof filter, .task = hash, .machine = records->machine};
+  int64_t newer = 0;
+  TN_RETURN_IF_ERROR(tn_database_query(records->database, &filter, know, &k, &newer));
+  if (newer > 0)
+    fprintf(stderr, "tenon: %s: %lld record%s of a newer Tenon stay%s as %s and mean nothing here\n", task->name,
+            (long long)newer, newer == 1 ? "" : "s", newer == 1 ? "s" : "", newer == 1 ? "it is" : "they are");
+  return k.status;
+}
