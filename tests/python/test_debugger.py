@@ -38,7 +38,7 @@ class DebuggerTest(unittest.TestCase):
                                   program=[required("TENON_CLI"), "run", executable, "--input", f"x={data}"])
                 frames = [line for line in output.splitlines() if line.startswith("#")]
                 self.assertTrue(frames and f" in {name} ()" in frames[0], output)
-                self.assertTrue(any(" in main " in frame for frame in frames), output)
+                self.assertTrue(any(" in _start " in frame for frame in frames), output)
 
 
 if __name__ == "__main__":
