@@ -87,7 +87,7 @@ static void on_built(void *user, const tn_build_input *input, const tn_build_res
   } else if ((c->code[c->built] = malloc(result->code_size + 1)) == NULL) {
     end(c, "out of memory");
   } else {
-    memcpy(c->code[c->built], result->code, result->code_size);
+    if (result->code_size > 0) memcpy(c->code[c->built], result->code, result->code_size);
     c->builds[c->built] = *result;
     c->builds[c->built].code = c->code[c->built];
     c->builds[c->built].message = "";

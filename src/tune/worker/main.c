@@ -49,7 +49,8 @@ static bool read_more(input *in) {
 /* The next message, which lies in `in` until the one after it. */
 static tn__message_state next_message(input *in, tn__message_frame *frame) {
   for (;;) {
-    tn__message_state state = tn__message_parse(in->data + in->at, in->size - in->at, frame);
+    tn__message_state state = TN__MESSAGE_PART;
+    if (in->size > in->at) state = tn__message_parse(in->data + in->at, in->size - in->at, frame);
     if (state == TN__MESSAGE_WHOLE) in->at += frame->size;
     if (state != TN__MESSAGE_PART || !read_more(in)) return state;
   }
