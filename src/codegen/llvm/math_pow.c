@@ -216,7 +216,8 @@ static tn__cg_v fused_power(tn__cg *cg, tn__cg_v x, int n) {
   tn__cg_pair root = pair_power(cg, (tn__cg_pair){.high = x}, n / 2);
   const bool odd = n % 2 == 1, has_sign = n / 2 % 2 == 1, inside = odd && !has_sign;
   tn__cg_v other = inside ? mul(cg, root.high, x) : root.high, size = has_sign ? size_of(cg, root.high) : root.high;
-  const double share = inside ? (double)(n / 2) / n : 0.5;
+  const int half = n / 2;
+  const double share = inside ? (double)half / n : 0.5;
   tn__cg_v value = root.low == NULL ? mul(cg, other, root.high)
                                     : rounded_product(cg, root, size, add(cg, other, other), other, share);
   return odd && has_sign ? mul(cg, x, value) : value;
