@@ -99,6 +99,19 @@ void tn__strbuf_json_string(tn__strbuf *buf, const char *text) {
   tn__strbuf_char(buf, '"');
 }
 
+void tn__strbuf_json_text(tn__strbuf *buf, const char *key, const char *text) {
+  tn__strbuf_printf(buf, ", \"%s\": ", key);
+  tn__strbuf_json_string(buf, text);
+}
+
+void tn__strbuf_json_f64(tn__strbuf *buf, const char *key, double number) {
+  tn__strbuf_printf(buf, ", \"%s\": ", key);
+  if (isfinite(number))
+    tn__strbuf_f64(buf, number);
+  else
+    tn__strbuf_append(buf, "null");
+}
+
 void tn__strbuf_f64(tn__strbuf *buf, double value) {
   if (isnan(value) || isinf(value)) {
     tn__strbuf_append(buf, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");

@@ -19,6 +19,10 @@ void tn__strbuf_char(tn__strbuf *buf, char c);
 void tn__strbuf_printf(tn__strbuf *buf, const char *format, ...) TN_PRINTF(2, 3);
 /* Appends a JSON string literal with quotes; bytes that are not UTF-8 become U+FFFD. */
 void tn__strbuf_json_string(tn__strbuf *buf, const char *text);
+/* The next member of a JSON object, which has others before it: `, "key": "text"`, and a number, null where it is not
+ * finite. */
+void tn__strbuf_json_text(tn__strbuf *buf, const char *key, const char *text);
+void tn__strbuf_json_f64(tn__strbuf *buf, const char *key, double number);
 /* Shortest decimal text that reads back as the same f64 ("0.1", "1e-05", "inf", "-inf", "nan"), always with '.', 'e' or
  * a name. */
 void tn__strbuf_f64(tn__strbuf *buf, double value);

@@ -177,11 +177,6 @@ static void json_number(tn__strbuf *json, const char *name, double value, bool k
   }
 }
 
-static void json_text(tn__strbuf *json, const char *name, const char *value) {
-  tn__strbuf_printf(json, ", \"%s\": ", name);
-  tn__strbuf_json_string(json, value);
-}
-
 static void print_json(const explain *e, const row *rows, int count) {
   const tn_machine_limits *m = tn_explanation_limits(e->explanation);
   tn__strbuf json;
@@ -201,8 +196,8 @@ static void print_json(const explain *e, const row *rows, int count) {
     bool ran = r->seconds > 0, sized = p->flops >= 0 && p->bytes > 0;
     tn__strbuf_append(&json, i ? ",\n {\"name\": " : "\n {\"name\": ");
     tn__strbuf_json_string(&json, p->kernel);
-    json_text(&json, "template", p->rule);
-    json_text(&json, "decisions", p->decisions);
+    tn__strbuf_json_text(&json, "template", p->rule);
+    tn__strbuf_json_text(&json, "decisions", p->decisions);
     tn__strbuf_printf(&json, ", \"candidates\": %lld, \"calls\": %d", (long long)p->weighed, r->calls);
     json_number(&json, "predicted_seconds", p->seconds, p->seconds > 0);
     json_number(&json, "measured_seconds", r->seconds, ran);
@@ -210,7 +205,7 @@ static void print_json(const explain *e, const row *rows, int count) {
     json_number(&json, "bytes", p->bytes, p->bytes >= 0);
     json_number(&json, "flops_per_byte", p->flops / p->bytes, sized);
     json_number(&json, "roofline_share", r->least / r->seconds, ran && sized);
-    json_text(&json, "bound_by", r->limit);
+    tn__strbuf_json_text(&json, "bound_by", r->limit);
     tn__strbuf_append(&json, ", \"predicted_cycles\": {\"bound_by\": ");
     tn__strbuf_json_string(&json, p->bound);
     json_number(&json, "all", p->cycles, true);
@@ -226,8 +221,8 @@ static void print_json(const explain *e, const row *rows, int count) {
     for (int v = 0; v < p->rival_count; v++) {
       tn__strbuf_append(&json, v ? ", {\"template\": " : "{\"template\": ");
       tn__strbuf_json_string(&json, p->rivals[v].rule);
-      json_text(&json, "decisions", p->rivals[v].decisions);
-      json_text(&json, "why_not", p->rivals[v].why);
+      tn__strbuf_json_text(&json, "decisions", p->rivals[v].decisions);
+      tn__strbuf_json_text(&json, "why_not", p->rivals[v].why);
       json_number(&json, "predicted_cycles", p->rivals[v].cycles, true);
       tn__strbuf_append(&json, "}");
     }

@@ -136,49 +136,39 @@ static void tell_newer(int64_t count, const char *what) {
 
 /* ---- list, query, show ------------------------------------------------------------------------------------------- */
 
+/* Each kind of line in text and in JSON, and what asks for them. */
+typedef struct listing {
+  const char *json_begin, *newer;
+  void (*heading)(tn__strbuf *out);
+  tn_status *(*ask)(tn_database *db, const tn_record_filter *filter, output *out);
+} listing;
+
 static bool list_task(void *user, const tn_task_records *task) {
   output *out = user;
   out->newer += task->newer;
   if (out->json && out->count > 0) tn__strbuf_append(&out->text, ",\n");
-  if (out->json)
-    tune_db_json_task(&out->text, task);
-  else
-    tune_db_put_task(&out->text, task);
+  (out->json ? tune_db_json_task : tune_db_put_task)(&out->text, task);
   out->count++;
   return true;
-}
-
-static int list(const cli_args *args) {
-  output out = {.json = cli_flag(args, "--json")};
-  tn_record_filter filter;
-  tn_database *db;
-  if (!read_filter(args, &filter)) return EXIT_MISUSED;
-  int result = open_database(args, true, &db);
-  if (result) return result;
-  tn__strbuf_init(&out.text, NULL);
-  if (out.json)
-    tn__strbuf_append(&out.text, "{\"tasks\": [\n");
-  else
-    tune_db_task_heading(&out.text);
-  tn_status *status = tn_database_tasks(db, &filter, list_task, &out);
-  if (out.json) tn__strbuf_printf(&out.text, "\n], \"newer\": %lld}\n", (long long)out.newer);
-  tn_database_release(db);
-  if (!status) tell_newer(out.newer, "are not counted");
-  return print(&out, status);
 }
 
 static bool list_record(void *user, const tn_record *record) {
   output *out = user;
   if (out->json && out->count > 0) tn__strbuf_append(&out->text, ",\n");
-  if (out->json)
-    tune_db_json_record(&out->text, record);
-  else
-    tune_db_put_record(&out->text, record);
+  (out->json ? tune_db_json_record : tune_db_put_record)(&out->text, record);
   out->count++;
   return true;
 }
 
-static int query(const cli_args *args) {
+static tn_status *ask_tasks(tn_database *db, const tn_record_filter *filter, output *out) {
+  return tn_database_tasks(db, filter, list_task, out);
+}
+
+static tn_status *ask_records(tn_database *db, const tn_record_filter *filter, output *out) {
+  return tn_database_query(db, filter, list_record, out, &out->newer);
+}
+
+static int print_listing(const cli_args *args, const listing *l) {
   output out = {.json = cli_flag(args, "--json")};
   tn_record_filter filter;
   tn_database *db;
@@ -187,14 +177,24 @@ static int query(const cli_args *args) {
   if (result) return result;
   tn__strbuf_init(&out.text, NULL);
   if (out.json)
-    tn__strbuf_append(&out.text, "{\"records\": [\n");
+    tn__strbuf_append(&out.text, l->json_begin);
   else
-    tune_db_record_heading(&out.text);
-  tn_status *status = tn_database_query(db, &filter, list_record, &out, &out.newer);
+    l->heading(&out.text);
+  tn_status *status = l->ask(db, &filter, &out);
   if (out.json) tn__strbuf_printf(&out.text, "\n], \"newer\": %lld}\n", (long long)out.newer);
   tn_database_release(db);
-  if (!status) tell_newer(out.newer, "were passed over");
+  if (!status) tell_newer(out.newer, l->newer);
   return print(&out, status);
+}
+
+static int list(const cli_args *args) {
+  static const listing tasks = {"{\"tasks\": [\n", "are not counted", tune_db_task_heading, ask_tasks};
+  return print_listing(args, &tasks);
+}
+
+static int query(const cli_args *args) {
+  static const listing records = {"{\"records\": [\n", "were passed over", tune_db_record_heading, ask_records};
+  return print_listing(args, &records);
 }
 
 typedef struct showing {

@@ -46,24 +46,12 @@ void tune_db_put_task(tn__strbuf *out, const tn_task_records *task) {
   tn__strbuf_char(out, '\n');
 }
 
-static void json_text(tn__strbuf *out, const char *key, const char *text) {
-  tn__strbuf_printf(out, "\"%s\": ", key);
-  tn__strbuf_json_string(out, text);
-}
-
-static void json_number(tn__strbuf *out, const char *key, double number) {
-  tn__strbuf_printf(out, ", \"%s\": ", key);
-  tn__strbuf_f64(out, number);
-}
-
 void tune_db_json_task(tn__strbuf *out, const tn_task_records *task) {
   const tn_tune_task *k = task->kernel;
-  tn__strbuf_char(out, '{');
-  json_text(out, "task", task->hash);
-  tn__strbuf_append(out, ", ");
-  json_text(out, "name", k->name);
-  tn__strbuf_append(out, ", ");
-  json_text(out, "target", k->target);
+  tn__strbuf_append(out, "{\"task\": ");
+  tn__strbuf_json_string(out, task->hash);
+  tn__strbuf_json_text(out, "name", k->name);
+  tn__strbuf_json_text(out, "target", k->target);
   tn__strbuf_printf(out, ", \"threads\": %d, \"results_read\": %s, \"dims\": {", k->threads,
                     k->results_read ? "true" : "false");
   for (int i = 0; i < k->dim_count; i++) {
@@ -81,9 +69,9 @@ void tune_db_json_task(tn__strbuf *out, const tn_task_records *task) {
     first = false;
   }
   tn__strbuf_char(out, '}');
-  json_number(out, "best", task->best);
-  json_number(out, "first", task->first);
-  json_number(out, "last", task->last);
+  tn__strbuf_json_f64(out, "best", task->best);
+  tn__strbuf_json_f64(out, "first", task->first);
+  tn__strbuf_json_f64(out, "last", task->last);
   tn__strbuf_char(out, '}');
 }
 
@@ -130,17 +118,14 @@ void tune_db_json_record(tn__strbuf *out, const tn_record *record) {
   tn__strbuf_printf(out, "{\"id\": %lld, \"format\": %d, \"schedule_version\": %d, \"verified\": %s",
                     (long long)record->id, record->format, record->schedule_version,
                     record->verified ? "true" : "false");
-  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-    tn__strbuf_append(out, ", ");
-    json_text(out, texts[i].key, texts[i].text);
-  }
-  json_number(out, "median", record->median);
-  json_number(out, "best", record->best);
-  json_number(out, "spread", record->spread);
-  json_number(out, "build_seconds", record->build_seconds);
-  json_number(out, "run_seconds", record->run_seconds);
-  json_number(out, "predicted", record->predicted);
-  json_number(out, "when", record->when);
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) tn__strbuf_json_text(out, texts[i].key, texts[i].text);
+  tn__strbuf_json_f64(out, "median", record->median);
+  tn__strbuf_json_f64(out, "best", record->best);
+  tn__strbuf_json_f64(out, "spread", record->spread);
+  tn__strbuf_json_f64(out, "build_seconds", record->build_seconds);
+  tn__strbuf_json_f64(out, "run_seconds", record->run_seconds);
+  tn__strbuf_json_f64(out, "predicted", record->predicted);
+  tn__strbuf_json_f64(out, "when", record->when);
   tn__strbuf_printf(out, ", \"calls\": %lld, \"measurements\": %lld}", (long long)record->calls,
                     (long long)record->measurements);
 }

@@ -13,20 +13,6 @@ enum { MOST_POINTS = 20000 }; /* trials that are drawn, of all tasks; a browser 
 
 static void put_key(tn__strbuf *out, const char *key) { tn__strbuf_printf(out, ", \"%s\": ", key); }
 
-static void put_text(tn__strbuf *out, const char *key, const char *text) {
-  put_key(out, key);
-  tn__strbuf_json_string(out, text);
-}
-
-/* null where the number is not known: not finite. */
-static void put_number(tn__strbuf *out, const char *key, double number) {
-  put_key(out, key);
-  if (isfinite(number))
-    tn__strbuf_f64(out, number);
-  else
-    tn__strbuf_append(out, "null");
-}
-
 static void put_count(tn__strbuf *out, const char *key, int64_t count) {
   put_key(out, key);
   tn__strbuf_printf(out, "%lld", (long long)count);
@@ -80,11 +66,11 @@ static void put_schedule(tn__strbuf *out, const char *key, const report_schedule
   }
   tn__strbuf_append(out, "{\"rule\": ");
   tn__strbuf_json_string(out, s->rule);
-  put_text(out, "decisions", s->decisions);
-  put_text(out, "trace", s->trace);
-  put_number(out, "median", s->median);
-  put_number(out, "spread", s->spread);
-  put_number(out, "predicted", known(s->predicted));
+  tn__strbuf_json_text(out, "decisions", s->decisions);
+  tn__strbuf_json_text(out, "trace", s->trace);
+  tn__strbuf_json_f64(out, "median", s->median);
+  tn__strbuf_json_f64(out, "spread", s->spread);
+  tn__strbuf_json_f64(out, "predicted", known(s->predicted));
   put_count(out, "measurements", s->measurements);
   tn__strbuf_char(out, '}');
 }
@@ -92,16 +78,16 @@ static void put_schedule(tn__strbuf *out, const char *key, const report_schedule
 static void put_task(tn__strbuf *out, const report_task *task, int apart) {
   tn__strbuf_append(out, "{\"name\": ");
   tn__strbuf_json_string(out, task->name);
-  put_text(out, "hash", task->hash);
-  put_text(out, "target", task->target);
-  put_text(out, "dims", task->dims);
-  put_text(out, "declaration", task->declaration);
+  tn__strbuf_json_text(out, "hash", task->hash);
+  tn__strbuf_json_text(out, "target", task->target);
+  tn__strbuf_json_text(out, "dims", task->dims);
+  tn__strbuf_json_text(out, "declaration", task->declaration);
   put_count(out, "threads", task->threads);
-  put_number(out, "weight", task->weight);
+  tn__strbuf_json_f64(out, "weight", task->weight);
   put_count(out, "trials", task->trials.count);
   put_count(out, "failed", task->trials.count - task->timed);
-  put_number(out, "correlation", task->rank_correlation);
-  put_number(out, "gain", task->gain);
+  tn__strbuf_json_f64(out, "correlation", task->rank_correlation);
+  tn__strbuf_json_f64(out, "gain", task->gain);
   put_count(out, "forecast_trials", task->forecast_trials);
   put_schedule(out, "static", &task->first);
   put_schedule(out, "best", &task->best);
@@ -154,9 +140,9 @@ static void put_latency(tn__strbuf *out, const report *r) {
 static void put_cause(tn__strbuf *out, const report_cause *cause) {
   tn__strbuf_append(out, "{\"kind\": ");
   tn__strbuf_json_string(out, tn_trial_error_name(cause->error));
-  put_text(out, "first", cause->first);
-  put_text(out, "task", cause->task);
-  put_number(out, "when", cause->when);
+  tn__strbuf_json_text(out, "first", cause->first);
+  tn__strbuf_json_text(out, "task", cause->task);
+  tn__strbuf_json_f64(out, "when", cause->when);
   put_count(out, "count", cause->count);
   put_count(out, "tasks", cause->tasks);
   tn__strbuf_char(out, '}');
@@ -165,10 +151,10 @@ static void put_cause(tn__strbuf *out, const report_cause *cause) {
 static void put_times(tn__strbuf *out, const report *r) {
   const double *const bins[] = {r->runner, r->builders};
   static const char *const names[] = {"runner", "builders"};
-  put_number(out, "elapsed", r->elapsed);
-  put_number(out, "build_seconds", r->build_seconds);
-  put_number(out, "run_seconds", r->run_seconds);
-  put_number(out, "per_minute", known(r->per_minute));
+  tn__strbuf_json_f64(out, "elapsed", r->elapsed);
+  tn__strbuf_json_f64(out, "build_seconds", r->build_seconds);
+  tn__strbuf_json_f64(out, "run_seconds", r->run_seconds);
+  tn__strbuf_json_f64(out, "per_minute", known(r->per_minute));
   for (int i = 0; i < 2; i++) {
     put_key(out, names[i]);
     for (int k = 0; k < REPORT_BINS; k++) tn__strbuf_printf(out, "%c%.3f", k == 0 ? '[' : ',', bins[i][k]);
@@ -188,16 +174,16 @@ static void put_data(tn__strbuf *out, const report *r) {
   int apart = (int)((trials + MOST_POINTS - 1) / MOST_POINTS);
   tn__strbuf_append(out, "{\"tenon\": ");
   tn__strbuf_json_string(out, tn_version());
-  put_text(out, "database", r->database);
-  put_text(out, "machine", r->machine);
+  tn__strbuf_json_text(out, "database", r->database);
+  tn__strbuf_json_text(out, "machine", r->machine);
   put_truth(out, "weighted", r->weighted);
   put_count(out, "trials", trials);
   put_count(out, "apart", apart);
   put_count(out, "newer", r->newer);
   put_count(out, "elsewhere", r->elsewhere);
-  put_number(out, "total_static", known(r->total_first));
-  put_number(out, "total_best", known(r->total_best));
-  put_number(out, "gain", r->gain);
+  tn__strbuf_json_f64(out, "total_static", known(r->total_first));
+  tn__strbuf_json_f64(out, "total_best", known(r->total_best));
+  tn__strbuf_json_f64(out, "gain", r->gain);
   put_times(out, r);
   put_latency(out, r);
   put_key(out, "untuned");

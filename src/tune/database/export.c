@@ -19,23 +19,13 @@ typedef struct exporting {
   bool first;
 } exporting;
 
-static void put_text(tn__strbuf *out, const char *key, const char *text) {
-  tn__strbuf_printf(out, ", \"%s\": ", key);
-  tn__strbuf_json_string(out, text);
-}
-
-static void put_number(tn__strbuf *out, const char *key, double number) {
-  tn__strbuf_printf(out, ", \"%s\": ", key);
-  tn__strbuf_f64(out, number);
-}
-
 static void put_task(exporting *e, const tn_record *record) {
   const tn_tune_task *k = record->kernel;
   tn__strbuf *out = &e->text;
   tn__strbuf_printf(out, "{\"format\": %d, \"kind\": \"task\", \"task\": \"%s\"", TN_RECORD_FORMAT, record->task);
-  put_text(out, "name", k->name);
-  put_text(out, "declaration", k->declaration);
-  put_text(out, "target", k->target);
+  tn__strbuf_json_text(out, "name", k->name);
+  tn__strbuf_json_text(out, "declaration", k->declaration);
+  tn__strbuf_json_text(out, "target", k->target);
   tn__strbuf_printf(out, ", \"threads\": %d, \"results_read\": %s, \"dims\": {", k->threads,
                     k->results_read ? "true" : "false");
   for (int i = 0; i < k->dim_count; i++) {
@@ -53,16 +43,16 @@ static bool put_measurement(void *user, const tn_record *record) {
   tn__strbuf_append(out, e->first ? "{\"when\": " : ", {\"when\": ");
   e->first = false;
   tn__strbuf_f64(out, record->when);
-  put_text(out, "error", tn_trial_error_name(record->error));
-  put_text(out, "message", record->message);
-  put_number(out, "median", record->median);
-  put_number(out, "spread", record->spread);
+  tn__strbuf_json_text(out, "error", tn_trial_error_name(record->error));
+  tn__strbuf_json_text(out, "message", record->message);
+  tn__strbuf_json_f64(out, "median", record->median);
+  tn__strbuf_json_f64(out, "spread", record->spread);
   tn__strbuf_printf(out, ", \"calls\": %lld, \"verified\": %s", (long long)record->calls,
                     record->verified ? "true" : "false");
-  put_number(out, "build_seconds", record->build_seconds);
-  put_number(out, "run_seconds", record->run_seconds);
-  put_number(out, "predicted", record->predicted);
-  put_text(out, "tenon", record->tenon);
+  tn__strbuf_json_f64(out, "build_seconds", record->build_seconds);
+  tn__strbuf_json_f64(out, "run_seconds", record->run_seconds);
+  tn__strbuf_json_f64(out, "predicted", record->predicted);
+  tn__strbuf_json_text(out, "tenon", record->tenon);
   tn__strbuf_char(out, '}');
   return true;
 }
@@ -77,12 +67,12 @@ static bool put_record(void *user, const tn_record *record) {
     tn__vec_push(e->arena, &e->written, record->kernel);
   }
   tn__strbuf_printf(out, "{\"format\": %d, \"kind\": \"record\", \"task\": \"%s\"", record->format, record->task);
-  put_text(out, "machine", record->machine);
+  tn__strbuf_json_text(out, "machine", record->machine);
   tn__strbuf_printf(out, ", \"schedule_version\": %d", record->schedule_version);
-  put_text(out, "rule", record->rule);
-  put_text(out, "decisions", record->decisions);
-  put_text(out, "trace", record->trace);
-  put_text(out, "origin", tn_record_origin_name(record->origin));
+  tn__strbuf_json_text(out, "rule", record->rule);
+  tn__strbuf_json_text(out, "decisions", record->decisions);
+  tn__strbuf_json_text(out, "trace", record->trace);
+  tn__strbuf_json_text(out, "origin", tn_record_origin_name(record->origin));
   tn__strbuf_append(out, ", \"measurements\": [");
   e->first = true;
   tn__database_tell_measurements(e->db, e->arena, record, put_measurement, e);
