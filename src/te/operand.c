@@ -100,6 +100,7 @@ static void fill_integers(const tn__te_operand_use *use, tn_dtype dtype, uint64_
     uint64_t most = use->among < INT64_MAX && use->among > 0 ? (uint64_t)use->among : SMALL;
     int64_t value = (int64_t)(draw % most);
     if (use->bounds) value = TERMS * (int64_t)i;
+    if (use->only != 0 && use->among == INT64_MAX && !use->bounds) value = use->only;
     if (dtype == TN_BOOL) value %= 2;
     if (value == 0 && use->divides) value = 1;
     tn__store_i64(dtype, data, (int64_t)i, value);

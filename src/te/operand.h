@@ -10,6 +10,7 @@ typedef struct tn__te_operand_use {
   int64_t among; /* it chooses elements out of so many; INT64_MAX: it chooses none */
   bool bounds;   /* of loops */
   bool divides;
+  int64_t only; /* not found, but the caller's: the value of all its elements, unless they choose or bound; 0: any */
 } tn__te_operand_use;
 
 tn__te_operand_use tn__te_operand_use_of(const tn__te *te, const tn__buffer *input);

@@ -228,8 +228,14 @@ class TuneTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(path.name for path in self.folder.glob("*.gz")), ["k-2.table.gz", "k.table.gz"])
 
+    def test_a_divisor_that_is_computed(self):
+        """No made-up input shows by itself that it makes the divisor 0."""
+        self.file.write_text("kernel by(A: i32[999], B: i32[999]) -> C: i32[999] { C[i] = A[i] / (B[i] - 3) + A[i] % (B[i] * 2 - 4) }")
+        self.tune("--trials", 3)
+        self.assertTrue(all(r["error"] == "ok" and r["verified"] for r in self.records()))
+
     def test_what_never_works_has_no_table(self):
-        self.file.write_text("kernel by(A: i32[999], B: i32[999]) -> C: i32[999] { C[i] = A[i] / (B[i] - 3) }")
+        self.file.write_text("kernel by(A: i32[999], B: i32[999]) -> C: i32[999] { C[i] = A[i] / (B[i] / 1000) }")
         self.assertIn("by: no candidate of it works, and there is no table", self.tune("--exhaustive", 20, status=1).stdout)
 
     def test_a_file_that_may_not_grow(self):

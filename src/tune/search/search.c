@@ -359,14 +359,18 @@ static tn_status *next_of_all(tn__search *s, const tn__proposal **out) {
 }
 
 tn_status *tn__search_next(tn__search *s, const tn__proposal **out) {
-  enum { MOST_KNOWN = 256 }; /* points in a row that are nothing new: then all of it is known, or nearly so */
+  enum { MOST_KNOWN = 256, MOST_BARREN = 4 }; /* points, and generations, in a row that are nothing new: all is known */
+  int barren = 0;
   *out = NULL;
   if (s->count == 0) return propose_static(s, out);
   if (s->kind == TN__SEARCH_ALL) return next_of_all(s, out);
-  for (int tries = 0; *out == NULL && tries < MOST_KNOWN; tries++) {
+  for (int tries = 0; *out == NULL && tries < MOST_KNOWN && barren < MOST_BARREN; tries++) {
     ranked r;
     bool stale = s->batch_next >= s->batch_count || s->told - s->told_at_batch >= BATCH;
-    if (s->kind == TN__SEARCH_EVOLUTION && stale) TN_RETURN_IF_ERROR(fill_batch(s));
+    if (s->kind == TN__SEARCH_EVOLUTION && stale) {
+      TN_RETURN_IF_ERROR(fill_batch(s));
+      barren = s->batch_count == 0 ? barren + 1 : 0;
+    }
     if (next_point(s, &r)) TN_RETURN_IF_ERROR(propose_point(s, &r, out));
   }
   return NULL;
