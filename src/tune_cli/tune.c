@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/hash.h"
 #include "cli/cli.h"
 #include "tune/search/table.h"
 #include "tune/tuner/tuner.h"
@@ -30,7 +31,7 @@ static const cli_option options[] = {
      "write the schedules that are faster to a file (also -o; default: the first file's name with "
      ".schedules), for --tuned",
      .writes = true},
-    {"--seed", "N", "of what the search draws (default 0)"},
+    {"--seed", "N", "of what the search draws (default: another each time, so that several tuners differ)"},
     {"--builders", "N", "processes that compile (default: one for each core that no kernel is timed on)"},
     {"--mode", "MODE", "async (default), batched or blocking: whether candidates wait for each other"},
     {"--window", "N", "candidates that are built ahead of the timing (default 16)"},
@@ -108,7 +109,8 @@ static bool read_numbers(tuning *t) {
   for (int i = 0; mode != NULL && modes[i] != NULL; i++)
     if (strcmp(mode, modes[i]) == 0) t->options.mode = (tn_measure_mode)i;
   t->options.patience = (int)patience;
-  t->options.seed = (uint64_t)seed;
+  t->options.seed =
+      cli_value(t->args, "--seed") != NULL ? (uint64_t)seed : tn__hash_mix(tn__clock(), (uint64_t)getpid());
   t->options.window = (int)window;
   t->options.kind = cli_flag(t->args, "--random") ? TN__SEARCH_RANDOM : TN__SEARCH_EVOLUTION;
   t->options.no_comparison = cli_flag(t->args, "--no-comparison");
