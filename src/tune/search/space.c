@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "machine/machine_file.h"
+#include "target/text/text.h"
 #include "te/text.h"
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
