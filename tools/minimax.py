@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Derives the polynomials of src/codegen/llvm/math_tables.h (needs mpmath).
+"""Derives the polynomials of src/codegen/math_tables.h (needs mpmath).
 
 Each is the minimax polynomial of a function under a weight (Remez's exchange on a fine Chebyshev grid). The leading
 coefficients are rounded to the working type one after another, and the rest is fitted again, so that the rounding of large
-coefficients is made up for by small ones. Run: tools/minimax.py | clang-format-19 > src/codegen/llvm/math_tables.h
+coefficients is made up for by small ones. Run: tools/minimax.py | clang-format-19 > src/codegen/math_tables.h
 """
 import struct
 import sys
@@ -96,7 +96,7 @@ def parts(value, *bits):
 
 def main():
     print("/* Written by tools/minimax.py; do not edit. */")
-    print("#ifndef TENON_CODEGEN_LLVM_MATH_TABLES_H\n#define TENON_CODEGEN_LLVM_MATH_TABLES_H\n\n#include <stdint.h>\n")
+    print("#ifndef TENON_CODEGEN_MATH_TABLES_H\n#define TENON_CODEGEN_LLVM_MATH_TABLES_H\n\n#include <stdint.h>\n")
     half_ln2 = log(2) / 2 * mpf("1.0001")
     e2 = series(lambda r: (exp(r) - 1 - r) / r**2, factorial_series(2, 1, 1), mpf("1e-3"))
     for suffix, count, rounding in (("f32", 5, round_f32), ("f64", 11, round_f64), ("narrow", 7, round_f64)):

@@ -11,8 +11,8 @@
 #include "ir/passes.h"
 #include "target/target.h"
 
-/* What is made of kernels: an object for `link`, or a text to look at. */
-typedef enum tn__emit { TN__EMIT_OBJECT, TN__EMIT_ASSEMBLY, TN__EMIT_LLVM } tn__emit;
+/* What is made of kernels: an object for `link`, a text to look at, or source for a compiler that is not here. */
+typedef enum tn__emit { TN__EMIT_OBJECT, TN__EMIT_ASSEMBLY, TN__EMIT_LLVM, TN__EMIT_C99 } tn__emit;
 
 typedef struct tn__code {
   const void *data; /* in the arena given; texts are NUL-terminated */
@@ -76,6 +76,7 @@ typedef struct tn__image {
 
 typedef struct tn__backend {
   tn__target_kind kind;
+  unsigned emits;                          /* a bit for each tn__emit that `compile` makes */
   bool (*takes)(const tn__target *target); /* one of its kind */
   /* The passes between a schedule and this generator; hooks may be NULL. */
   tn__func *(*lower)(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
@@ -91,8 +92,12 @@ typedef struct tn__backend {
 TN_MUST_USE tn_status *tn__backend_find(const tn__target *target, const tn__backend **out);
 /* The same, thrown on the escape. */
 const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target);
+/* The row for the target that makes this; `what` is its name for the message. */
+const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *target, tn__emit emit,
+                                          const char *what);
 
 /* The rows, each defined in its folder. */
 extern const tn__backend tn__backend_llvm; /* codegen/llvm: CPUs */
+extern const tn__backend tn__backend_c99;  /* codegen/c: CPUs, as C */
 
 #endif

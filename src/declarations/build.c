@@ -444,12 +444,34 @@ static modules lower_all(const building *b) {
   return m;
 }
 
+typedef struct stage_row {
+  const char *name;
+  bool is_code;
+  tn__emit emit;
+} stage_row;
+
+static const stage_row *stage_of(const char *name) {
+  static const stage_row rows[] = {
+      {.name = "te"},
+      {.name = "schedule"},
+      {.name = "trace"},
+      {.name = "tir"},
+      {"llvm", true, TN__EMIT_LLVM},
+      {"asm", true, TN__EMIT_ASSEMBLY},
+      {"obj", true, TN__EMIT_OBJECT},
+      {"c99", true, TN__EMIT_C99},
+  };
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    if (strcmp(rows[i].name, name) == 0) return &rows[i];
+  return NULL;
+}
+
 static tn__code generate(const building *b, tn__emit kind) {
   modules m = lower_all(b);
   const tn__target *target = &b->schedules[0]->target;
   tn__codegen_module module = {
       .irs = m.irs, .funcs = m.funcs, .entries = m.entries, .count = m.count, .target = target};
-  return tn__backend_of(b->arena->escape, target)->compile(b->arena, &module, kind);
+  return tn__backend_that_emits(b->arena->escape, target, kind, b->stage)->compile(b->arena, &module, kind);
 }
 
 /* What packs operands is seen among declarations and loops; it has no choices that a schedule could hold. */
@@ -478,9 +500,9 @@ static void emit_body(tn__arena *arena, void *user) {
   building *b = user;
   begin_work(b, arena);
   check_schedules(b);
-  bool llvm = strcmp(b->stage, "llvm") == 0, assembly = strcmp(b->stage, "asm") == 0;
-  if (llvm || assembly || strcmp(b->stage, "obj") == 0) {
-    tn__code code = generate(b, llvm ? TN__EMIT_LLVM : assembly ? TN__EMIT_ASSEMBLY : TN__EMIT_OBJECT);
+  const stage_row *row = stage_of(b->stage);
+  if (row->is_code) {
+    tn__code code = generate(b, row->emit);
     tn__strbuf_append_n(b->text, code.data, code.size);
   } else {
     emit_texts(b);
@@ -489,14 +511,11 @@ static void emit_body(tn__arena *arena, void *user) {
 
 tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options, const char *stage,
                       char **out, size_t *out_size) {
-  static const char *const stages[] = {"te", "schedule", "trace", "tir", "llvm", "asm", "obj"};
-  bool known = false;
   *out = NULL;
   *out_size = 0;
-  for (size_t i = 0; i < sizeof(stages) / sizeof(stages[0]); i++) known |= stage != NULL && !strcmp(stages[i], stage);
-  if (!known)
+  if (stage == NULL || stage_of(stage) == NULL)
     return tn_status_create(TN_INVALID_ARGUMENT,
-                            "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm or obj",
+                            "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm, c99 or obj",
                             stage == NULL ? "" : stage);
   tn__strbuf text;
   building b = {.schedules = schedules, .count = count, .stage = stage, .text = &text};
@@ -538,6 +557,7 @@ static void build_body(tn__arena *arena, void *user) {
   building *b = user;
   begin_work(b, arena);
   check_schedules(b);
+  b->stage = "objects";
   b->build->object = generate(b, TN__EMIT_OBJECT);
   tn__check(arena->escape, tn__decl_in_arena(&b->build->arena, keep_results, b));
 }

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cli/cli.h"
-#include "target/text/text.h"
 #include "tune/search/table.h"
 #include "tune/tuner/tuner.h"
 #include "tune_cli/tune_cli.h"

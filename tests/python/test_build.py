@@ -43,6 +43,52 @@ class BuildTest(unittest.TestCase):
         run(required("TENON_CC"), "-shared", "-Wl,-z,defs", f"{base}.o", "-o", shared, "-lm")
         return ctypes.CDLL(str(shared))
 
+    def library_of_c99(self, text, *options):
+        """The same as C99, compiled with the header of the objects in front, so that both agree on each function."""
+        base = self.folder / "built"
+        tenon("build", self.write(text), "-o", base, *options)
+        tenon("build", self.write(text), "--emit", "c99", "-o", f"{base}_c99.c", *options)
+        both = self.write('#include "built.h"\n#include "built_c99.c"\n', "both.c")
+        shared = self.folder / f"c99{len(list(self.folder.glob('c99*.so')))}.so"
+        run(required("TENON_CC"), "-std=c99", "-Wall", "-Werror", "-O2", "-fPIC", "-shared", "-Wl,-z,defs", both,
+            "-o", shared)
+        return ctypes.CDLL(str(shared))
+
+    def test_c99(self):
+        rng = np.random.default_rng(2)
+        a, b, bias = (rng.normal(size=s).astype(np.float32) for s in ((37, 29), (29, 53), (53,)))
+        expected = np.maximum(a.astype(np.float64) @ b + bias, 0)
+        tensors = [pointer(x) for x in (a, b, bias)]
+        for options in ((), ("--parallel",), ("--threads", "4"), ("--workspace",)):
+            parallel, workspace = options[:1] in (("--parallel",), ("--threads",)), options == ("--workspace",)
+            built = self.library_of_c99(GEMM, *options)
+            c = np.full((37, 53), np.nan, np.float32)
+            memory = np.empty(1 << 20, np.uint8)
+            call = built.gemm_bias_relu
+            call.argtypes = ([ctypes.c_void_p] * parallel + [ctypes.c_int64] * 3 + [ctypes.c_void_p] * (4 + workspace) +
+                             [ctypes.c_int64] * workspace)
+            more = [pointer(memory), memory.size] if workspace else []
+            self.assertEqual(call(*[None] * parallel, 37, 29, 53, *tensors, pointer(c), *more), 0)
+            np.testing.assert_allclose(c, expected, rtol=1e-4, atol=1e-4)
+            self.assertEqual(call(*[None] * parallel, 0, 29, 53, *tensors, pointer(c), *more), 6)
+        built = self.library_of_c99("""
+kernel mixed(X: f16[N], k: i32, flip: bool, I: i32[N]) -> Y: bf16[N], Q: i32[N], R: bool[N] {
+  Y[i] = bf16(exp(X[i])) * select(flip, -1, 1)
+  Q[i] = I[i] / k
+  R[i] = X[i] < 0 && I[i] > 0
+}
+""")
+        x, i = rng.normal(size=100).astype(np.float16), rng.integers(-50, 50, 100).astype(np.int32)
+        y, q, r = np.empty(100, np.uint16), np.empty(100, np.int32), np.empty(100, bool)
+        call = built.mixed
+        call.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int32, ctypes.c_bool] + [ctypes.c_void_p] * 4
+        outputs = [pointer(t) for t in (y, q, r)]
+        self.assertEqual(call(100, pointer(x), -7, True, pointer(i), *outputs), 0)
+        np.testing.assert_allclose((y.astype(np.uint32) << 16).view(np.float32), -np.exp(x.astype(np.float32)), rtol=1e-2)
+        np.testing.assert_array_equal(q, i // -7)
+        np.testing.assert_array_equal(r, (x < 0) & (i > 0))
+        self.assertEqual(call(100, pointer(x), 0, True, pointer(i), *outputs), 2)
+
     def test_product_for_fixed_and_open_dimensions(self):
         rng = np.random.default_rng(0)
         for m, n, k in ((1, 1, 1), (7, 13, 49), (64, 48, 33)):
@@ -288,7 +334,7 @@ int main(void) {
                       refused(source, "-o", base, "--dim", "M=x", status=2))
         self.assertIn("where to? -o BASE", refused(source, status=2))
         self.assertIn("--emit obj is binary: say where with -o FILE", refused(source, "--emit", "obj", status=2))
-        self.assertIn('tenon build: --emit takes te, schedule, trace, tir, llvm, asm or obj, not "soup"',
+        self.assertIn('tenon build: --emit takes te, schedule, trace, tir, llvm, asm, c99 or obj, not "soup"',
                       refused(source, "--emit", "soup", status=2))
         for twice in (("--dim", "M=2", "--dim", "M=3"), ("--dim", "M=2,M=3")):
             self.assertIn("tenon build: --dim M is given twice: 2 and 3;", refused(source, "-o", base, *twice, status=2))

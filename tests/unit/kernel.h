@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 
 #include "codegen/llvm/codegen.h"
-#include "target/text/text.h"
 #include "tenon/kernel_abi.h"
+#include "unit/c99.h"
 #include "unit/check.h"
 
 /* One arena, one ir context; every test makes its own. */
@@ -31,10 +31,25 @@ static inline tn__code kernel_code(tn__arena *arena, tn__ir *ir, const tn__func 
   return tn__codegen_llvm(arena, &(tn__codegen_module){.irs = &ir, .funcs = &func, .count = 1, .target = target}, kind);
 }
 
+/* Are the kernels of these tests to come from the generator of C99? */
+static inline bool kernel_is_c99(void) {
+  const char *generator = getenv("TENON_TEST_GENERATOR");
+  return generator != NULL && strcmp(generator, "c99") == 0;
+}
+
+static inline tn_kernel kernel_compile_c99(kernel_test *t, const tn__func *func) {
+  tn__code code = tn__codegen_c99(
+      &t->arena, &(tn__codegen_module){.irs = &t->ir, .funcs = &func, .count = 1, .target = &t->target});
+  tn_kernel kernel = c99_kernel(c99_load(code.data, code.size), func->name);
+  if (kernel == NULL) tn__throwf(&t->escape, TN_INTERNAL, "the C99 of %s does not compile", func->name);
+  return kernel;
+}
+
 /* Compiles and maps; the kernel lives until the next call or the end of the test. */
 static inline tn_kernel kernel_compile(kernel_test *t, const tn__func *func) {
   tn_status *bad = tn__func_verify(t->ir, func);
   if (bad != NULL) tn__throw(&t->escape, bad);
+  if (kernel_is_c99()) return kernel_compile_c99(t, func);
   tn__code object = kernel_code(&t->arena, t->ir, func, &t->target, TN__EMIT_OBJECT);
   tn__image image = tn__cg_link_image(&t->arena, &object, 1);
   if (image.symbol_count != 1 || strcmp(image.symbols[0].name, func->name) != 0)
@@ -114,7 +129,7 @@ static inline int32_t kernel_run_emulated(kernel_test *t, void *const *buffers, 
 static inline int32_t kernel_run_anywhere(kernel_test *t, tn_kernel kernel, void *const *buffers, int count,
                                           size_t bytes_each, const int64_t *scalars, int scalar_count) {
 #ifdef TN_TEST_RUNNER
-  if (t->target.cpu.arch != tn__host_arch())
+  if (t->target.cpu.arch != tn__host_arch() && !kernel_is_c99())
     return kernel_run_emulated(t, buffers, count, bytes_each, scalars, scalar_count);
 #endif
   return kernel_run(kernel, buffers, scalars);

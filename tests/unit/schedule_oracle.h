@@ -5,7 +5,6 @@
 
 #include <stdio.h>
 
-#include "target/text/text.h"
 #include "unit/schedule_steps.h"
 
 enum { MOST_STEPS = 40 };

@@ -243,6 +243,7 @@ static void check_op(const job *j, const op *o, void *const *in, const void *out
   if (o->class == BINARY && o->code >= TN__EXPR_EQ && o->code <= TN__EXPR_LE) result = TN_BOOL;
   if (o->class == CALL && tn__intrinsic_of((tn__intrinsic)o->code)->to_bool) result = TN_BOOL;
   bool has_fma = target->cpu.arch == TN__ARCH_AARCH64 || (target->cpu.features & TN__X86_FMA) != 0;
+  if (kernel_is_c99()) has_fma = false; /* of the compiler, which is not told of any */
   for (int64_t i = 0; i < ELEMENTS; i++) {
     tn__scalar args[3];
     for (int k = 0; k < 3; k++) args[k] = tn__scalar_load(j->dtype, in[k], i);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "machine/machine_file.h"
-#include "target/text/text.h"
 #include "tenon/te.h"
 #include "unit/check.h"
 

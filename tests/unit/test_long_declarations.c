@@ -1,8 +1,7 @@
 /* Declarations of hundreds of stages: choosing a schedule takes steps (base/arena.h) and memory in proportion to their
  * number. Nothing is timed: four times as many stages may take a little more than four times as much. */
-#include "codegen/llvm/workspace.h"
+#include "codegen/workspace.h"
 #include "schedule/rules/choose.h"
-#include "target/text/text.h"
 #include "unit/te_text_check.h"
 
 /* Sixteen operations: a hundred stages are more than go into one loop. */

@@ -1,5 +1,5 @@
 /* Where intermediate tensors lie in the workspace of a function. */
-#include "codegen/llvm/workspace.h"
+#include "codegen/workspace.h"
 #include "te/text.h"
 #include "unit/schedule_check.h"
 

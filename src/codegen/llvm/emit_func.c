@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "codegen/llvm/emit.h"
-#include "codegen/llvm/workspace.h"
+#include "codegen/workspace.h"
 
 /* ---- workspace --------------------------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "codegen/llvm/math.h"
-#include "codegen/llvm/math_tables.h"
+#include "codegen/math_tables.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "codegen/llvm/math.h"
-#include "codegen/llvm/math_tables.h"
+#include "codegen/math_tables.h"
 
 /* Beyond this the results of numbers that were f32 are no f32 any more, and roots of what is beyond that are none of
  * f64. */

@@ -4,7 +4,7 @@
 
 #include "codegen/llvm/arch.h"
 #include "codegen/llvm/math.h"
-#include "codegen/llvm/math_tables.h"
+#include "codegen/math_tables.h"
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof((array)[0])))
 

@@ -224,6 +224,7 @@ static bool takes(const tn__target *target) { return tn__cg_arch_of(target) != N
 
 const tn__backend tn__backend_llvm = {
     .kind = TN__TARGET_CPU,
+    .emits = 1u << TN__EMIT_OBJECT | 1u << TN__EMIT_ASSEMBLY | 1u << TN__EMIT_LLVM,
     .takes = takes,
     .lower = tn__ir_lower_for_codegen,
     .measure = tn__cg_kernel_workspace,

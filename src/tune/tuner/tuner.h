@@ -77,7 +77,7 @@ typedef struct tn__tuner_view {
   const tn__proposal *best; /* that was chosen by the comparison, or else the best measured; NULL: there is none */
   const char *first_error;  /* text of this run's first failure; NULL: none */
   const tn__search *search;
-  tn__space *space;
+  const tn__space *space;
 } tn__tuner_view;
 
 typedef struct tn__tuner tn__tuner;

@@ -1,6 +1,6 @@
 /* Written by tools/minimax.py; do not edit. */
-#ifndef TENON_CODEGEN_LLVM_MATH_TABLES_H
-#define TENON_CODEGEN_LLVM_MATH_TABLES_H
+#ifndef TENON_CODEGEN_MATH_TABLES_H
+#define TENON_CODEGEN_MATH_TABLES_H
 
 #include <stdint.h>
 

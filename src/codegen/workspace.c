@@ -1,4 +1,4 @@
-#include "codegen/llvm/workspace.h"
+#include "codegen/workspace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* Where the intermediate tensors of a function lie in its workspace. Those of a fixed size that are not in use at the
  * same time share memory: one is done with before the first statement of the function's sequence that uses the other.
  * Sizes that are open have places of their own, behind the fixed ones. */
-#ifndef TENON_CODEGEN_LLVM_WORKSPACE_H
-#define TENON_CODEGEN_LLVM_WORKSPACE_H
+#ifndef TENON_CODEGEN_WORKSPACE_H
+#define TENON_CODEGEN_WORKSPACE_H
 
 #include "ir/stmt.h"
 

@@ -1,0 +1,119 @@
+/* C99 for machines without LLVM: the row, and what its texts begin with. */
+#include <string.h>
+
+#include "codegen/c/emit.h"
+
+static const char head[] =
+    "#include <stddef.h>\n"
+    "#include <stdint.h>\n"
+    "\n"
+    "typedef int8_t tn_i8;\n"
+    "typedef int16_t tn_i16;\n"
+    "typedef int32_t tn_i32;\n"
+    "typedef int64_t tn_i64;\n"
+    "typedef uint8_t tn_u8;\n"
+    "typedef uint16_t tn_u16;\n"
+    "typedef uint32_t tn_u32;\n"
+    "typedef uint64_t tn_u64;\n"
+    "typedef float tn_f32;\n"
+    "typedef double tn_f64;\n"
+    "\n"
+    "#define TN_FN static inline\n"
+    "#define TN_TABLE static const\n"
+    "#if defined(__clang__)\n"
+    "#pragma STDC FP_CONTRACT OFF\n"
+    "#elif defined(__GNUC__)\n"
+    "#pragma GCC optimize(\"no-math-errno\", \"no-trapping-math\", \"fp-contract=off\")\n"
+    "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
+    "#define TN_APART _Pragma(\"GCC ivdep\")\n"
+    "#define TN_SQRT __builtin_sqrt\n"
+    "#define TN_SQRTF __builtin_sqrtf\n"
+    "#endif\n"
+    "#ifndef TN_APART\n"
+    "#define TN_APART\n"
+    "#endif\n"
+    "#if defined(__GNUC__)\n"
+    "#define TN_ALIGNED __attribute__((aligned(64)))\n"
+    "#else\n"
+    "#define TN_ALIGNED\n"
+    "#endif\n"
+    "#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)\n"
+    "#define TN_FAST_FMA 1\n"
+    "#endif\n"
+    "#if defined(__GNUC__) && (defined(__SSE4_1__) || defined(__aarch64__))\n"
+    "#define TN_ROUNDING 1\n"
+    "#define TN_BUILTIN_f32(name, x) __builtin_##name##f(x)\n"
+    "#define TN_BUILTIN_f64(name, x) __builtin_##name(x)\n"
+    "#endif\n"
+    "\n"
+    "#ifndef TENON_KERNEL_ABI_H\n"
+    "struct tn_kernel_env {\n"
+    "  uint32_t version, size;\n"
+    "  int32_t (*parallel_for)(const struct tn_kernel_env *env,\n"
+    "                          int32_t (*task)(const struct tn_kernel_env *, void *, int64_t, int64_t), void "
+    "*closure,\n"
+    "                          int64_t count);\n"
+    "  int32_t thread_count, cancel;\n"
+    "  void *user;\n"
+    "};\n"
+    "#endif\n";
+
+const tn__cc_dialect tn__cc_c99 = {.name = "c99", .head = head};
+
+static const char memory[] =
+    "\n"
+    "#ifndef TN_MALLOC\n"
+    "#include <stdlib.h>\n"
+    "#define TN_MALLOC malloc\n"
+    "#define TN_FREE free\n"
+    "#endif\n";
+
+static bool uses_memory(const char *text) { return strstr(text, "TN_MALLOC(") != NULL; }
+
+tn__code tn__codegen_c99(tn__arena *arena, const tn__codegen_module *module) {
+  tn__strbuf body, out;
+  tn__strbuf_init(&body, NULL);
+  for (int i = 0; i < module->count; i++) {
+    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = &tn__cc_c99, .func = module->funcs[i], .out = &body};
+    const tn__c_entry *entry = module->entries == NULL ? NULL : &module->entries[i];
+    tn__cc_func(&cc, entry);
+    if (entry != NULL) tn__cc_entry(&cc, entry);
+  }
+  const char *text = tn__arena_take(arena, &body);
+  tn__strbuf_init(&out, NULL);
+  tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s", tn_version(), head);
+  if (uses_memory(text)) tn__strbuf_append(&out, memory);
+  tn__cc_support(arena, &tn__cc_c99, text, &out);
+  tn__strbuf_append(&out, text);
+  tn__code code = {.size = out.length};
+  code.data = tn__arena_take(arena, &out);
+  return code;
+}
+
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
+
+static bool takes(const tn__target *target) {
+  (void)target;
+  return true;
+}
+
+static tn__kernel_info measure(tn__ir *ir, const tn__func *func) {
+  tn__kernel_info info = {0};
+  const tn__expr *total = tn__cg_layout_of(ir, func)->total;
+  if (!tn__ir_as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
+  return info;
+}
+
+static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__emit emit) {
+  (void)emit;
+  return tn__codegen_c99(arena, module);
+}
+
+const tn__backend tn__backend_c99 = {
+    .kind = TN__TARGET_CPU,
+    .emits = 1u << TN__EMIT_C99,
+    .takes = takes,
+    .lower = tn__ir_lower_for_codegen,
+    .measure = measure,
+    .compile = compile,
+};

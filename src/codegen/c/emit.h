@@ -1,0 +1,99 @@
+/* Inside of the generator of C's family: what its files share. */
+#ifndef TENON_CODEGEN_C_EMIT_H
+#define TENON_CODEGEN_C_EMIT_H
+
+#include "base/dtype.h"
+#include "codegen/c/source.h"
+#include "codegen/workspace.h"
+#include "tenon/kernel_abi.h"
+
+/* What the dialects say differently. */
+typedef struct tn__cc_dialect {
+  const char *name; /* "c99", "cuda", "opencl": as paragraphs of support.txt are marked */
+  const char *head; /* what a text begins with */
+  bool launches;    /* loops over blocks become kernels of their own, threads what runs them */
+} tn__cc_dialect;
+
+extern const tn__cc_dialect tn__cc_c99;
+
+/* An expression of the statement at hand: how often it is used there, and the C variable that holds it. */
+typedef struct tn__cc_use {
+  const tn__expr *e;
+  const char *name; /* NULL: none */
+  int uses;
+} tn__cc_use;
+
+/* What can be named where text is being written: a variable or a buffer. */
+typedef struct tn__cc_bound {
+  const tn__var *var;
+  const tn__buffer *buffer;
+} tn__cc_bound;
+
+typedef struct tn__cc {
+  tn__arena *arena;
+  tn__ir *ir;
+  const tn__cc_dialect *dialect;
+  const tn__func *func;
+  tn__strbuf *out;    /* where statements go: the kernel, or a task */
+  tn__strbuf *before; /* functions in front of the kernel */
+  int indent;
+  TN__VEC(const char *) var_names, buffer_names; /* by id */
+  TN__VEC(tn__cc_bound) bound;
+  int names, temps, tasks; /* made so far, of the function */
+  tn__cc_use *uses;        /* of the statement: open addressing */
+  int use_slots, use_count;
+  TN__VEC(const tn__expr *) held; /* what has variables, in order */
+  int plain;                      /* above 0: no variables can be made, since the text may not be evaluated */
+  const tn__var *lane;            /* of the vectorised loop around; NULL: none */
+  int depth;                      /* of serial loops around in the function */
+} tn__cc;
+
+_Noreturn void tn__cc_fail(const tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
+
+/* ---- emit_type.c: names and types -------------------------------------------------------------------------------- */
+const char *tn__cc_value_type(tn_dtype dtype);  /* what a value has: 16-bit floats are floats, bool is int */
+const char *tn__cc_memory_type(tn_dtype dtype); /* what an element has */
+const char *tn__cc_suffix(tn_dtype dtype);      /* of functions in support.txt: "f32", "i64" */
+const char *tn__cc_bind_var(tn__cc *cc, const tn__var *var);
+const char *tn__cc_bind_buffer(tn__cc *cc, const tn__buffer *buffer);
+const char *tn__cc_var_name(tn__cc *cc, const tn__var *var);
+const char *tn__cc_buffer_name(tn__cc *cc, const tn__buffer *buffer);
+const char *tn__cc_integer(tn__cc *cc, tn_dtype dtype, int64_t value);
+const char *tn__cc_float(tn__cc *cc, tn_dtype dtype, double value);
+/* An element as it is in memory to a value, and back. */
+const char *tn__cc_loaded(tn__cc *cc, tn_dtype dtype, const char *element);
+const char *tn__cc_stored(tn__cc *cc, tn_dtype dtype, const char *value);
+const char *tn__cc_cast(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value);
+const char *tn__cc_bitcast(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value);
+/* A line of text, indented. */
+void tn__cc_line(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
+void tn__cc_open(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3); /* the same, and "{" behind it */
+void tn__cc_close(tn__cc *cc);                                         /* "}" */
+#define TN__CC_TEXT(cc, ...) tn__arena_printf((cc)->arena, __VA_ARGS__)
+
+/* ---- emit_expr.c ------------------------------------------------------------------------------------------------- */
+/* Expressions of one statement: counts what they share, then each gets its text, behind lines that hold shared parts.
+ * Texts can be put into any expression. */
+void tn__cc_begin(tn__cc *cc);
+void tn__cc_count(tn__cc *cc, const tn__expr *e);
+const char *tn__cc_expr(tn__cc *cc, const tn__expr *e);
+/* begin, count and the text of a single one. */
+const char *tn__cc_whole(tn__cc *cc, const tn__expr *e);
+/* The place of an element in its buffer. */
+const tn__expr *tn__cc_place(const tn__cc *cc, const tn__buffer *buffer, const tn__expr *const *indices);
+/* The end of the kernel with a result, as a statement. */
+const char *tn__cc_failing(const tn__cc *cc, int code);
+
+/* ---- emit_call.c ------------------------------------------------------------------------------------------------- */
+const char *tn__cc_call(tn__cc *cc, const tn__expr *e, const char *const *args);
+
+/* ---- emit_stmt.c, emit_func.c, entry.c --------------------------------------------------------------------------- */
+void tn__cc_stmt(tn__cc *cc, const tn__stmt *s);
+void tn__cc_func(tn__cc *cc, const tn__c_entry *entry);
+void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry);
+
+/* ---- support.c --------------------------------------------------------------------------------------------------- */
+/* Appends the paragraphs of support.txt that the text needs. */
+void tn__cc_support(tn__arena *arena, const tn__cc_dialect *dialect, const char *text, tn__strbuf *out);
+
+#endif

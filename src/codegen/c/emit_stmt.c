@@ -1,0 +1,305 @@
+/* Statements as text, and the functions that parallel loops become. */
+#include "codegen/c/emit.h"
+
+/* What was bound from there on is out of scope. */
+static void leave(tn__cc *cc, int bound) { cc->bound.count = bound; }
+
+static void emit_scoped(tn__cc *cc, const tn__stmt *s) {
+  int bound = cc->bound.count;
+  tn__cc_stmt(cc, s);
+  leave(cc, bound);
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static bool see_loop(const tn__stmt *s, void *user) {
+  bool *found = user;
+  if (s->kind == TN__STMT_WHILE || (s->kind == TN__STMT_FOR && s->as.loop.kind != TN__LOOP_VECTORIZED)) *found = true;
+  return !*found;
+}
+
+static bool has_loop(const tn__stmt *s) {
+  bool found = false;
+  tn__stmt_walk(s, see_loop, &found);
+  return found;
+}
+
+typedef struct lanes {
+  tn__cc *cc;
+  const tn__var *lane;
+  bool apart;
+} lanes;
+
+static bool see_store(const tn__stmt *s, void *user) {
+  lanes *l = user;
+  if (s->kind == TN__STMT_STORE &&
+      !tn__expr_uses_var(tn__cc_place(l->cc, s->as.store.buffer, s->as.store.indices), l->lane))
+    l->apart = false;
+  if (s->kind == TN__STMT_FOR || s->kind == TN__STMT_WHILE) l->apart = false;
+  return l->apart;
+}
+
+/* Are the iterations independent in a way that compilers can be told? A running value is one place for all of them. */
+static bool lanes_are_apart(tn__cc *cc, const tn__stmt *s) {
+  lanes l = {.cc = cc, .lane = s->as.loop.var, .apart = true};
+  tn__stmt_walk(s->as.loop.body, see_store, &l);
+  return l.apart;
+}
+
+static void emit_loop(tn__cc *cc, const tn__stmt *s) {
+  const tn__var *var = s->as.loop.var;
+  bool vector = s->as.loop.kind == TN__LOOP_VECTORIZED && cc->lane == NULL;
+  tn__cc_begin(cc);
+  tn__cc_count(cc, var->min);
+  tn__cc_count(cc, var->extent);
+  int bound = cc->bound.count;
+  const char *min = tn__cc_expr(cc, var->min), *extent = tn__cc_expr(cc, var->extent);
+  const char *name = tn__cc_bind_var(cc, var), *type = tn__cc_value_type(var->dtype);
+  const char *end = tn__ir_is_int_value(var->min, 0) ? extent : TN__CC_TEXT(cc, "%s + %s", min, extent);
+  if (!tn__ir_is_int(var->extent)) {
+    tn__cc_line(cc, "const %s %s_end = %s;", type, name, end);
+    end = TN__CC_TEXT(cc, "%s_end", name);
+  }
+  if (vector && lanes_are_apart(cc, s)) tn__cc_line(cc, "TN_APART");
+  tn__cc_open(cc, "for (%s %s = %s; %s < %s; %s++)", type, name, min, name, end, name);
+  if (vector) cc->lane = var;
+  cc->depth++;
+  if (!vector && cc->depth <= 2 && has_loop(s->as.loop.body))
+    tn__cc_line(cc, "if (tn_cancelled(env)) %s;", tn__cc_failing(cc, TN_KERNEL_CANCELLED));
+  tn__cc_stmt(cc, s->as.loop.body);
+  cc->depth--;
+  if (vector) cc->lane = NULL;
+  tn__cc_close(cc);
+  leave(cc, bound);
+}
+
+/* ---- parallel loops ---------------------------------------------------------------------------------------------- */
+
+typedef struct captures {
+  tn__cc *cc;
+  bool *vars, *buffers; /* by id: used in the body */
+} captures;
+
+static void see_expr(const tn__expr *e, void *user) {
+  captures *c = user;
+  int count;
+  const uint32_t *ids = tn__expr_vars(e, &count);
+  for (int i = 0; i < count; i++)
+    if (ids[i] < (uint32_t)c->cc->var_names.count) c->vars[ids[i]] = true;
+  ids = tn__expr_buffers(e, &count);
+  for (int i = 0; i < count; i++)
+    if (ids[i] < (uint32_t)c->cc->buffer_names.count) c->buffers[ids[i]] = true;
+}
+
+static void see_buffer(captures *c, const tn__buffer *buffer) {
+  if (buffer->id < (uint32_t)c->cc->buffer_names.count) c->buffers[buffer->id] = true;
+}
+
+static bool see_stmt(const tn__stmt *s, void *user) {
+  if (s->kind == TN__STMT_STORE) see_buffer(user, s->as.store.buffer);
+  return true;
+}
+
+/* What places of elements are made of. */
+static void see_shapes(captures *c) {
+  for (int i = 0; i < c->cc->bound.count; i++) {
+    const tn__buffer *buffer = c->cc->bound.data[i].buffer;
+    if (buffer == NULL || !c->buffers[buffer->id]) continue;
+    for (int d = 0; d < buffer->rank; d++) {
+      see_expr(buffer->shape[d], c);
+      if (buffer->strides != NULL) see_expr(buffer->strides[d], c);
+    }
+  }
+}
+
+static bool is_captured(const captures *c, const tn__cc_bound *b) {
+  return b->var != NULL ? c->vars[b->var->id] : c->buffers[b->buffer->id];
+}
+
+static bool is_constant(const tn__cc *cc, const tn__buffer *buffer) {
+  for (int i = 0; i < cc->func->input_count; i++)
+    if (cc->func->params[i] == buffer) return true;
+  return false;
+}
+
+/* "const tn_f32 *A_0" or "tn_i64 i_1". */
+static const char *declared(tn__cc *cc, const tn__cc_bound *b) {
+  if (b->var != NULL) return TN__CC_TEXT(cc, "%s %s", tn__cc_value_type(b->var->dtype), tn__cc_var_name(cc, b->var));
+  return TN__CC_TEXT(cc, "%s%s *%s", is_constant(cc, b->buffer) ? "const " : "", tn__cc_memory_type(b->buffer->dtype),
+                     tn__cc_buffer_name(cc, b->buffer));
+}
+
+static const char *bound_name(tn__cc *cc, const tn__cc_bound *b) {
+  return b->var != NULL ? tn__cc_var_name(cc, b->var) : tn__cc_buffer_name(cc, b->buffer);
+}
+
+static void emit_task(tn__cc *cc, const tn__stmt *s, const captures *c, const char *task) {
+  tn__strbuf *out = cc->out;
+  int indent = cc->indent, depth = cc->depth, bound = cc->bound.count;
+  cc->out = TN__NEW(cc->arena, tn__strbuf);
+  tn__strbuf_init(cc->out, out->allocator);
+  cc->indent = 0;
+  cc->depth = 0;
+  tn__cc_open(cc, "struct %s", task);
+  for (int i = 0; i < bound; i++)
+    if (is_captured(c, &cc->bound.data[i])) tn__cc_line(cc, "%s;", declared(cc, &cc->bound.data[i]));
+  tn__cc_line(cc, "int unused;");
+  cc->indent--;
+  tn__cc_line(cc, "};\n");
+  tn__cc_open(cc, "static tn_i32 %s_run(const struct tn_kernel_env *env, void *closure, tn_i64 begin, tn_i64 end)",
+              task);
+  tn__cc_line(cc, "const struct %s *const c = (const struct %s *)closure;", task, task);
+  tn__cc_line(cc, "(void)env, (void)c;");
+  for (int i = 0; i < bound; i++) {
+    const tn__cc_bound *b = &cc->bound.data[i];
+    if (!is_captured(c, b)) continue;
+    tn__cc_line(cc, "%s%s = c->%s;", b->var != NULL ? "const " : "", declared(cc, b), bound_name(cc, b));
+    tn__cc_line(cc, "(void)%s;", bound_name(cc, b));
+  }
+  const tn__var *var = s->as.loop.var;
+  const char *min = tn__cc_whole(cc, var->min), *name = tn__cc_bind_var(cc, var);
+  tn__cc_open(cc, "for (tn_i64 at = begin; at < end; at++)");
+  tn__cc_line(cc, "const tn_i64 %s = at + %s;", name, min);
+  tn__cc_line(cc, "(void)%s;", name);
+  tn__cc_line(cc, "if (tn_cancelled(env)) return %d;", TN_KERNEL_CANCELLED);
+  cc->depth = 1;
+  tn__cc_stmt(cc, s->as.loop.body);
+  tn__cc_close(cc);
+  tn__cc_line(cc, "return 0;");
+  tn__cc_close(cc);
+  tn__strbuf_char(cc->before, '\n');
+  tn__strbuf_append(cc->before, tn__arena_take(cc->arena, cc->out));
+  cc->out = out;
+  cc->indent = indent;
+  cc->depth = depth;
+  cc->bound.count = bound;
+}
+
+static void emit_parallel(tn__cc *cc, const tn__stmt *s) {
+  captures c = {.cc = cc};
+  c.vars = TN__NEW_ARRAY(cc->arena, cc->var_names.count + 1, bool);
+  c.buffers = TN__NEW_ARRAY(cc->arena, cc->buffer_names.count + 1, bool);
+  tn__stmt_walk(s->as.loop.body, see_stmt, &c);
+  tn__stmt_walk_exprs(s, see_expr, &c);
+  see_shapes(&c);
+  const char *task = TN__CC_TEXT(cc, "%s_task%d", cc->func->name, cc->tasks++);
+  const char *count = tn__cc_whole(cc, s->as.loop.var->extent);
+  tn__cc_line(cc, "struct %s closure;", task);
+  tn__cc_line(cc, "const tn_i64 count = %s;", count);
+  tn__cc_line(cc, "closure.unused = 0;");
+  for (int i = 0; i < cc->bound.count; i++) {
+    const tn__cc_bound *b = &cc->bound.data[i];
+    if (is_captured(&c, b)) tn__cc_line(cc, "closure.%s = %s;", bound_name(cc, b), bound_name(cc, b));
+  }
+  emit_task(cc, s, &c, task);
+  tn__cc_line(cc, "const tn_i32 result = env->parallel_for(env, %s_run, &closure, count);", task);
+  tn__cc_line(cc, "if (result != 0) return result;");
+}
+
+/* Declarations in front of a loop's head have a block of their own. */
+static void emit_for(tn__cc *cc, const tn__stmt *s) {
+  switch (s->as.loop.kind) {
+    case TN__LOOP_PARALLEL: emit_parallel(cc, s); return;
+    case TN__LOOP_VECTORIZED:
+    case TN__LOOP_SERIAL: break;
+    case TN__LOOP_UNROLLED: tn__cc_fail(cc, "loop %s is still marked unrolled", s->as.loop.var->name);
+    default: tn__cc_fail(cc, "loop %s is bound to an axis of a GPU", s->as.loop.var->name);
+  }
+  emit_loop(cc, s);
+}
+
+static void emit_while(tn__cc *cc, const tn__stmt *s) {
+  tn__cc_open(cc, "for (;;)");
+  tn__cc_line(cc, "if (!%s) break;", tn__cc_whole(cc, s->as.repeat.condition));
+  tn__cc_line(cc, "if (tn_cancelled(env)) %s;", tn__cc_failing(cc, TN_KERNEL_CANCELLED));
+  emit_scoped(cc, s->as.repeat.body);
+  tn__cc_close(cc);
+}
+
+/* ---- the others -------------------------------------------------------------------------------------------------- */
+
+static void emit_store(tn__cc *cc, const tn__stmt *s) {
+  const tn__buffer *buffer = s->as.store.buffer;
+  const tn__expr *at = tn__cc_place(cc, buffer, s->as.store.indices);
+  tn__cc_begin(cc);
+  tn__cc_count(cc, at);
+  tn__cc_count(cc, s->as.store.value);
+  const char *place = tn__cc_expr(cc, at), *value = tn__cc_expr(cc, s->as.store.value);
+  tn__cc_line(cc, "%s[%s] = %s;", tn__cc_buffer_name(cc, buffer), place, tn__cc_stored(cc, buffer->dtype, value));
+}
+
+static void emit_if(tn__cc *cc, const tn__stmt *s) {
+  tn__cc_open(cc, "if (%s)", tn__cc_whole(cc, s->as.branch.condition));
+  emit_scoped(cc, s->as.branch.then_body);
+  if (s->as.branch.else_body != NULL) {
+    cc->indent--;
+    tn__cc_open(cc, "} else");
+    emit_scoped(cc, s->as.branch.else_body);
+  }
+  tn__cc_close(cc);
+}
+
+static void emit_let(tn__cc *cc, const tn__stmt *s) {
+  const tn__var *var = s->as.let.var;
+  const char *value = tn__cc_whole(cc, s->as.let.value);
+  int bound = cc->bound.count;
+  const char *name = tn__cc_bind_var(cc, var);
+  tn__cc_line(cc, "const %s %s = %s;", tn__cc_value_type(var->dtype), name, value);
+  tn__cc_line(cc, "(void)%s;", name);
+  tn__cc_stmt(cc, s->as.let.body);
+  leave(cc, bound);
+}
+
+static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
+  const tn__buffer *buffer = s->as.alloc.buffer;
+  int64_t bytes;
+  if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) {
+    emit_scoped(cc, s->as.alloc.body); /* the workspace has its places already */
+    return;
+  }
+  if (!tn__ir_as_int(tn__cg_bytes_of(cc->ir, buffer), &bytes)) tn__cc_fail(cc, "%s has no constant size", buffer->name);
+  int bound = cc->bound.count;
+  const char *name = tn__cc_bind_buffer(cc, buffer);
+  int64_t count = bytes / (int64_t)tn_dtype_size(buffer->dtype);
+  tn__cc_line(cc, "TN_ALIGNED %s %s[%lld];", tn__cc_memory_type(buffer->dtype), name,
+              (long long)(count > 0 ? count : 1));
+  tn__cc_line(cc, "(void)%s;", name);
+  tn__cc_stmt(cc, s->as.alloc.body);
+  leave(cc, bound);
+}
+
+void tn__cc_stmt(tn__cc *cc, const tn__stmt *s) {
+  tn__work_step(cc->arena, 1);
+  switch (s->kind) {
+    case TN__STMT_FOR:
+      tn__cc_open(cc, "%s", "");
+      emit_for(cc, s);
+      tn__cc_close(cc);
+      return;
+    case TN__STMT_STORE:
+    case TN__STMT_SEQ:
+    case TN__STMT_LET:
+    case TN__STMT_ALLOC:
+    case TN__STMT_IF: break;
+    case TN__STMT_WHILE: emit_while(cc, s); return;
+    case TN__STMT_FAIL: tn__cc_line(cc, "%s;", tn__cc_failing(cc, s->as.fail.code)); return;
+    case TN__STMT_PREFETCH: return; /* compilers know as much */
+    case TN__STMT_TENSOR: emit_scoped(cc, s->as.tensor.body); return;
+    case TN__STMT_BARRIER: tn__cc_fail(cc, "a barrier is left in the function");
+    default: tn__cc_fail(cc, "a block is left in the function; lower it first");
+  }
+  if (s->kind == TN__STMT_SEQ) {
+    for (int i = 0; i < s->as.seq.count; i++) emit_scoped(cc, s->as.seq.items[i]);
+    return;
+  }
+  /* Variables of a statement are its own. */
+  if (s->kind == TN__STMT_STORE) {
+    emit_store(cc, s);
+  } else if (s->kind == TN__STMT_IF) {
+    emit_if(cc, s);
+  } else if (s->kind == TN__STMT_LET) {
+    emit_let(cc, s);
+  } else {
+    emit_alloc(cc, s);
+  }
+}
