@@ -6,7 +6,7 @@ usage: check_symbols.py ROOT ARCHIVE... SHARED...
 
 An archive (.a) may define no object in a writable section; constant tables with pointers (.data.rel.ro) are fine, for
 the loader makes them read-only. A shared library (.so) exports just what its headers in ROOT/include/tenon declare with
-TN_API, under the version of base.h, and the runtime what TN__LINKED marks (src/runtime/linked.h). Nothing public is in two
+TN_API, under the version of base.h, and the runtime what TN__LINKED marks (src/base/linked.h). Nothing public is in two
 libraries of a kind.
 """
 
@@ -45,11 +45,11 @@ HEADERS = {"libtenon_runtime": ("base.h", "runtime.h"), "libtenon": ("compile.h"
 
 
 def functions(files, mark):
-    """The names of the functions that the headers declare with the mark."""
+    """The names of the functions (and constants) that the headers declare with the mark."""
     names = set()
     for header in files:
         for declaration in re.findall(rf"^{mark}\b([^;{{]*)", header.read_text(), re.MULTILINE):
-            names.add(re.search(r"(tn_\w+)\s*\(", declaration).group(1))
+            names.add(re.search(r"(tn_\w+)\s*(\(|$)", declaration.split(";")[0]).group(1))
     return names
 
 
@@ -66,10 +66,15 @@ def wanted(root, name):
     major, minor, patch = version(root / "include")
     stands_for = HEADERS.get(name.split(".")[0], [header.name for header in headers])
     symbols = dict.fromkeys(functions([include / header for header in stands_for], "TN_API"), f"TENON_{major}.{minor}")
+    linked = sorted((root / "src").rglob("*.h"))
     if "runtime.h" in stands_for:
         symbols |= dict.fromkeys(GDB_LIST, f"TENON_{major}.{minor}")
-        symbols |= dict.fromkeys(functions(sorted((root / "src/runtime").rglob("*.h")), "TN__LINKED"),
-                                 f"TENON_PRIVATE_{major}.{minor}.{patch}")
+        linked = sorted((root / "src/runtime").rglob("*.h"))
+    elif "compile.h" in stands_for:
+        linked = [header for header in linked if "runtime" not in header.relative_to(root / "src").parts]
+    else:
+        return symbols
+    symbols |= dict.fromkeys(functions(linked, "TN__LINKED"), f"TENON_PRIVATE_{major}.{minor}.{patch}")
     return symbols
 
 

@@ -5,6 +5,8 @@
  *  - a *runner* times code on a device, a few at a time (mostly one);
  *  - a *measurer* asks a source for candidates, gives them to a builder, gives what was built to runners, and tells the
  *    source what came out. It alone knows what waits for what.
+ * A *tuner* (tn_tuner) is all of it together: kernels of models and declarations, a search for each, the database, and
+ * the file of schedules that compilations take. It is what `tenon tune` is made of.
  * Submitting never blocks, and each submission has exactly one callback, also when it is cancelled or its builder or
  * runner is released. The builders and runners of this library own worker processes (tn_worker_builder,
  * tn_worker_runner); a program may supply its own (tn_builder_create, tn_runner_create), and tn_simulator has some that
@@ -14,12 +16,12 @@
  * built, then a whole batch is run.
  *
  * Threads: a builder, its runners and their measurer belong to one thread, that of their event loop, and call back in
- * it. A callback may submit, cancel and release.
+ * it, as a tuner does. A callback may submit, cancel and release. What may be called from elsewhere says so.
  * Everything here is since 0.2. */
 #ifndef TENON_TUNE_H
 #define TENON_TUNE_H
 
-#include "tenon/base.h"
+#include "tenon/compile.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -254,6 +256,48 @@ TN_API TN_MUST_USE tn_status *tn_worker_builder_statistics(const tn_builder *bui
 TN_API TN_MUST_USE tn_status *tn_worker_runner_statistics(const tn_runner *runner,
                                                           tn_worker_statistics *out); /* the same */
 
+/* ---- functions that block ---------------------------------------------------------------------------------------- */
+
+/* Builders and runners whose function does one candidate and returns when it is done: each call has a thread of the
+ * library's own, as many as there are slots, and the loop never waits for them. Who has an event loop of its own, or
+ * answers later, takes tn_builder_functions instead. */
+typedef struct tn_thread_builder_functions {
+  size_t size; /* sizeof(tn_thread_builder_functions) */
+  /* Builds the candidate and fills in what came of it, which is zero before. Called in several threads at once where
+   * there are several slots. What `input` points to lives for the call. */
+  void (*build)(void *self, const tn_build_input *input, tn_build_result *result);
+  /* What `result` points to is not needed any more; called in the thread of its `build`. May be NULL. */
+  void (*dispose)(void *self, tn_build_result *result);
+  void (*release)(void *self); /* ends it; called once, after all others, in any thread. May be NULL */
+} tn_thread_builder_functions;
+
+/* The same for runners. */
+typedef struct tn_thread_runner_functions {
+  size_t size; /* sizeof(tn_thread_runner_functions) */
+  /* Times what was built, and fills in what came of it. */
+  void (*run)(void *self, const tn_build_input *input, const tn_build_result *build, tn_run_result *result);
+  void (*dispose)(void *self, tn_run_result *result); /* as a builder's */
+  void (*release)(void *self);                        /* as a builder's */
+} tn_thread_runner_functions;
+
+/* Their threads. A signal is for the program's threads, and blocked in them. */
+typedef struct tn_thread_options {
+  size_t size;                 /* sizeof(tn_thread_options) */
+  struct uv_loop_s *loop;      /* a libuv loop of the caller's; outlives what is created */
+  int threads;                 /* and so slots; 1 to 256; 0: 1 */
+  int waiting;                 /* as in tn_station_options, and so the next two */
+  void (*drained)(void *user); /* may be NULL */
+  void *user;                  /* for drained */
+} tn_thread_options;
+
+/* `self` belongs to the builder from now on, as of tn_builder_create(). Cancelling and releasing wait for nothing: a
+ * call that has begun runs to its end, unseen, and `release` comes after the last one, which may be later. */
+TN_API TN_MUST_USE tn_status *tn_thread_builder_create(const tn_thread_builder_functions *functions, void *self,
+                                                       const tn_thread_options *options, tn_builder **out);
+/* The same of a runner. */
+TN_API TN_MUST_USE tn_status *tn_thread_runner_create(const tn_thread_runner_functions *functions, void *self,
+                                                      const tn_thread_options *options, tn_runner **out);
+
 /* ---- the measurer ------------------------------------------------------------------------------------------------ */
 
 /* When a source is asked for candidates, and when they wait for each other. */
@@ -338,6 +382,180 @@ TN_API void tn_measurer_stop(tn_measurer *measurer, bool now);
 TN_API bool tn_measurer_is_idle(const tn_measurer *measurer); /* nothing in flight, and nothing to ask for */
 /* Fills *out, whose `size` is set. */
 TN_API TN_MUST_USE tn_status *tn_measurer_statistics(const tn_measurer *measurer, tn_measure_statistics *out);
+
+/* ---- the tuner --------------------------------------------------------------------------------------------------- */
+
+/* All of `tenon tune`:
+ *
+ *   tn_tuner_options options = {.size = sizeof options, .budget_seconds = 600};
+ *   tn_tuner_create(&options, &tuner);
+ *   tn_tuner_add_model(tuner, "model.onnx", NULL, 0, NULL, &compile, NULL);
+ *   tn_tuner_run(tuner);                                // or tn_tuner_start() on a loop of the caller's
+ *   tn_tuner_save(tuner, "model.schedules", NULL);      // for tn_compile_options.tuned
+ *   tn_tuner_release(tuner);
+ *
+ * How it decides is in docs/tuning.md. A tuner is used by one thread at a time, and by that of its loop while it works;
+ * tn_tuner_stop() may be called from any thread and from handlers of signals. */
+typedef struct tn_tuner tn_tuner;
+
+/* How candidates are chosen. */
+typedef enum tn_tuner_search {
+  TN_SEARCH_EVOLUTION = 0, /* from the static choice on, by what was measured */
+  TN_SEARCH_RANDOM,        /* by chance alone, to compare searches with */
+  TN_SEARCH_EXHAUSTIVE     /* all of about `points` points around each static choice: tn_tuner_save_table() */
+} tn_tuner_search;
+
+/* What a tuner does. Texts are copied. */
+typedef struct tn_tuner_options {
+  size_t size; /* sizeof(tn_tuner_options) */
+  /* The end, whichever comes first; without any it goes on until no kernel gains any more. */
+  double budget_seconds; /* of trials and comparisons, those of earlier tunings of the same kernels counted; 0: none */
+  int64_t trials;        /* of all kernels, those that are known counted; 0: no limit */
+  double target_speedup; /* of all kernels together over their static choices; above 1; 0: none */
+  int patience;          /* trials of a kernel that gain less than a hundredth, after which it gets no more; 0: 128 */
+  /* The search. */
+  tn_tuner_search search; /* how candidates are chosen */
+  int64_t points;         /* of each kernel's space (TN_SEARCH_EXHAUSTIVE); 0: all of it */
+  uint64_t seed;          /* of what the search draws */
+  bool draws_seed;        /* another seed each time instead, so that several tuners differ */
+  bool no_comparison;     /* the best candidates are taken without being timed beside the static choices */
+  /* Nothing is built or timed: kernels take what the static cost function and the seed say, on a clock that jumps. The
+   * same options, files and seed give the same candidates in the same order and the same schedules, which mean nothing
+   * for any machine. Records are kept only where `database` names a file, are not verified, and are of a machine
+   * "simulated". */
+  bool deterministic;
+  /* Measuring. */
+  tn_measure_mode mode; /* whether candidates wait for each other */
+  int window, round;    /* as in tn_measure_options */
+  int builders;         /* worker processes that compile; 0: one for each core that no kernel is timed on */
+  tn_cache_state cache; /* at each call that is timed */
+  const char *program;  /* of worker processes, as in tn_worker_options */
+  /* Records. */
+  const char *database;    /* NULL: the usual file (tn_database_open()) */
+  bool no_database;        /* nothing is kept, and nothing known */
+  const char *fingerprint; /* of the machine that the runners time on; NULL: this one's */
+  /* Telling. */
+  struct uv_loop_s *loop; /* a libuv loop of the caller's, which outlives the tuner; NULL: one of its own */
+  const tn_log_sink *log; /* of warnings; copied; NULL: nothing is told */
+  /* Called in the loop's thread while it works, and once when it is done: tn_tuner_look() tells what there is to see.
+   * It may stop the tuner, and nothing else. May be NULL. */
+  void (*progress)(void *user, const tn_tuner *tuner);
+  void *user;              /* for progress */
+  double progress_seconds; /* between two calls; 0: 0.25 */
+} tn_tuner_options;
+
+/* Nothing is opened or started yet. */
+TN_API TN_MUST_USE tn_status *tn_tuner_create(const tn_tuner_options *options, tn_tuner **out);
+/* Stops at once, if it works, and ends the builder and the runners. Not within a callback. On a loop of the caller's
+ * what it leaves is given back when that runs next. NULL is fine. */
+TN_API void tn_tuner_release(tn_tuner *tuner);
+
+/* Adds the kernels of a model, which is read as by tn_compile(): from the file `path`, or from `data` if that is not
+ * NULL. `kernel` says how names of kernels begin; NULL: all. Kernels of open sizes are left out, and `left_out` (may be
+ * NULL) counts them: the options' dims fix sizes. Equal kernels are tuned once. */
+TN_API TN_MUST_USE tn_status *tn_tuner_add_model(tn_tuner *tuner, const char *path, const void *data, size_t size,
+                                                 const char *kernel, const tn_compile_options *options, int *left_out);
+/* Adds the kernels of declarations (docs/te-language.md): of the file `path`, or of `text` if that is not NULL, which
+ * imports nothing. `kernel` names one; NULL: all. Of the options `target`, `dims`, `run_threads`, `machine` and
+ * `no_measure` count; open dimensions are refused. */
+TN_API TN_MUST_USE tn_status *tn_tuner_add_declarations(tn_tuner *tuner, const char *path, const char *text,
+                                                        size_t size, const char *kernel,
+                                                        const tn_compile_options *options);
+/* The loop that builders and runners of this tuner belong to: the caller's, or its own. */
+TN_API struct uv_loop_s *tn_tuner_loop(tn_tuner *tuner);
+/* Takes a builder for worker processes' place, or a runner (several: each call adds one). They belong to the tuner from
+ * now on, also when it refuses them, as it does once it has begun (TN_FAILED_PRECONDITION). */
+TN_API TN_MUST_USE tn_status *tn_tuner_use_builder(tn_tuner *tuner, tn_builder *builder);
+TN_API TN_MUST_USE tn_status *tn_tuner_use_runner(tn_tuner *tuner, tn_runner *runner); /* the same */
+
+/* Begins, once; `done` (may be NULL) is called in the loop's thread when it has ended, and not if this fails. Errors:
+ * no kernels or options that make no sense (TN_INVALID_ARGUMENT), a target that this machine does not run
+ * (TN_UNSUPPORTED) and no worker program (TN_NOT_FOUND), both without builders and runners of the caller's, and those
+ * of tn_database_open(). */
+TN_API TN_MUST_USE tn_status *tn_tuner_start(tn_tuner *tuner, void (*done)(void *user, tn_tuner *tuner), void *user);
+/* The same, and runs the loop until it has ended: tn_tuner_start() and then tn_tuner_result(). The caller's loop must
+ * not be running. */
+TN_API TN_MUST_USE tn_status *tn_tuner_run(tn_tuner *tuner);
+/* Asks for the end: what is in flight is finished, the best are compared; or, `at_once`, all that is in flight is
+ * cancelled. What has ended is kept in either case. From any thread, and from handlers of signals; also before it has
+ * begun. */
+TN_API void tn_tuner_stop(tn_tuner *tuner, bool at_once);
+
+/* Why a tuner ended. */
+typedef enum tn_tuner_end {
+  TN_TUNER_WORKS = 0,       /* it has not */
+  TN_TUNER_BUDGET,          /* the time is spent */
+  TN_TUNER_TRIALS,          /* there were as many trials */
+  TN_TUNER_SPEEDUP,         /* the speedup is reached */
+  TN_TUNER_NOTHING_LEFT,    /* all kernels are out of patience, or of candidates */
+  TN_TUNER_STOPPED,         /* by tn_tuner_stop() */
+  TN_TUNER_STOPPED_AT_ONCE, /* the same; not all that was found was compared */
+  TN_TUNER_FAILED           /* tn_tuner_result() tells why */
+} tn_tuner_end;
+
+/* What a tuner does now. */
+typedef enum tn_tuner_phase {
+  TN_TUNER_NOT_BEGUN = 0, /* kernels may be added */
+  TN_TUNER_MEASURES,      /* candidates */
+  TN_TUNER_COMPARES,      /* the best candidates with the static choices */
+  TN_TUNER_DONE           /* nothing any more */
+} tn_tuner_phase;
+
+/* NULL when all went well, also when it was stopped; else a copy of what went wrong while it worked: a database that
+ * cannot be written, workers that do not start. */
+TN_API TN_MUST_USE tn_status *tn_tuner_result(const tn_tuner *tuner);
+
+/* What there is to see of all kernels together. Times are seconds. */
+typedef struct tn_tuner_view {
+  size_t size;           /* sizeof(tn_tuner_view), set by the caller */
+  tn_tuner_phase phase;  /* what it does */
+  tn_tuner_end end;      /* why it ended */
+  int tasks;             /* kernels: tn_tuner_look_at() */
+  int64_t trials;        /* that have ended in this tuning */
+  int64_t known;         /* that were known before */
+  double seconds;        /* of trials, in this tuning */
+  double spent;          /* of the budget, with what earlier tunings took */
+  double left;           /* until the end, estimated; INFINITY: nobody knows */
+  double builder_share;  /* of the builders' time in which they were busy, 0 to 1 */
+  double runner_share;   /* the same of the runners */
+  double static_seconds; /* of one run of all kernels with the static choices; INFINITY: not known */
+  double best_seconds;   /* the same with the best, or, when it is done, with what is shown to be better */
+} tn_tuner_view;
+
+/* What there is to see of a kernel. Texts live until the tuner goes on or is released. */
+typedef struct tn_task_view {
+  size_t size;              /* sizeof(tn_task_view), set by the caller */
+  const tn_tune_task *task; /* what it is */
+  double weight;            /* calls of it in a run of each model and declaration */
+  double static_seconds;    /* of one call with the static choice; INFINITY: not known, or it failed */
+  double best_seconds;      /* the same of the best; compared: in turns, of what is better */
+  int64_t trials;           /* that have ended, with those that were known before */
+  const int64_t *errors;    /* TN_TRIAL_ERRORS of them: how many of this tuning's trials ended so */
+  const char *first_error;  /* text of this tuning's first failure; NULL: none */
+  bool stopped;             /* it gets no more trials */
+  bool compared;            /* the best was timed in turns with the static choice */
+  bool better;              /* and is faster: tn_tuner_save() writes it. Without comparisons: it is, by its time */
+  double ratio;             /* of the best to the static choice there */
+  int best;                 /* number of the best candidate: 0 is the static choice; -1: none works so far */
+  const char *rule;         /* of the best candidate: "contraction"; NULL: none works */
+  const char *decisions;    /* of the rule: "rows 14, vectors 2" */
+  const char *trace;        /* its steps (docs/schedule.md) */
+} tn_task_view;
+
+/* Fills *out, whose `size` is set. */
+TN_API TN_MUST_USE tn_status *tn_tuner_look(const tn_tuner *tuner, tn_tuner_view *out);
+/* The same of a kernel, 0 to `tasks` - 1, in the order in which they were added (TN_OUT_OF_RANGE). */
+TN_API TN_MUST_USE tn_status *tn_tuner_look_at(const tn_tuner *tuner, int task, tn_task_view *out);
+
+/* The schedules that are better, as a text that the compiler reads (docs/tuning-records.md), freed with free(); `count`
+ * (may be NULL) is how many. TN_FAILED_PRECONDITION before it is done. After TN_TUNER_STOPPED_AT_ONCE and
+ * TN_TUNER_FAILED not all that is known was compared. */
+TN_API TN_MUST_USE tn_status *tn_tuner_schedules(const tn_tuner *tuner, char **text, int *count);
+/* The same to a file, which is written whole or not at all. */
+TN_API TN_MUST_USE tn_status *tn_tuner_save(const tn_tuner *tuner, const char *path, int *count);
+/* The table of a kernel whose space was gone through (TN_SEARCH_EXHAUSTIVE), compressed. TN_FAILED_PRECONDITION: not
+ * all of it was measured. TN_NOT_FOUND: no candidate of it works. */
+TN_API TN_MUST_USE tn_status *tn_tuner_save_table(const tn_tuner *tuner, int task, const char *path);
 
 /* ---- a simulator ------------------------------------------------------------------------------------------------- */
 

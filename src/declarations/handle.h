@@ -2,6 +2,7 @@
 #ifndef TENON_DECLARATIONS_HANDLE_H
 #define TENON_DECLARATIONS_HANDLE_H
 
+#include "base/linked.h"
 #include "schedule/rules/choose.h"
 #include "schedule/written/written.h"
 #include "te/text.h"
@@ -56,13 +57,14 @@ void tn__decl_work(const tn__te *te, double *flops, double *bytes);
 /* A caller's struct, NULL or of whatever version, as this version has it. */
 TN_MUST_USE tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
 /* A copy of the declaration in `ir`, with what its schedule depends on; throws what the options may not be. */
-tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
-                                 tn__ir *ir);
+TN__LINKED tn__plan_unit tn__decl_plan_unit(const tn_te *te, const tn__target *target, const tn_schedule_options *given,
+                                            tn__ir *ir);
 /* How the options want the unit's schedule chosen; what that needs is made in the unit's arena. Throws what is wrong
  * with a text. */
 tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const tn_schedule_options *given);
 /* What `target` and the options `machine` and `no_measure` say. */
-TN_MUST_USE tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out);
+TN__LINKED TN_MUST_USE tn_status *tn__decl_target(const char *target, const tn_schedule_options *given,
+                                                  tn__target *out);
 /* Runs `body` with the arena's escape set; what it throws is the result. */
 TN_MUST_USE tn_status *tn__decl_in_arena(tn__arena *arena, void (*body)(void *user), void *user);
 /* Text that the caller frees with free(); takes what the buffer holds. */

@@ -2,6 +2,7 @@
 #ifndef TENON_DRIVER_DRIVER_H
 #define TENON_DRIVER_DRIVER_H
 
+#include "base/linked.h"
 #include "driver/model.h"
 #include "kernels/texts.h"
 #include "program/program.h"
@@ -34,7 +35,7 @@ typedef struct tn__compilation {
 } tn__compilation;
 
 /* Reads options into the driver; `driver->arena` must be set. */
-void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
+TN__LINKED void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
 /* The options' tuned schedules, and for other kernels what `otherwise` chooses. */
 const tn__chooser *tn__driver_chooser(const tn__driver *driver, const tn__chooser *otherwise);
 /* How many steps of work this compilation may take, by the bytes of structure that its models have. */
@@ -45,7 +46,7 @@ tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_fu
 /* Opens and imports a model. */
 void tn__compilation_open(tn__compilation *c, const char *path, const void *data, size_t size);
 /* All before code: tn__compilation_open and tn__compilation_prepare. */
-void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
+TN__LINKED void tn__compilation_front(tn__compilation *c, const char *path, const void *data, size_t size);
 /* Imports a model and makes it a function, together with those for special sizes of its dimensions (entries.c). Flags
  * the dimensions of the options that it has: the fixed ones in `used`, the special ones behind them. */
 void tn__compilation_add(tn__compilation *c, const char *name, tn__model *model, bool *used);
@@ -65,7 +66,7 @@ void tn__compilation_back(tn__compilation *c);
 /* The texts that the compilation keeps (kernels/texts.h); returns how many. Units must have been built (texts.c). */
 int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
 /* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
-TN_MUST_USE tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out);
+TN__LINKED TN_MUST_USE tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out);
 /* Throws when the target, the texts or the pass that they name cannot be; reads no file. */
 void tn__driver_check_options(tn__arena *arena, void *options);
 

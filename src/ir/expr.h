@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/dtype.h"
+#include "base/linked.h"
 
 typedef enum tn__expr_kind {
   TN__EXPR_INT,   /* any integer type and bool: `value.i`, wrapped to the type */
@@ -148,7 +149,7 @@ struct tn__buffer {
   const tn__expr *const *strides;
 };
 
-tn__ir *tn__ir_create(tn__arena *arena); /* lives in the arena */
+TN__LINKED tn__ir *tn__ir_create(tn__arena *arena); /* lives in the arena */
 tn__arena *tn__ir_arena(const tn__ir *ir);
 
 /* ---- leaves ------------------------------------------------------------------------------------------------------ */

@@ -10,6 +10,7 @@
 #ifndef TENON_MACHINE_MACHINE_FILE_H
 #define TENON_MACHINE_MACHINE_FILE_H
 
+#include "base/linked.h"
 #include "base/strbuf.h"
 #include "target/target.h"
 
@@ -28,9 +29,9 @@ void tn__machine_set(tn__machine *machine, const tn__machine_row *row, double va
 
 /* Reads a file's text, which may be anything, for a target of `arch`, onto what the table has. `name` is the file's.
  * TN_INVALID_ARGUMENT: "NAME:3: ..." */
-TN_MUST_USE tn_status *tn__machine_read(const char *name, const char *text, size_t length, tn__arch arch,
-                                        tn__machine *machine);
+TN__LINKED TN_MUST_USE tn_status *tn__machine_read(const char *name, const char *text, size_t length, tn__arch arch,
+                                                   tn__machine *machine);
 /* All of it, with units and meanings; what reading it gives is the same machine. */
-void tn__machine_print(const tn__machine *machine, tn__arch arch, tn__strbuf *out);
+TN__LINKED void tn__machine_print(const tn__machine *machine, tn__arch arch, tn__strbuf *out);
 
 #endif

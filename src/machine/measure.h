@@ -2,13 +2,14 @@
 #ifndef TENON_MACHINE_MEASURE_H
 #define TENON_MACHINE_MEASURE_H
 
+#include "base/linked.h"
 #include "base/strbuf.h"
 #include "target/target.h"
 #include "tenon/kernel_abi.h"
 
 /* Maker, family, model and stepping of the CPU, as its registers tell: "AuthenticAMD 25.17.1"; "aarch64" where there is
  * no more to know. */
-void tn__machine_host_name(char *text, size_t size);
+TN__LINKED void tn__machine_host_name(char *text, size_t size);
 /* Measures ports, widths, latency, the clock, the rates of caches and memory, ways and TLBs on the calling thread, and
  * with the threads of `env` what it takes to start them, in some tenths of a second; `target` is this machine's. Each
  * is the best of several, so that other work disturbs little, and rounded to its row's step, so that two measurements

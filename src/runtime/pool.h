@@ -2,7 +2,7 @@
 #ifndef TENON_RUNTIME_POOL_H
 #define TENON_RUNTIME_POOL_H
 
-#include "runtime/linked.h"
+#include "base/linked.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 

@@ -2,7 +2,7 @@
 #ifndef TENON_RUNTIME_REGION_H
 #define TENON_RUNTIME_REGION_H
 
-#include "runtime/linked.h"
+#include "base/linked.h"
 #include "tenon/runtime.h"
 
 /* Checked allocations that are all freed together. */

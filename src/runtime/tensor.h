@@ -1,7 +1,7 @@
 #ifndef TENON_RUNTIME_TENSOR_H
 #define TENON_RUNTIME_TENSOR_H
 
-#include "runtime/linked.h"
+#include "base/linked.h"
 #include "tenon/runtime.h"
 
 /* Where its elements begin; NULL when it has no data. */

@@ -10,6 +10,7 @@
 #ifndef TENON_SCHEDULE_SCHEDULE_H
 #define TENON_SCHEDULE_SCHEDULE_H
 
+#include "base/linked.h"
 #include "target/target.h"
 #include "te/layout.h"
 
@@ -167,7 +168,7 @@ const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name); /* NULL
 int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
-void tn__sched_trace_print(const tn__schedule *s, tn__strbuf *out);
+TN__LINKED void tn__sched_trace_print(const tn__schedule *s, tn__strbuf *out);
 /* Applies one step, written as a line of a trace; throws when it is refused. Untrusted text. */
 void tn__sched_trace_step(tn__schedule *s, const char *line);
 /* Applies a printed trace to an unscheduled declaration. Untrusted text. Errors name the line: "trace:4: ...". */

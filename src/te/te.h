@@ -19,6 +19,7 @@
 #ifndef TENON_TE_TE_H
 #define TENON_TE_TE_H
 
+#include "base/linked.h"
 #include "ir/stmt.h"
 
 #define TN__MAX_RANK 12 /* of tensors and reduce axes in declarations */
@@ -195,13 +196,13 @@ bool tn__te_is_output(const tn__te *te, const tn__buffer *tensor);
 int tn__te_stage_count(const tn__te *te);
 const tn__te_stage *tn__te_stage_at(const tn__te *te, int index);
 const tn__te_stage *tn__te_stage_of(const tn__te *te, const tn__buffer *tensor); /* NULL for inputs */
-int tn__te_dim_count(const tn__te *te);
-const tn__var *tn__te_dim_at(const tn__te *te, int index);
+TN__LINKED int tn__te_dim_count(const tn__te *te);
+TN__LINKED const tn__var *tn__te_dim_at(const tn__te *te, int index);
 
 /* Prints the .te text form (docs/te-language.md), everything stated; tn__te_parse() and tn__te_declare() of te/text.h
  * read it back. The second gives the kernel another name. */
 void tn__te_print(const tn__te *te, tn__strbuf *out);
-void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
+TN__LINKED void tn__te_print_as(const tn__te *te, const char *name, tn__strbuf *out);
 /* Checks types, bounds that can be decided, unbound axes, cycles; the message names the stage. */
 /* Of an imperative stage: the first tensor with elements that no statement of its body writes, or -1. */
 int tn__te_unwritten(const tn__te_stage *stage);

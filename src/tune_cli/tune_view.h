@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "tune/tuner/tuner.h"
+#include "tenon/tune.h"
 
 typedef struct tune_view {
   bool quiet, terminal;
@@ -15,13 +15,10 @@ typedef struct tune_view {
 
 void tune_view_begin(tune_view *view, bool quiet);
 /* On a terminal a table of the tasks that matter most, anew each time; else a line every ten seconds. On stderr. */
-void tune_view_show(tune_view *view, const tn__tuner *tuner);
+void tune_view_show(tune_view *view, const tn_tuner *tuner);
 void tune_view_say(tune_view *view, const char *text); /* below the table */
-void tune_view_end(tune_view *view, const tn__tuner *tuner);
+void tune_view_end(tune_view *view);
 
 /* A line for each task, all together, and failures by their kind with the first text of each. */
-void tune_print_result(const tn__tuner *tuner, FILE *out);
-/* The file of tuned schedules: of tasks whose best is better than the static choice. Returns how many there are. */
-int tune_print_schedules(const tn__tuner *tuner, tn__strbuf *out);
-
+void tune_print_result(const tn_tuner *tuner, FILE *out);
 #endif

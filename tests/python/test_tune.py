@@ -141,6 +141,20 @@ class TuneTest(unittest.TestCase):
         self.assertTrue(any("product" in line for line in lines))
         self.assertLessEqual(max(map(len, lines)), 80)
 
+    def test_what_is_deterministic_is_the_same_twice(self):
+        texts, lines = [], []
+        for name in "ab":
+            self.database = self.folder / f"{name}.db"
+            self.tune("--deterministic", "--seed", 4, "--budget", "10s", "--quiet")
+            texts.append(self.schedules.read_bytes())
+            tenon("db", "export", "--database", self.database, "-o", self.folder / "lines")
+            lines.append((self.folder / "lines").read_text())
+        self.assertEqual(texts[0], texts[1])
+        self.assertEqual(lines[0], lines[1])
+        self.assertIn(b"# simulated: nothing was timed", texts[0])
+        self.assertGreater(len(lines[0].splitlines()), 60)
+        self.assertTrue(all(r["machine"] == "simulated" and not r["verified"] for r in self.records()))
+
     def test_models(self):
         weights = onnx.numpy_helper.from_array(np.ones((40, 30), "f"), "w")
         model = onnx.helper.make_model(graph([node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["y"])],

@@ -132,7 +132,7 @@ static void begin(scene *s) {
   close(file);
   const tn_compile_options options = {.size = sizeof options, .target = "x86-64-v3", .run_threads = 1};
   check_ok(tn__tasks_create(&s->list));
-  check_ok(tn__tasks_add_declarations(s->list, path, NULL, &options));
+  check_ok(tn__tasks_add_declarations(s->list, path, NULL, 0, NULL, &options));
   unlink(path);
 }
 

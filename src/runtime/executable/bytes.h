@@ -2,7 +2,7 @@
 #ifndef TENON_RUNTIME_EXECUTABLE_BYTES_H
 #define TENON_RUNTIME_EXECUTABLE_BYTES_H
 
-#include "runtime/linked.h"
+#include "base/linked.h"
 #include "tenon/runtime.h"
 
 /* A caller's struct, NULL or of whatever version, as this version has it; what it says of a key holds together. */

@@ -3,9 +3,9 @@
 #define TENON_RUNTIME_EXECUTABLE_EXECUTABLE_H
 
 #include "base/file.h"
+#include "base/linked.h"
 #include "runtime/device.h"
 #include "runtime/format/format.h"
-#include "runtime/linked.h"
 #include "runtime/region.h"
 #include "runtime/tensor.h"
 #include "target/target.h"

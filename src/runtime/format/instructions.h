@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "runtime/linked.h"
+#include "base/linked.h"
 
 #define TN__MAX_CALL_DEPTH 64 /* of functions that call each other */
 

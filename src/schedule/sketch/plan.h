@@ -16,6 +16,7 @@
 #ifndef TENON_SCHEDULE_SKETCH_PLAN_H
 #define TENON_SCHEDULE_SKETCH_PLAN_H
 
+#include "base/linked.h"
 #include "schedule/sketch/sketch.h"
 
 typedef struct tn__plan_unit {
@@ -69,7 +70,7 @@ struct tn__chooser {
 tn__sketch *tn__plan_sketch(const tn__plan_unit *unit, const tn__chooser *chooser);
 
 /* The cheapest by the static cost function, of the first rule that fits. */
-extern const tn__chooser tn__chooser_static;
+TN__LINKED extern const tn__chooser tn__chooser_static;
 /* No choice: the declaration's own loops. */
 extern const tn__chooser tn__chooser_plain;
 
@@ -97,7 +98,7 @@ typedef struct tn__plan {
 
 /* Asks the chooser until no step of what it proposes is refused. Never fails on a valid declaration, unless the chooser
  * requires its candidate or proposes a thousand that are refused. */
-tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser);
+TN__LINKED tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser);
 /* What a plan was preferred to: a point of a sketch that nobody proposed. */
 typedef struct tn__plan_rival {
   const tn__sketch *sketch;
@@ -115,7 +116,7 @@ void tn__plan_print_rival(const tn__plan *plan, const tn__plan_rival *rival, tn_
 void tn__plan_print_why_not(const tn__plan *plan, const tn__plan_rival *rival, tn__strbuf *out);
 
 /* "rows 14, vectors 2"; nothing where there is no sketch. */
-void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out);
+TN__LINKED void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out);
 /* "contraction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
 void tn__plan_print(const tn__plan *plan, tn__strbuf *out);
 

@@ -13,6 +13,7 @@
 #ifndef TENON_SCHEDULE_SKETCH_SKETCH_H
 #define TENON_SCHEDULE_SKETCH_SKETCH_H
 
+#include "base/linked.h"
 #include "schedule/sketch/cost.h"
 
 enum { TN__MAX_DECISIONS = 16, TN__MAX_CHOICES = 32 };
@@ -91,22 +92,22 @@ tn__sketch *tn__sketch_later(const tn__sketch *k);
  * what primitives refuse. */
 double tn__sketch_weigh(const tn__sketch *k, const tn__sketch *other, const int64_t *values, tn__cost *out);
 /* The sketch of the rule of this name, whether it is asked in its turn or competes. NULL when it does not fit. */
-tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                             const tn__schedule_options *options, const char *name);
-const char *tn__sketch_name(const tn__sketch *k);
-int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
-void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);
+TN__LINKED tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
+                                        const tn__schedule_options *options, const char *name);
+TN__LINKED const char *tn__sketch_name(const tn__sketch *k);
+TN__LINKED int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
+TN__LINKED void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);
 /* In cycles; breakdown may be NULL. */
-double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown);
-tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
+TN__LINKED double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown);
+TN__LINKED tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
 /* The cheapest of at most options.search_space candidates; the first in order among equals. Returns how many were
  * weighed. */
-int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
+TN__LINKED int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
 /* The cheapest of such candidates that is another than `values`, and adds up its terms in the same order. False when
  * there is none that works. */
 bool tn__sketch_next_best(const tn__sketch *k, const int64_t *values, int64_t *next, tn__cost *breakdown);
 /* "rows 14, vectors 2, ..." */
-void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out);
+TN__LINKED void tn__sketch_print(const tn__sketch *k, const int64_t *values, tn__strbuf *out);
 
 /* For rules: adds a decision and returns its index; `choices` in rising order. */
 int tn__sketch_open(tn__sketch *k, const char *name, const int64_t *choices, int count);

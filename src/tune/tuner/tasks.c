@@ -100,6 +100,8 @@ static void add(const adding *a, const char *name, const tn__te *te, bool result
 typedef struct model_call {
   tn__task_list *list;
   const char *path, *kernel;
+  const void *data; /* NULL: the file's */
+  size_t size;
   tn_compile_options options;
   int left_out;
 } model_call;
@@ -110,7 +112,7 @@ static void model_body(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &call->options);
   begin(&a, call->list, arena->escape, &c->driver.target, c->driver.schedule.threads);
-  tn__compilation_front(c, call->path, NULL, 0);
+  tn__compilation_front(c, call->path, call->data, call->size);
   int *calls = TN__NEW_ARRAY(arena, c->unit_count, int);
   for (int i = 0; i < c->unit_count; i++) calls[c->units[i].same_as]++;
   for (int i = 0; i < c->unit_count; i++) {
@@ -123,9 +125,9 @@ static void model_body(tn__arena *arena, void *user) {
   }
 }
 
-tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const char *kernel,
+tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size, const char *kernel,
                                const tn_compile_options *options, int *left_out) {
-  model_call call = {.list = list, .path = path, .kernel = kernel != NULL ? kernel : ""};
+  model_call call = {.list = list, .path = path, .kernel = kernel != NULL ? kernel : "", .data = data, .size = size};
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(NULL, model_body, &call));
   *left_out = call.left_out;
@@ -163,14 +165,17 @@ static void te_body(tn__arena *arena, void *user) {
   }
 }
 
-tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *kernel,
-                                      const tn_compile_options *options) {
+tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *text, size_t size,
+                                      const char *kernel, const tn_compile_options *options) {
   te_call call = {.list = list};
   tn_compile_options read;
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &read));
   call.options = &read;
-  TN_RETURN_IF_ERROR(tn_te_parse_file(path, kernel, read.dims, read.dim_count, &call.tes, &call.count));
-  tn_status *status = tn__with_arena(NULL, te_body, &call);
+  tn_status *status =
+      text == NULL ? tn_te_parse_file(path, kernel, read.dims, read.dim_count, &call.tes, &call.count)
+                   : tn_te_parse_all(path, text, size, kernel, read.dims, read.dim_count, &call.tes, &call.count);
+  if (status != NULL) return status;
+  status = tn__with_arena(NULL, te_body, &call);
   tn_te_list_release(call.tes, call.count);
   return status;
 }

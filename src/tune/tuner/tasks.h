@@ -19,14 +19,15 @@ void tn__tasks_release(tn__task_list *list); /* NULL is fine */
 int tn__tasks_count(const tn__task_list *list);
 const tn__task_item *tn__tasks_at(const tn__task_list *list, int index);
 
-/* Adds the kernels of a model, or of a graph as text: those that a run calls, bodies of loops and branches counting
- * once. `kernel` says how names of kernels begin, NULL: all. Kernels of open sizes are left out, and `*left_out` counts
- * them: the options' dims fix sizes. */
-TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const char *kernel,
-                                           const tn_compile_options *options, int *left_out);
-/* Adds the kernels of a file of declarations; `kernel` names one, NULL: all. Dimensions must be fixed by the options,
- * of which only `target`, `dims`, `run_threads`, `machine` and `no_measure` count. */
-TN_MUST_USE tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *kernel,
-                                                  const tn_compile_options *options);
+/* Adds the kernels of a model, or of a graph as text, in the file `path`, or in `data` if that is not NULL: those that
+ * a run calls, bodies of loops and branches counting once. `kernel` says how names of kernels begin, NULL: all.
+ * Kernels of open sizes are left out, and `*left_out` counts them: the options' dims fix sizes. */
+TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size,
+                                           const char *kernel, const tn_compile_options *options, int *left_out);
+/* Adds the kernels of a file of declarations, or of `text` if that is not NULL; `kernel` names one, NULL: all.
+ * Dimensions must be fixed by the options, of which only `target`, `dims`, `run_threads`, `machine` and `no_measure`
+ * count. */
+TN_MUST_USE tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *text, size_t size,
+                                                  const char *kernel, const tn_compile_options *options);
 
 #endif

@@ -52,8 +52,9 @@ struct tn__tuner {
   task *in_comparison;
   int compared; /* tasks that are */
   int64_t asked, known, ended;
-  double started, trials_end, last_comparison;
+  double started, trials_end, last_comparison, done_at;
   tn__tuner_phase phase;
+  tn_tuner_end end;
   bool stopping, stopping_now;
   tn_status *failure;
 };
@@ -122,16 +123,30 @@ static double trials_left(const tn__tuner *t) {
   return budget - fmin(time_to_compare(t), 0.4 * budget) - (now(t) - t->started);
 }
 
-static bool is_over(const tn__tuner *t) {
-  if (t->stopping) return true;
-  if (t->options.trials > 0 && t->asked + t->known >= t->options.trials) return true;
-  if (t->options.budget_seconds > 0 && trials_left(t) <= 0) return true;
+/* Why there are no more trials; TN_TUNER_WORKS: there are. */
+static tn_tuner_end end_of(const tn__tuner *t) {
+  if (t->failure != NULL) return TN_TUNER_FAILED;
+  if (t->stopping) return t->stopping_now ? TN_TUNER_STOPPED_AT_ONCE : TN_TUNER_STOPPED;
+  if (t->options.trials > 0 && t->asked + t->known >= t->options.trials) return TN_TUNER_TRIALS;
+  if (t->options.budget_seconds > 0 && trials_left(t) <= 0) return TN_TUNER_BUDGET;
   if (t->options.target_speedup > 0) {
     double before, after;
     tn__tuner_totals(t, &before, &after);
-    if (isfinite(before) && before >= t->options.target_speedup * after) return true;
+    if (isfinite(before) && before >= t->options.target_speedup * after) return TN_TUNER_SPEEDUP;
   }
-  return false;
+  return TN_TUNER_WORKS;
+}
+
+static bool is_over(tn__tuner *t) {
+  if (t->end == TN_TUNER_WORKS) t->end = end_of(t);
+  return t->end != TN_TUNER_WORKS;
+}
+
+static void set_done(tn__tuner *t) {
+  if (t->phase == TN__TUNER_DONE) return;
+  t->phase = TN__TUNER_DONE;
+  t->done_at = now(t);
+  if (t->options.done != NULL) t->options.done(t->options.user);
 }
 
 /* Beyond that a candidate will not be the best, whatever the noise. */
@@ -154,12 +169,16 @@ static tn_source_answer next(void *user, tn_build_input *input) {
   tn__tuner *t = user;
   const tn__proposal *p = NULL;
   task *a = NULL;
+  t->stopping |= t->options.stopping != NULL && t->options.stopping(t->options.user);
   if (!is_over(t) && is_far_ahead(t)) return TN_SOURCE_WAIT;
   while (!is_over(t) && p == NULL && (a = choose_task(t)) != NULL) {
     fail(t, tn__search_next(a->search, &p));
     if (p == NULL) a->exhausted = true;
   }
-  if (p == NULL) return TN_SOURCE_END;
+  if (p == NULL) {
+    if (!is_over(t)) t->end = TN_TUNER_NOTHING_LEFT;
+    return TN_SOURCE_END;
+  }
   a->in_flight++;
   t->asked++;
   *input = (tn_build_input){.id = (uint64_t)(a - t->tasks) << PROPOSAL_BITS | (uint64_t)p->index,
@@ -301,8 +320,8 @@ static void compare_next(tn__tuner *t) {
     if (hoped_gain(&t->tasks[i]) > (a != NULL ? hoped_gain(a) : 0)) a = &t->tasks[i];
   double budget = t->options.budget_seconds;
   bool over = t->stopping_now || (budget > 0 && t->compared > 0 && now(t) - t->started >= budget);
-  if (a == NULL || over) {
-    t->phase = TN__TUNER_DONE;
+  if (a == NULL || over || t->options.no_comparison) {
+    set_done(t);
     return;
   }
   tn__comparison_release(t->comparison);
@@ -314,7 +333,7 @@ static void compare_next(tn__tuner *t) {
   a->tried = true;
   t->in_comparison = a;
   fail(t, tn__comparison_start(&words, &t->comparison));
-  if (t->failure != NULL) t->phase = TN__TUNER_DONE;
+  if (t->failure != NULL) set_done(t);
 }
 
 static void trials_ended(void *user) {
@@ -325,7 +344,6 @@ static void trials_ended(void *user) {
   for (int i = 0; i < t->task_count; i++) /* whatever works is better than what fails */
     t->tasks[i].better = static_has_failed(&t->tasks[i]) && isfinite(best_seconds(&t->tasks[i]));
   if (t->options.no_comparison) {
-    t->stopping_now = true;
     for (int i = 0; i < t->task_count; i++)
       t->tasks[i].better = best_seconds(&t->tasks[i]) < t->tasks[i].static_seconds;
   }
@@ -442,7 +460,7 @@ void tn__tuner_stop(tn__tuner *t, bool at_once) {
   else if (at_once && t->phase == TN__TUNER_COMPARING) {
     tn__comparison_release(t->comparison);
     t->comparison = NULL;
-    t->phase = TN__TUNER_DONE;
+    set_done(t);
   }
 }
 
@@ -454,6 +472,14 @@ void tn__tuner_fail(tn__tuner *t, tn_status *status) {
 }
 
 tn__tuner_phase tn__tuner_phase_of(const tn__tuner *t) { return t->phase; }
+
+/* What stopped it later, in the comparisons, counts. */
+tn_tuner_end tn__tuner_end_of(const tn__tuner *t) {
+  if (t->failure != NULL) return TN_TUNER_FAILED;
+  if (t->stopping_now) return TN_TUNER_STOPPED_AT_ONCE;
+  return t->end == TN_TUNER_WORKS && t->stopping ? TN_TUNER_STOPPED : t->end;
+}
+
 bool tn__tuner_is_done(const tn__tuner *t) { return t->phase == TN__TUNER_DONE; }
 const tn_status *tn__tuner_failure(const tn__tuner *t) { return t->failure; }
 int tn__tuner_task_count(const tn__tuner *t) { return t->task_count; }
@@ -476,6 +502,7 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
                          .better = a->better,
                          .best = a->chosen != NULL ? a->chosen : tn__search_best(a->search),
                          .ratio = a->ratio,
+                         .error_counts = a->errors,
                          .first_error = a->first_error,
                          .search = a->search,
                          .space = a->space};
@@ -505,6 +532,22 @@ double tn__tuner_time_left(const tn__tuner *t) {
   if (t->phase == TN__TUNER_TRIALS && t->options.trials > 0 && t->ended > 0)
     left = fmin(left, (double)(t->options.trials - t->known - t->ended) * passed / (double)t->ended);
   return left;
+}
+
+double tn__tuner_spent(const tn__tuner *t) { return (t->phase == TN__TUNER_DONE ? t->done_at : now(t)) - t->started; }
+
+int64_t tn__tuner_known(const tn__tuner *t) { return t->known; }
+
+double tn__tuner_cost(const tn__tuner *t, const tn_build_input *candidate) {
+  const task *a = t->tasks;
+  while (&a->item->task != candidate->task) a++;
+  for (int i = tn__search_count(a->search) - 1; i >= 0; i--) {
+    const tn__proposal *p = tn__search_at(a->search, i);
+    if (p->trace != candidate->schedule && strcmp(p->trace, candidate->schedule) != 0) continue;
+    if (p->point.rule < 0) return NAN;
+    return tn__space_weigh(a->space, &p->point).cycles / (1e6 * a->space->target.cpu.machine.core.megahertz);
+  }
+  return NAN;
 }
 
 tn_status *tn__tuner_statistics(const tn__tuner *t, tn_measure_statistics *out) {

@@ -60,6 +60,10 @@ typedef struct tn__tuner_options {
   bool no_comparison;          /* of the best with the static choice in the end */
   double (*clock)(void *user); /* NULL: this machine's */
   void *clock_user;
+  /* Asked before each candidate: is there to be none any more, as tn__tuner_stop() will say soon? May be NULL. */
+  bool (*stopping)(void *user);
+  void (*done)(void *user); /* all is done; it may not release the tuner. May be NULL */
+  void *user;               /* for both */
 } tn__tuner_options;
 
 typedef enum tn__tuner_phase { TN__TUNER_TRIALS, TN__TUNER_COMPARING, TN__TUNER_DONE } tn__tuner_phase;
@@ -74,8 +78,9 @@ typedef struct tn__tuner_view {
   bool compared;                       /* the best was compared with the static choice */
   bool better;                         /* and is faster; without a comparison: it is, by what was measured */
   double ratio;                        /* of the best to the static choice there */
-  const tn__proposal *best; /* that was chosen by the comparison, or else the best measured; NULL: there is none */
-  const char *first_error;  /* text of this run's first failure; NULL: none */
+  const tn__proposal *best;    /* that was chosen by the comparison, or else the best measured; NULL: there is none */
+  const int64_t *error_counts; /* the same, as long as the tuner lives */
+  const char *first_error;     /* text of this run's first failure; NULL: none */
   const tn__search *search;
   const tn__space *space;
 } tn__tuner_view;
@@ -92,6 +97,7 @@ void tn__tuner_stop(tn__tuner *tuner, bool at_once);
 void tn__tuner_fail(tn__tuner *tuner, tn_status *status); /* stops at once, for this reason, which it owns */
 tn__tuner_phase tn__tuner_phase_of(const tn__tuner *tuner);
 bool tn__tuner_is_done(const tn__tuner *tuner);
+tn_tuner_end tn__tuner_end_of(const tn__tuner *tuner); /* why the trials ended */
 /* What ended it, other than its budget; NULL: nothing. Owned by the tuner. */
 const tn_status *tn__tuner_failure(const tn__tuner *tuner);
 int tn__tuner_task_count(const tn__tuner *tuner);
@@ -102,6 +108,11 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *tuner, int task);
 void tn__tuner_totals(const tn__tuner *tuner, double *before, double *now);
 /* Seconds of the budget that are left, or that the trials that are left will take; INFINITY: nobody knows. */
 double tn__tuner_time_left(const tn__tuner *tuner);
+/* Seconds that count against the budget: of trials and comparisons. */
+double tn__tuner_spent(const tn__tuner *tuner);
+int64_t tn__tuner_known(const tn__tuner *tuner); /* trials that were known before */
+/* Seconds that the static cost function says of a candidate of this tuner's; NAN: it knows none. */
+double tn__tuner_cost(const tn__tuner *tuner, const tn_build_input *candidate);
 TN_MUST_USE tn_status *tn__tuner_statistics(const tn__tuner *tuner, tn_measure_statistics *out);
 
 #endif

@@ -1,4 +1,4 @@
-#include "tune_cli/tune_records.h"
+#include "tune/tuner/records.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,21 +8,24 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "machine/measure.h"
 #include "tune/tuner/compare.h"
 
-struct tune_waiting {
-  tune_waiting *next;
+struct tn__record_waiting {
+  tn__record_waiting *next;
   const tn_tune_task *task; /* the tuner's */
   tn_record record;         /* whose texts are copies */
   bool again;
 };
 
-tn_status *tune_records_open(tune_records *records, const char *path) {
+tn_status *tn__records_open(tn__records *records, const char *path, const char *machine) {
   /* Nobody waits long in the event loop. */
   const tn_database_options options = {.size = sizeof options, .wait_seconds = 0.2};
-  *records = (tune_records){.database = NULL};
-  tn__machine_host_name(records->machine, sizeof records->machine);
+  if (machine == NULL)
+    tn__machine_host_name(records->machine, sizeof records->machine);
+  else
+    snprintf(records->machine, sizeof records->machine, "%s", machine);
   const double until = tn__now() + 10;
   for (;;) {
     tn_status *status = tn_database_open(path, &options, &records->database);
@@ -31,7 +34,7 @@ tn_status *tune_records_open(tune_records *records, const char *path) {
   }
 }
 
-static void free_waiting(tune_waiting *w) {
+static void free_waiting(tn__record_waiting *w) {
   free((void *)(uintptr_t)w->record.rule);
   free((void *)(uintptr_t)w->record.decisions);
   free((void *)(uintptr_t)w->record.trace);
@@ -39,21 +42,21 @@ static void free_waiting(tune_waiting *w) {
   free(w);
 }
 
-static void drop_first(tune_records *records) {
-  tune_waiting *w = records->first;
+static void drop_first(tn__records *records) {
+  tn__record_waiting *w = records->first;
   records->first = w->next;
   if (records->first == NULL) records->last = NULL;
   free_waiting(w);
 }
 
-void tune_records_close(tune_records *records) {
+void tn__records_close(tn__records *records) {
   while (records->first != NULL) drop_first(records);
   tn_database_release(records->database);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static tn_status *write_one(tune_records *records, const tune_waiting *w) {
+static tn_status *write_one(tn__records *records, const tn__record_waiting *w) {
   char hash[TN_TASK_HASH_BYTES];
   TN_RETURN_IF_ERROR(tn_database_add_task(records->database, w->task, hash));
   tn_record record = w->record;
@@ -62,11 +65,12 @@ static tn_status *write_one(tune_records *records, const tune_waiting *w) {
   return tn_database_add(records->database, &record, w->again, NULL);
 }
 
-tn_status *tune_records_flush(tune_records *records) {
+tn_status *tn__records_flush(tn__records *records) {
   while (records->first != NULL) {
     tn_status *status = write_one(records, records->first);
     if (status != NULL && tn_status_code_of(status) == TN_FAILED_PRECONDITION) { /* another process holds it */
-      if (!records->told) fprintf(stderr, "tenon: %s; trials wait until it is free\n", tn_status_message(status));
+      if (!records->told)
+        tn__log(records->log, TN_LOG_WARNING, "%s; trials wait until it is free", tn_status_message(status));
       records->told = true;
       tn_status_free(status);
       return NULL;
@@ -78,14 +82,14 @@ tn_status *tune_records_flush(tune_records *records) {
   return NULL;
 }
 
-tn_status *tune_records_finish(tune_records *records) {
+tn_status *tn__records_finish(tn__records *records) {
   enum { MOST_SECONDS = 60 };
   double until = tn__now() + MOST_SECONDS;
   int count = 0;
   do {
-    TN_RETURN_IF_ERROR(tune_records_flush(records));
+    TN_RETURN_IF_ERROR(tn__records_flush(records));
   } while (records->first != NULL && tn__now() < until);
-  for (const tune_waiting *w = records->first; w != NULL; w = w->next) count++;
+  for (const tn__record_waiting *w = records->first; w != NULL; w = w->next) count++;
   if (count == 0) return NULL;
   return tn_status_create(TN_FAILED_PRECONDITION,
                           "%s: another process held the database for %d seconds, and %d trial%s could not be written",
@@ -98,13 +102,13 @@ static bool copy(const char **text) {
   return *text != NULL;
 }
 
-static tn_status *append(tune_records *records, const tn_tune_task *task, const tn_record *words, bool again) {
-  tune_waiting *w = calloc(1, sizeof *w);
+static tn_status *append(tn__records *records, const tn_tune_task *task, const tn_record *words, bool again) {
+  tn__record_waiting *w = calloc(1, sizeof *w);
   if (w == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a record");
-  *w = (tune_waiting){.task = task, .record = *words, .again = again};
+  *w = (tn__record_waiting){.task = task, .record = *words, .again = again};
   tn_record *r = &w->record;
   r->size = sizeof *r;
-  r->when = (double)time(NULL);
+  r->when = records->clock != NULL ? 1 + records->clock(records->clock_user) : (double)time(NULL);
   bool copied = copy(&r->rule);
   copied &= copy(&r->decisions);
   copied &= copy(&r->trace);
@@ -118,12 +122,12 @@ static tn_status *append(tune_records *records, const tn_tune_task *task, const 
   else
     records->first = w;
   records->last = w;
-  return tune_records_flush(records);
+  return tn__records_flush(records);
 }
 
 static double known_or_0(double seconds) { return isfinite(seconds) && seconds > 0 ? seconds : 0; }
 
-tn_status *tune_records_add(tune_records *records, const tn__tuner_record *r) {
+tn_status *tn__records_add(tn__records *records, const tn__tuner_record *r) {
   const tn_measure_result *result = r->result;
   const tn_record words = {.rule = r->rule,
                            .decisions = r->decisions,
@@ -134,7 +138,7 @@ tn_status *tune_records_add(tune_records *records, const tn__tuner_record *r) {
                            .median = result->run.median,
                            .spread = result->run.spread,
                            .calls = result->run.calls,
-                           .verified = result->run.verified,
+                           .verified = result->run.verified && records->clock == NULL,
                            .build_seconds = result->build.seconds,
                            .run_seconds = result->run.seconds,
                            .predicted = known_or_0(r->predicted)};
@@ -143,7 +147,7 @@ tn_status *tune_records_add(tune_records *records, const tn__tuner_record *r) {
 }
 
 /* What both took in turns counts beside what they took before. */
-tn_status *tune_records_compared(tune_records *records, const tn_tune_task *task, const tn__compared *c) {
+tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, const tn__compared *c) {
   for (int i = 0; i < 2; i++) {
     const tn__proposal *p = i == 0 ? c->first : c->best;
     const tn_record words = {.rule = p->rule,
@@ -152,7 +156,7 @@ tn_status *tune_records_compared(tune_records *records, const tn_tune_task *task
                              .origin = i == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH,
                              .median = c->medians[i],
                              .calls = TN__COMPARISON_TURNS,
-                             .verified = true};
+                             .verified = records->clock == NULL};
     TN_RETURN_IF_ERROR(append(records, task, &words, true));
   }
   return NULL;
@@ -174,7 +178,7 @@ static bool know(void *user, const tn_record *record) {
   return k->status == NULL;
 }
 
-tn_status *tune_records_known(tune_records *records, const tn_tune_task *task, tn__search *search) {
+tn_status *tn__records_known(tn__records *records, const tn_tune_task *task, tn__search *search) {
   char hash[TN_TASK_HASH_BYTES];
   knowing k = {.search = search};
   TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
@@ -182,7 +186,8 @@ tn_status *tune_records_known(tune_records *records, const tn_tune_task *task, t
   int64_t newer = 0;
   TN_RETURN_IF_ERROR(tn_database_query(records->database, &filter, know, &k, &newer));
   if (newer > 0)
-    fprintf(stderr, "tenon: %s: %lld record%s of a newer Tenon stay%s as %s and mean nothing here\n", task->name,
-            (long long)newer, newer == 1 ? "" : "s", newer == 1 ? "s" : "", newer == 1 ? "it is" : "they are");
+    tn__log(records->log, TN_LOG_WARNING, "%s: %lld record%s of a newer Tenon stay%s as %s and mean nothing here",
+            task->name, (long long)newer, newer == 1 ? "" : "s", newer == 1 ? "s" : "",
+            newer == 1 ? "it is" : "they are");
   return k.status;
 }

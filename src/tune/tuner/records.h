@@ -1,0 +1,35 @@
+/* The records of a tuner: trials on their way into the database, and what it knows already.
+ *
+ * A database that another process holds does not stop the tuning: trials wait in memory, in their order, and are
+ * written as soon as it is free. */
+#ifndef TENON_TUNE_TUNER_RECORDS_H
+#define TENON_TUNE_TUNER_RECORDS_H
+
+#include "tenon/database.h"
+#include "tune/tuner/tuner.h"
+
+typedef struct tn__record_waiting tn__record_waiting; /* a trial that is not written yet */
+
+typedef struct tn__records {
+  tn_database *database;
+  char machine[128]; /* the fingerprint of the machine that runs candidates */
+  const tn_log_sink *log;
+  double (*clock)(void *user); /* of a simulation, whose times are nobody's; NULL: the calendar's */
+  void *clock_user;
+  tn__record_waiting *first, *last;
+  bool told; /* that the database is held */
+} tn__records;
+
+/* Log and clock are set, all else is zero. `path` NULL: the usual place; `machine` NULL: this one. */
+TN_MUST_USE tn_status *tn__records_open(tn__records *records, const char *path, const char *machine);
+void tn__records_close(tn__records *records); /* what waits is gone */
+/* For a tuner's sink. */
+TN_MUST_USE tn_status *tn__records_add(tn__records *records, const tn__tuner_record *record);
+TN_MUST_USE tn_status *tn__records_known(tn__records *records, const tn_tune_task *task, tn__search *search);
+TN_MUST_USE tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, const tn__compared *c);
+/* Writes what waits, when it can be. */
+TN_MUST_USE tn_status *tn__records_flush(tn__records *records);
+/* The same in the end, waiting for up to a minute. What could not be written is an error. */
+TN_MUST_USE tn_status *tn__records_finish(tn__records *records);
+
+#endif

@@ -1,0 +1,12 @@
+/* The file of tuned schedules that a tuner writes, and compilations read (kernels/tuned.c). */
+#ifndef TENON_TUNE_TUNER_SCHEDULES_H
+#define TENON_TUNE_TUNER_SCHEDULES_H
+
+#include "base/strbuf.h"
+#include "tune/tuner/tuner.h"
+
+/* Of tasks whose best is better than the static choice; returns how many there are. `simulated`: says that nothing was
+ * timed. */
+int tn__tuner_print_schedules(const tn__tuner *tuner, bool simulated, tn__strbuf *out);
+
+#endif
