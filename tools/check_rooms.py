@@ -26,7 +26,7 @@ LIBRARIES = {
 # Headers that the build generates, by name.
 GENERATED = re.compile(r"^[A-Za-z0-9_/-]+\.(pb-c|inc)\.h$")
 # The programs: their folders are no rooms.
-PROGRAMS = {"cli": {"base", "options"}, "tune_cli": {"base", "options", "cli", "machine", "tune/search", "tune/tuner", "tune/worker"}}
+PROGRAMS = {"cli": {"base", "options"}, "tune_cli": {"base", "options", "cli", "machine", "target/text", "tune/search", "tune/tuner", "tune/worker"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # The contract between generated code and the runtime includes nothing but libc.
 STANDALONE = {"include/tenon/kernel_abi.h": {"stdint.h", "stddef.h", "stdbool.h"}}

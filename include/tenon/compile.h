@@ -46,8 +46,9 @@ typedef struct tn_alias_setting {
 
 /* How a model is compiled. */
 typedef struct tn_compile_options {
-  size_t size;                /* sizeof(tn_compile_options); when nothing else is set: the defaults */
-  const char *target;         /* NULL or "native": this machine; "x86-64-v3", "aarch64", ... (docs/targets.md) */
+  size_t size; /* sizeof(tn_compile_options); when nothing else is set: the defaults */
+  /* NULL or "native": this machine; "x86-64-v3", "cpu -mcpu=haswell -cores=2", "aarch64", ... (docs/targets.md) */
+  const char *target;
   const tn_dim_setting *dims; /* sizes of symbolic dimensions, which are fixed then */
   int dim_count;              /* of them */
   int run_threads; /* threads that the schedules are balanced for; 0: this machine's default (1 for other targets) */
@@ -192,6 +193,9 @@ TN_API TN_MUST_USE tn_status *tn_inspect(const char *path, const tn_compile_opti
  * as the text of a machine file, freed with free(): comments say where its numbers come from. `refresh` measures this
  * machine again, whether or not that was done before. Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char **out);
+/* What `target` may be, for people: kinds with their attributes, presets, and this machine with its features; freed
+ * with free(). Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_targets_text(char **out);
 
 /* A schedule that was not taken: the cheapest other one of the same rule, or the cheapest of the next rule. */
 typedef struct tn_plan_rival {

@@ -155,7 +155,7 @@ tn_status *cli_random_input(const tn_executable *exe, const char *function, cons
                             uint64_t *state, tn_tensor **out);
 
 extern const cli_command cli_run_command, cli_compile_command, cli_build_command, cli_inspect_command,
-    cli_explain_command, cli_strip_command, cli_machine_command;
+    cli_explain_command, cli_strip_command, cli_machine_command, cli_targets_command;
 
 /* profile.c */
 const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel); /* NULL: it did not run */

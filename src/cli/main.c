@@ -18,6 +18,7 @@ static const cli_command *const commands[] = {&cli_run_command,
                                               &cli_explain_command,
                                               &cli_strip_command,
                                               &cli_machine_command,
+                                              &cli_targets_command,
                                               &tune,
                                               &db,
                                               &worker};

@@ -10,6 +10,7 @@
 #include "kernels/texts.h"
 #include "kernels/tuned.h"
 #include "options/options.h"
+#include "target/text/text.h"
 
 tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out) {
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_compile_options, options, out));
@@ -78,10 +79,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   *driver = (tn__driver){.arena = arena, .options = options};
   tn__check(arena->escape, tn__kernels_machine_target(options, &driver->target, NULL));
   driver->backend = tn__backend_of(arena->escape, &driver->target);
-  bool native = !options->target || strcmp(options->target, "native") == 0;
-  driver->schedule.threads = options->run_threads > 0 ? options->run_threads
-                             : native                 ? tn__target_default_thread_count()
-                                                      : 1;
+  driver->schedule.threads = options->run_threads > 0 ? options->run_threads : tn__target_threads(&driver->target);
   driver->chooser = tn__driver_chooser(driver, &tn__chooser_static);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
   driver->texts = read_words(arena, options);

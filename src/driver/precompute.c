@@ -7,6 +7,7 @@
 #include "driver/driver.h"
 #include "runtime/executable/apart.h"
 #include "runtime/tensor.h"
+#include "target/text/text.h"
 #include "tenon/kernel_abi.h"
 
 /* ---- small nodes ------------------------------------------------------------------------------------------------- */
@@ -193,7 +194,7 @@ static tn__groups order_groups(tn__driver *driver, tn__graph *graph, const tn__g
 
 tn__target tn__driver_constants_target(const tn__driver *driver) {
   tn__target target = driver->target;
-  if (target.kind != TN__TARGET_CPU || !tn__target_runs_here(&target))
+  if (!tn__target_runs_here(&target))
     tn__check(driver->arena->escape, tn__target_parse(tn__arch_name(tn__host_arch()), &target));
   return target;
 }

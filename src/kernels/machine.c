@@ -16,6 +16,7 @@
 #include "machine/machine_file.h"
 #include "machine/measure.h"
 #include "runtime/pool.h"
+#include "target/text/text.h"
 
 /* "# sha256 HEX", the last line of a measurement that is kept: of all before it. */
 static void append_hash(tn__strbuf *text) {
@@ -174,7 +175,7 @@ static tn_status *find_machine(const tn_compile_options *options, tn__target *ou
     snprintf(from, 512, "of %.400s", options->machine);
     return use_file(options->machine, out, NULL);
   }
-  if (options->target && strcmp(options->target, "native") != 0) return NULL;
+  if (!tn__target_is_native(out)) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured, as the options say");
   if (options->no_measure) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured without a folder for the cache");
@@ -229,8 +230,9 @@ tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char
   tn_compile_options o = {.size = sizeof o};
   *out = NULL;
   TN_RETURN_IF_ERROR(tn__options_read("tn_compile_options", options, sizeof o, &o));
-  bool native = !o.target || strcmp(o.target, "native") == 0;
-  if (refresh && (!native || o.machine || o.no_measure))
+  tn__target target;
+  TN_RETURN_IF_ERROR(tn__target_parse(o.target, &target));
+  if (refresh && (!tn__target_is_native(&target) || o.machine || o.no_measure))
     return tn_status_create(TN_INVALID_ARGUMENT, "only this machine can be measured again");
   if (refresh) TN_RETURN_IF_ERROR(measure_again());
   tn__strbuf text;

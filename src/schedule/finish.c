@@ -579,7 +579,7 @@ static const tn__func *finish(tn__schedule *s) {
   place_all(&b);
   share_room(&b);
   add_up_shared(&b);
-  if (s->target->kind == TN__TARGET_GPU) limit_shared(s, s->target->gpu.shared_bytes);
+  if (tn__target_is_gpu(s->target)) limit_shared(s, s->target->gpu.shared_bytes);
   const tn__stmt *body = build(&b, s->root);
   const tn__te *te = s->te;
   const tn__buffer **params =

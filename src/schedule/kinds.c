@@ -134,7 +134,7 @@ static int64_t thread_count(const tn__snode *node, const tn__snode *loop) {
 /* Of a block. CPUs run them one after the other, as many as a usual GPU has. */
 static int most_threads(const tn__target *target) {
   enum { USUAL = 1024 };
-  return target->kind == TN__TARGET_GPU ? target->gpu.threads : USUAL;
+  return tn__target_is_gpu(target) ? target->gpu.threads : USUAL;
 }
 
 void tn__sched_bind(tn__schedule *s, const char *name, const char *axis_name) {

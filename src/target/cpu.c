@@ -7,7 +7,6 @@
 
 #include "base/alloc.h"
 #include "target/cpus.h"
-#include "target/kinds.h"
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
@@ -114,6 +113,7 @@ static const struct {
 };
 
 bool tn__target_can(const tn__target *target, tn__ability ability) {
+  if (target->kind != TN__TARGET_CPU) return false; /* compilers of other languages know what their machine can */
   for (size_t i = 0; i < sizeof(ability_rows) / sizeof(ability_rows[0]); i++)
     if (ability_rows[i].ability == ability && ability_rows[i].arch == target->cpu.arch)
       return (ability_rows[i].features & ~target->cpu.features) == 0;
@@ -126,7 +126,8 @@ int tn__target_nan_registers(const tn__target *target) {
 }
 
 bool tn__target_runs_here(const tn__target *target) {
-  return target->cpu.arch == tn__host_arch() && (target->cpu.features & ~tn__host_features()) == 0;
+  return target->kind == TN__TARGET_CPU && target->cpu.arch == tn__host_arch() &&
+         (target->cpu.features & ~tn__host_features()) == 0;
 }
 
 static const baseline *largest_baseline(tn__arch arch, tn__features features) {
@@ -135,16 +136,15 @@ static const baseline *largest_baseline(tn__arch arch, tn__features features) {
   return &baselines[BASELINE_COUNT - 1]; /* an AArch64 without NEON, which is not a target: keep NEON */
 }
 
-/* ---- text ------------------------------------------------------------------------------------------------------- */
-
-/* Appends to the NUL-terminated text in `buffer`; false when it does not fit, and then nothing was appended. */
-static bool append(char *buffer, size_t size, const char *a, const char *b) {
+bool tn__target_append(char *buffer, size_t size, const char *a, const char *b) {
   size_t length = strlen(buffer);
   int more = snprintf(buffer + length, size - length, "%s%s", a, b);
   if (more >= 0 && (size_t)more < size - length) return true;
   buffer[length] = '\0';
   return false;
 }
+
+/* ---- text ------------------------------------------------------------------------------------------------------- */
 
 /* Server cores that have such vectors: two ports for arithmetic, two for loads, as wide as the vectors. The rates of
  * caches are what is sustained, about half of what makers state. */
@@ -169,17 +169,22 @@ static tn__core usual_core(const tn__target *target) {
                     .megahertz = 3000};
 }
 
-void tn__target_print_cpu(const tn__target *target, char *name, size_t size) {
-  const baseline *base = largest_baseline(target->cpu.arch, target->cpu.features);
-  tn__features extra = target->cpu.features & ~base->features, implied = 0;
+/* A name with its features, then what the target has besides or lacks, without what follows from it. */
+static void name_of(const tn__target *target, const char *base, tn__features of_base, char *name, size_t size) {
+  tn__features extra = target->cpu.features & ~of_base, lacking = of_base & ~target->cpu.features, implied = 0;
   for (int i = 0; i < FEATURE_COUNT; i++)
     if (feature_rows[i].arch == target->cpu.arch && (extra & feature_rows[i].bit))
       implied |= feature_rows[i].closure & ~feature_rows[i].bit;
-  name[0] = '\0';
-  append(name, size, base->name, "");
-  for (int i = 0; i < FEATURE_COUNT; i++)
-    if (feature_rows[i].arch == target->cpu.arch && (extra & ~implied & feature_rows[i].bit))
-      append(name, size, "+", feature_rows[i].name);
+  snprintf(name, size, "%s", base);
+  for (int sign = 0; sign < 2; sign++)
+    for (int i = 0; i < FEATURE_COUNT; i++)
+      if (feature_rows[i].arch == target->cpu.arch && ((sign == 0 ? lacking : extra & ~implied) & feature_rows[i].bit))
+        tn__target_append(name, size, sign == 0 ? "-" : "+", feature_rows[i].name);
+}
+
+void tn__target_name_features(const tn__target *target, char *name, size_t size) {
+  const baseline *base = largest_baseline(target->cpu.arch, target->cpu.features);
+  name_of(target, base->name, base->features, name, size);
 }
 
 static void set_vectors(tn__target *target) {
@@ -191,18 +196,20 @@ static void set_vectors(tn__target *target) {
   target->cpu.machine.costs = (tn__costs)TN__USUAL_COSTS;
 }
 
-static tn_status *unknown_target(const char *text) {
-  char known[512] = "native";
-  for (int i = BASELINE_COUNT - 1; i >= 0; i--) append(known, sizeof(known), ", ", baselines[i].name);
-  for (const tn__cpu *cpu = tn__cpus; cpu->name[0]; cpu++) append(known, sizeof(known), ", ", cpu->name);
-  return tn_status_create(TN_INVALID_ARGUMENT,
-                          "unknown target \"%s\"; known are %s, each with +feature and -feature items", text, known);
+/* "native", the baselines, the CPUs of the table. */
+const char *tn__target_cpu_name(int index) {
+  if (index == 0) return "native";
+  if (index <= BASELINE_COUNT) return baselines[BASELINE_COUNT - index].name;
+  const tn__cpu *cpu = tn__cpus;
+  for (index -= BASELINE_COUNT + 1; index > 0 && cpu->name[0]; index--) cpu++;
+  return cpu->name[0] ? cpu->name : NULL;
 }
 
 static tn_status *unknown_feature(const char *text, const char *item, tn__arch arch) {
   char known[512] = "";
   for (int i = 0; i < FEATURE_COUNT; i++)
-    if (feature_rows[i].arch == arch) append(known, sizeof(known), known[0] ? ", " : "", feature_rows[i].name);
+    if (feature_rows[i].arch == arch)
+      tn__target_append(known, sizeof(known), known[0] ? ", " : "", feature_rows[i].name);
   return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": unknown feature at \"%s\"; %s has %s", text, item,
                           tn__arch_name(arch), known);
 }
@@ -274,36 +281,49 @@ static const tn__cpu *find_cpu(const char *text) {
   return best;
 }
 
+bool tn__target_is_cpu_word(const char *word) {
+  return starts_with_word(word, "native") || find_baseline(word) != NULL || find_cpu(word) != NULL;
+}
+
 /* Features and caches of a baseline's text, as "x86-64-v4+avx512vnni". */
 static tn_status *parse_baseline(const char *text, tn__target *target) {
   const baseline *base = find_baseline(text);
-  if (base == NULL) return unknown_target(text);
-  target->cpu = (tn__cpu_target){.arch = base->arch, .features = base->features, .cores = TYPICAL_CORES};
+  target->cpu.arch = base->arch;
+  target->cpu.features = base->features;
+  target->cpu.cores = TYPICAL_CORES;
   set_caches(&target->cpu.machine, base);
   return parse_items(text, text + strlen(base->name), target);
 }
 
-tn_status *tn__target_parse_cpu(const char *text, tn__target *out) {
-  tn__target target = {.kind = TN__TARGET_CPU};
-  bool native = starts_with_word(text, "native");
-  const tn__cpu *cpu = find_cpu(text);
-  if (native) {
-    set_native(&target);
-    TN_RETURN_IF_ERROR(parse_items(text, text + strlen("native"), &target));
-  } else {
-    TN_RETURN_IF_ERROR(parse_baseline(cpu ? cpu->features : text, &target));
-    if (cpu != NULL) TN_RETURN_IF_ERROR(parse_items(text, text + strlen(cpu->name), &target));
-  }
-  set_vectors(&target);
-  if (cpu != NULL) tn__cpu_use(cpu, &target);
-  target.cpu.row = target.cpu.machine;
+tn_status *tn__target_describe_cpu(const char *mcpu, tn__target *target) {
+  target->cpu = (tn__cpu_target){0};
+  bool native = starts_with_word(mcpu, "native");
+  const tn__cpu *cpu = find_cpu(mcpu);
+  const char *name = native ? "native" : cpu != NULL ? cpu->name : find_baseline(mcpu)->name;
+  if (native)
+    set_native(target);
+  else
+    TN_RETURN_IF_ERROR(parse_baseline(cpu != NULL ? cpu->features : name, target));
+  tn__features of_name = target->cpu.features;
+  TN_RETURN_IF_ERROR(parse_items(mcpu, mcpu + strlen(name), target));
+  set_vectors(target);
+  if (cpu != NULL) tn__cpu_use(cpu, target);
+  target->cpu.row = target->cpu.machine;
   if (native) {
     /* After the row, so that machines of the same features add in the same order. */
     tn__cpu_id id = tn__host_cpu();
-    tn__cpu_use_id(&id, &target);
-    tn__host_caches("", &target.cpu.machine);
+    tn__cpu_use_id(&id, target);
+    tn__host_caches("", &target->cpu.machine);
+    target->cpu.native = strcmp(mcpu, "native") == 0;
   }
-  *out = target;
+  name_of(target, name, of_name, target->cpu.mcpu, sizeof target->cpu.mcpu);
+  return NULL;
+}
+
+tn_status *tn__target_native(tn__target *out) {
+  *out = (tn__target){.kind = TN__TARGET_CPU, .device = TN__DEVICE_ID_FREE};
+  TN_RETURN_IF_ERROR(tn__target_describe_cpu("native", out));
+  tn__target_name_features(out, out->name, sizeof out->name);
   return NULL;
 }
 
@@ -322,8 +342,10 @@ _Static_assert(sizeof(tn__machine) == 3 * sizeof(int64_t) + sizeof(tn__core) + s
                    sizeof(tn__core) == 12 * sizeof(int) && sizeof(tn__costs) == 15 * sizeof(double) + 8 * sizeof(int),
                "machines are hashed as they lie in memory, so there must be no gaps");
 
-void tn__target_hash_cpu(const tn__target *target, tn__sha256 *hash) {
+void tn__target_hash(const tn__target *target, tn__sha256 *hash) {
   const tn__cpu_target *cpu = &target->cpu;
+  tn__sha256_update_string(hash, target->name);
+  if (tn__target_is_gpu(target)) return; /* the name tells everything */
   tn__sha256_update_u64(hash, (uint64_t)cpu->vector_bytes);
   tn__sha256_update_u64(hash, (uint64_t)cpu->vector_registers);
   tn__sha256_update(hash, &cpu->machine, sizeof cpu->machine);
@@ -342,8 +364,8 @@ bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, c
     for (int i = 0; i < FEATURE_COUNT; i++)
       if (feature_rows[i].arch == arch && feature_rows[i].bit == TN__FEATURE(bit))
         snprintf(name, sizeof(name), "%s", feature_rows[i].name);
-    if (append(text, size, text[0] ? ", " : "", name)) continue;
-    while (text[0] != '\0' && !append(text, size, "...", "")) text[strlen(text) - 1] = '\0';
+    if (tn__target_append(text, size, text[0] ? ", " : "", name)) continue;
+    while (text[0] != '\0' && !tn__target_append(text, size, "...", "")) text[strlen(text) - 1] = '\0';
     break;
   }
   return true;
@@ -357,7 +379,7 @@ void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], ch
   features[0] = '\0';
   for (int i = 0; i < FEATURE_COUNT; i++)
     if (feature_rows[i].arch == target->cpu.arch && (target->cpu.features & feature_rows[i].bit))
-      append(features, 1024, features[0] ? ",+" : "+", feature_rows[i].name);
+      tn__target_append(features, 1024, features[0] ? ",+" : "+", feature_rows[i].name);
   /* x86-64-v4 brings a preference for 256-bit vectors that is Skylake's, not that of the machines sold since. */
-  if (target->cpu.vector_bytes == 64) append(features, 1024, ",-prefer-256-bit", "");
+  if (target->cpu.vector_bytes == 64) tn__target_append(features, 1024, ",-prefer-256-bit", "");
 }

@@ -7,7 +7,7 @@ tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
   tn__target host;
   tn_machine_limits limits;
   TN_RETURN_IF_ERROR(tn__filled_check("tn_machine_limits", out, sizeof limits));
-  TN_RETURN_IF_ERROR(tn__target_parse("native", &host));
+  TN_RETURN_IF_ERROR(tn__target_native(&host));
   TN_RETURN_IF_ERROR(tn__target_limits(&host, threads > 0 ? threads : tn__target_default_thread_count(), &limits));
   tn__filled_write(out, &limits, sizeof limits);
   return NULL;

@@ -1,6 +1,7 @@
 /* What kernels are compiled for: a kind of device, and what is known of one of that kind. Also what this machine has.
  *
- * A kind is a row of the table in target.c and a file of its own: cpu.c, gpu.c. */
+ * A kind is a row of the table in target.c. Texts of targets are the matter of src/target/text, which the runtime does
+ * without. */
 #ifndef TENON_TARGET_TARGET_H
 #define TENON_TARGET_TARGET_H
 
@@ -125,7 +126,9 @@ typedef struct tn__cpu_target {
   /* What the table has for a target like this. Whatever orders terms of floating point is decided by it, so that
    * answers depend neither on measurements nor on machine files. */
   tn__machine row;
-  bool measured; /* the machine is that of a machine file or a measurement */
+  bool measured;  /* the machine is that of a machine file or a measurement */
+  bool native;    /* this machine as it was found: measured where that is done, and with its own number of threads */
+  char mcpu[192]; /* what it was made of: "native", "x86-64-v3+avx512f", "haswell-fma" */
 } tn__cpu_target;
 
 typedef struct tn__gpu_target {
@@ -133,35 +136,73 @@ typedef struct tn__gpu_target {
   int threads;      /* of a block, at the most */
   int registers;    /* of 32 bits, for a block */
   int shared_bytes; /* of memory that the threads of a block share */
+  char arch[16];    /* CUDA: "sm_80"; of others empty */
 } tn__gpu_target;
 
-typedef enum tn__target_kind { TN__TARGET_CPU, TN__TARGET_GPU } tn__target_kind;
+typedef enum tn__target_kind {
+  TN__TARGET_CPU,    /* this compiler's own code for a CPU */
+  TN__TARGET_GPU,    /* some GPU: for schedules, without a generator of its own */
+  TN__TARGET_C99,    /* C for any CPU */
+  TN__TARGET_OPENCL, /* OpenCL C */
+  TN__TARGET_CUDA,   /* CUDA C */
+  TN__TARGET_KINDS   /* how many there are */
+} tn__target_kind;
+
+enum {
+  TN__DEVICE_OTHER = 12,    /* DLPack's kDLExtDev: of targets that are no device's in particular */
+  TN__DEVICE_ID_FREE = -1,  /* 0 is an id like any other */
+  TN__TARGET_MOST_ID = 255, /* the greatest */
+  TN__TARGET_TEXT = 640     /* bytes that hold any target's text */
+};
 
 typedef struct tn__target {
-  /* Canonical text. CPUs: the largest baseline that the features hold, then the others that no listed one implies, in
-   * the table's order: "x86-64-v3", "aarch64", "x86-64-v4+avx512bf16+avx512vnni". Reads back as the same arch, features
-   * and vectors; caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them
-   * hashes the fields. GPUs: "gpu", then the numbers that are not the usual ones: "gpu,warp=64". Reads back as the same
-   * target. */
+  /* What code for it depends on, canonical. CPUs: the largest baseline that the features hold, then the others that no
+   * listed one implies, in the table's order, then attributes that change code: "x86-64-v3", "aarch64",
+   * "x86-64-v4+avx512bf16+avx512vnni", "x86-64-v4 -vector_bytes=32". Reads back as the same arch, features and vectors;
+   * caches and cores of a text are typical ones, not this machine's: whoever caches what depends on them hashes the
+   * fields. Others: the kind and the attributes that are not the usual ones, "gpu -warp=64", "cuda -arch=sm_90". */
   char name[256];
   tn__target_kind kind;
-  union {
+  union { /* tn__target_is_cpu tells */
     tn__cpu_target cpu;
     tn__gpu_target gpu;
   };
+  char mattr[64]; /* of CPUs, while a text is read: further items of features, "+avx512vnni,-fma" */
+  unsigned given; /* attributes that a text said, as bits by their rows */
+  int device;     /* which of its type, TN__DEVICE_ID_FREE: not said. No code depends on it. */
+  char label[32]; /* a name of its own, which placements may use; "": none */
+  char host[256]; /* the text of the target that runs what is no kernel; "": not said */
 } tn__target;
 
-/* "native" (or NULL): this machine. "x86-64", "x86-64-v2", "-v3", "-v4", "aarch64": baselines with typical caches.
- * "haswell", "znver4", ...: CPUs as their rows of cpus.c have them. Each may be followed by "+feature" or "-feature"
- * items ("x86-64-v3+avx512f"), read from left to right: adding brings what the feature implies, taking away takes what
- * implies it. "gpu": a usual GPU, which may be followed by ",NAME=NUMBER" items, NAME a field of tn__gpu_target.
- * Unknown names are TN_INVALID_ARGUMENT and list what is known. */
-TN_MUST_USE tn_status *tn__target_parse(const char *text, tn__target *out);
 /* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
 void tn__target_hash(const tn__target *target, tn__sha256 *hash);
-const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu" */
+/* This machine, as "native". */
+TN_MUST_USE tn_status *tn__target_native(tn__target *out);
+/* A CPU by its name or level with items, "haswell-fma", and everything that follows from it; the kind is set.
+ * TN_INVALID_ARGUMENT for features that there are not. Of names that tn__target_is_cpu_word takes only. */
+TN_MUST_USE tn_status *tn__target_describe_cpu(const char *mcpu, tn__target *target);
+bool tn__target_is_cpu_word(const char *word);
+const char *tn__target_cpu_name(int index); /* "native", levels, CPUs of the table; NULL behind the last */
+/* The canonical text of features: the start of a CPU's name. */
+void tn__target_name_features(const tn__target *target, char *name, size_t size);
+/* Appends to the NUL-terminated text in `buffer`; false when it does not fit, and then nothing was appended. */
+bool tn__target_append(char *buffer, size_t size, const char *a, const char *b);
+const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu", "c99", "opencl", "cuda" */
+int tn__target_device_type(const tn__target *target);   /* DLPack's */
+static inline bool tn__target_is_gpu(const tn__target *target) {
+  return target->kind != TN__TARGET_CPU && target->kind != TN__TARGET_C99;
+}
+static inline bool tn__target_is_cpu(const tn__target *target) { return !tn__target_is_gpu(target); }
 
-/* ---- CPUs: of targets of this kind only -------------------------------------------------------------------------- */
+/* This machine, as it was found: what measures may do so. */
+static inline bool tn__target_is_native(const tn__target *target) {
+  return target->kind == TN__TARGET_CPU && target->cpu.native;
+}
+
+/* Types of devices, DLPack's, have the name of the first kind of theirs: "cpu", "opencl"; NULL: it has none here. */
+const char *tn__target_type_name(int device_type);
+
+/* ---- CPUs: of targets of theirs only -------------------------------------------------------------------------- */
 
 /* Takes caches and core from a machine file or a measurement. */
 void tn__target_use(tn__target *target, const tn__machine *machine);
@@ -199,14 +240,5 @@ int tn__target_default_thread_count(void);
 /* The tightest CPU quota of this process's cgroup and its parents, in whole CPUs, rounded up; 0: no limit. `root` goes
  * in front of /proc and /sys: "" for this machine. */
 int tn__target_cgroup_cpu_limit(const char *root);
-
-/* Where a value lives and for what it is compiled (TVM's VirtualDevice): device type and id are DLPack's. Partly known
- * while planning; -1, NULL mean unknown. */
-typedef struct tn__virtual_device {
-  int device_type; /* kDLCPU = 1 */
-  int device_id;
-  const tn__target *target;
-  const char *memory_scope; /* "" is the default memory */
-} tn__virtual_device;
 
 #endif

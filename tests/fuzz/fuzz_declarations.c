@@ -1,5 +1,6 @@
 /* Declarations of any kind, drawn from the fuzzer's bytes: what is chosen for them must compute what they declare. The
  * text of one that fails is printed. */
+#include "target/text/text.h"
 #include "te/text.h"
 #include "unit/draw_declaration.h"
 

@@ -163,7 +163,7 @@ class DocsTest(unittest.TestCase):
         self.assertEqual(self.check_page("README.md"), 6)
 
     def test_the_command_line(self):
-        self.assertEqual(self.check_page("docs/cli.md"), 11)
+        self.assertEqual(self.check_page("docs/cli.md"), 12)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "machine/machine_file.h"
 #include "schedule/rules/choose.h"
+#include "target/text/text.h"
 #include "te/text.h"
 
 /* Machines of files, not this one, so that the choice is the same everywhere. */

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "codegen/llvm/codegen.h"
+#include "target/text/text.h"
 #include "tenon/kernel_abi.h"
 #include "unit/c99.h"
 #include "unit/check.h"

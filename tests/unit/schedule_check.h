@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "ir/passes.h"
 #include "schedule/schedule.h"
+#include "target/text/text.h"
 #include "te/te.h"
 #include "te/text.h"
 #include "unit/check.h"

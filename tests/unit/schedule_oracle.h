@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "target/text/text.h"
 #include "unit/schedule_steps.h"
 
 enum { MOST_STEPS = 40 };

@@ -6,6 +6,7 @@
 
 #include "compile_check.h"
 #include "pass_check.h"
+#include "target/text/text.h"
 
 /* ---- problems ---------------------------------------------------------------------------------------------------- */
 

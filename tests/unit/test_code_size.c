@@ -3,6 +3,7 @@
  * counts. Nothing is timed. */
 #include "codegen/backend.h"
 #include "schedule/rules/choose.h"
+#include "target/text/text.h"
 #include "unit/te_text_check.h"
 
 #define EDGES \

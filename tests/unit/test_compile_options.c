@@ -6,6 +6,7 @@
 
 #include "driver/module.h"
 #include "options/options.h"
+#include "target/text/text.h"
 #include "unit/check.h"
 
 static const char model[] = TN_TEST_ROOT "/examples/embed/model.onnx";

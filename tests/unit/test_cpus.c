@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "machine/machine_file.h"
+#include "target/text/text.h"
 #include "tenon/te.h"
 #include "unit/check.h"
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "runtime/device.h"
+#include "target/text/text.h"
 #include "unit/kernel.h"
 
 /* ---- a device with memory of its own ----------------------------------------------------------------------------- */

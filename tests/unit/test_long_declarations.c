@@ -2,6 +2,7 @@
  * number. Nothing is timed: four times as many stages may take a little more than four times as much. */
 #include "codegen/workspace.h"
 #include "schedule/rules/choose.h"
+#include "target/text/text.h"
 #include "unit/te_text_check.h"
 
 /* Sixteen operations: a hundred stages are more than go into one loop. */

@@ -10,6 +10,7 @@
 #include "machine/machine_file.h"
 #include "machine/measure.h"
 #include "machine/reach.h"
+#include "target/text/text.h"
 #include "tenon/te.h"
 #include "unit/check.h"
 

@@ -1,6 +1,7 @@
 /* Sums along rows of narrow integers in words: which sums become that, and that declarations, their schedules and
  * compiled kernels, for every instruction set that runs here, give what the plain loops give for all numbers, those at
  * the ends of their types above all. */
+#include "target/text/text.h"
 #include "unit/kernel.h"
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"

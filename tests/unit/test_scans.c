@@ -2,6 +2,7 @@
  * back, of every type, of odd and of open sizes, and with reductions in their steps, interpreted and compiled. Results
  * must be those of the plain nest. */
 #include "schedule/rules/choose.h"
+#include "target/text/text.h"
 #include "te/text.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"

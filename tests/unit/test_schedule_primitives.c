@@ -1,6 +1,7 @@
 /* Primitives beyond the loops: layouts, instructions, axes of a GPU, pragmas, prefetches. Legal uses give what the
  * declaration says and replay from their trace; illegal ones are refused in words. */
 #include "schedule/internal.h"
+#include "target/text/text.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
 

@@ -1,4 +1,4 @@
-#include "target/target.h"
+#include "target/text/text.h"
 
 #include <elf.h>
 #include <sched.h>
@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "target/limits.h"
+#include "tenon/dlpack.h"
 #include "unit/check.h"
 
 static tn__target parsed(const char *text) {
@@ -70,11 +71,15 @@ static void errors_say_what_is_known(void **state) {
 #define KNOWN                                                                                                       \
   "known are native, aarch64, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, haswell, skylake, skylake-avx512, "          \
   "icelake-server, sapphirerapids, alderlake, znver2, znver3, znver4, znver5, neoverse-n1, neoverse-v1, apple-m1, " \
-  "each with +feature and -feature items"
+  "each with +feature and -feature items; the kinds cpu, gpu, c99, opencl, cuda; and the presets nvidia-t4, "       \
+  "nvidia-a100, nvidia-a10, nvidia-l4, nvidia-rtx-4090, nvidia-h100, nvidia-h200, pocl; all with "                  \
+  "-attribute=value words"
   check_fails(tn__target_parse("riscv64", &target), TN_INVALID_ARGUMENT, "unknown target \"riscv64\"; " KNOWN);
   check_fails(tn__target_parse("", &target), TN_INVALID_ARGUMENT, "unknown target \"\"; " KNOWN);
-  check_fails(tn__target_parse("znver", &target), TN_INVALID_ARGUMENT, "unknown target \"znver\"; " KNOWN);
-  check_fails(tn__target_parse("haswell4", &target), TN_INVALID_ARGUMENT, "unknown target \"haswell4\"; " KNOWN);
+  check_fails(tn__target_parse("znver", &target), TN_INVALID_ARGUMENT,
+              "unknown target \"znver\"; did you mean \"znver2\"? " KNOWN);
+  check_fails(tn__target_parse("haswell4", &target), TN_INVALID_ARGUMENT,
+              "unknown target \"haswell4\"; did you mean \"haswell\"? " KNOWN);
 #undef KNOWN
   check_fails(
       tn__target_parse("aarch64+avx2", &target), TN_INVALID_ARGUMENT,
@@ -111,10 +116,10 @@ static void gpus_are_a_kind(void **state) {
   assert_int_equal(usual.gpu.threads, 1024);
   assert_int_equal(usual.gpu.registers, 65536);
   assert_int_equal(usual.gpu.shared_bytes, 49152);
-  assert_string_equal(other.name, "gpu,warp=16,threads=256");
+  assert_string_equal(other.name, "gpu -warp=16 -threads=256");
   assert_int_equal(other.gpu.warp, 16);
   assert_int_equal(other.gpu.threads, 256);
-  assert_string_equal(parsed("gpu,warp=32,shared_bytes=0").name, "gpu,shared_bytes=0");
+  assert_string_equal(parsed("gpu,warp=32,shared_bytes=0").name, "gpu -shared_bytes=0");
   assert_string_equal(parsed(other.name).name, other.name);
   assert_int_equal(parsed("x86-64-v3").kind, TN__TARGET_CPU);
   assert_string_equal(tn__target_kind_name(TN__TARGET_CPU), "cpu");
@@ -128,8 +133,7 @@ static void items_of_gpus_are_checked(void **state) {
                                     ",warp=32,", ",war=32",    ",warp=32a=1",     ",warp=99999999999999999999"};
   tn__target target;
   check_fails(tn__target_parse("gpu,threads=512,warp=1000", &target), TN_INVALID_ARGUMENT,
-              "target \"gpu,threads=512,warp=1000\": at \",warp=1000\" there is no item like \",warp=32\"; a gpu has "
-              "warp (1 to 128), threads (1 to 65536), registers (1 to 16777216), shared_bytes (0 to 16777216)");
+              "target \"gpu,threads=512,warp=1000\": \"1000\" is not what warp can be: 1 to 128");
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     char text[64];
     snprintf(text, sizeof text, "gpu%s", bad[i]);
@@ -140,8 +144,166 @@ static void items_of_gpus_are_checked(void **state) {
   check_fails(tn__target_parse("gpu,threads=16", &target), TN_INVALID_ARGUMENT,
               "target \"gpu,threads=16\": a warp has 32 threads and a block 16 at the most: it has one warp or more");
   tn_status *status = tn__target_parse("gpus", &target); /* no name of a kind */
-  assert_non_null(strstr(tn_status_message(status), "unknown target \"gpus\"; known are native, "));
+  assert_non_null(
+      strstr(tn_status_message(status), "unknown target \"gpus\"; did you mean \"gpu\"? known are native, "));
   tn_status_free(status);
+}
+
+static void words_describe_a_target(void **state) {
+  tn__target cpu = parsed("cpu -mcpu=x86-64-v4 -cores=2"), opencl = parsed("opencl -device=0"),
+             cuda = parsed("cuda -arch=sm_90"), c99 = parsed("c99 -vector-bytes=32");
+  assert_string_equal(cpu.name, "x86-64-v4");
+  assert_int_equal(cpu.cpu.cores, 2);
+  assert_int_equal(tn__target_threads(&cpu), 2);
+  assert_int_equal(parsed("x86-64-v4").cpu.cores, 4);
+  assert_int_equal(tn__target_threads(&(tn__target){.kind = TN__TARGET_GPU}), 1);
+  assert_int_equal(cpu.device, TN__DEVICE_ID_FREE);
+  assert_int_equal(opencl.device, 0);
+  assert_int_equal(opencl.kind, TN__TARGET_OPENCL);
+  assert_int_equal(tn__target_device_type(&opencl), kDLOpenCL);
+  assert_int_equal(cuda.kind, TN__TARGET_CUDA);
+  assert_int_equal(tn__target_device_type(&cuda), kDLCUDA);
+  assert_string_equal(cuda.gpu.arch, "sm_90");
+  assert_int_equal(tn__target_device_type(&c99), kDLCPU);
+  assert_int_equal(c99.cpu.vector_bytes, 32);
+  assert_true(tn__target_is_cpu(&c99) && tn__target_is_gpu(&cuda) && tn__target_is_gpu(&opencl));
+  assert_false(tn__target_runs_here(&c99) || tn__target_runs_here(&cuda) || tn__target_can(&c99, TN__CAN_FMA));
+  tn__target narrow = parsed("x86-64-v4 -vector_bytes=32 -l2_bytes=65536 -l1_bytes=4096 -l3_bytes=131072");
+  assert_int_equal(narrow.cpu.vector_bytes, 32);
+  assert_int_equal(narrow.cpu.machine.l2_bytes, 65536);
+  assert_string_equal(narrow.name, "x86-64-v4 -vector_bytes=32");
+  /* What orders terms of sums is of the table, whatever caches are said to be. */
+  assert_int_equal(narrow.cpu.row.l2_bytes, parsed("x86-64-v4").cpu.row.l2_bytes);
+  assert_true(tn__target_is_native(&(tn__target){0}) == false);
+  tn__target native = parsed("cpu"), said = parsed("native -l2_bytes=65536"), cores = parsed("native -cores=1");
+  assert_true(tn__target_is_native(&native) && tn__target_is_native(&cores) && !tn__target_is_native(&said));
+}
+
+/* What is printed is read as the same, and printed alike; the same texts are the same targets, others are others. */
+static void targets_print_and_compare(void **state) {
+  static const char *const texts[][2] = {
+      {"x86-64-v3", "cpu -mcpu=x86-64-v3"},
+      {"cpu -mcpu=x86-64-v3+avx512f", "cpu -mcpu=x86-64-v3+avx512f"},
+      {"cpu  -mcpu=x86-64-v4  -cores=2 ", "cpu -mcpu=x86-64-v4 -cores=2"},
+      {"x86-64-v4 -cores=4", "cpu -mcpu=x86-64-v4 -cores=4"},
+      {"haswell -device=1 -name=old", "cpu -mcpu=haswell -device=1 -name=old"},
+      {"haswell-fma+avx512f", "cpu -mcpu=haswell+avx512f"},
+      {"haswell-bmi2", "cpu -mcpu=haswell-bmi2"},
+      {"cpu -mcpu=x86-64-v4 -mattr=+avx512vnni,-bmi", "cpu -mcpu=x86-64-v4-bmi+avx512vnni"},
+      {"gpu,warp=64", "gpu -warp=64"},
+      {"gpu", "gpu"},
+      {"c99", "c99"},
+      {"c99 -cores=3", "c99 -cores=3"},
+      {"pocl -device=2", "opencl -warp=1 -threads=4096 -device=2"},
+      {"nvidia-h100", "cuda -arch=sm_90"},
+      {"cuda", "cuda -arch=sm_80"},
+      {"cuda -arch=sm_90a -host='cpu -mcpu=haswell'", "cuda -arch=sm_90a -host=\"cpu -mcpu=haswell\""},
+      {"opencl -device=0 -host=aarch64", "opencl -device=0 -host=\"cpu -mcpu=aarch64\""},
+      {"opencl -device=1 -name=big_one", "opencl -device=1 -name=big_one"},
+      {"x86-64-v4 -vector-bytes=32 -l2-bytes=4096", "cpu -mcpu=x86-64-v4 -vector_bytes=32 -l2_bytes=4096"},
+  };
+  enum { COUNT = sizeof texts / sizeof texts[0] };
+  tn__target targets[COUNT];
+  for (int i = 0; i < COUNT; i++) {
+    char text[TN__TARGET_TEXT], again[TN__TARGET_TEXT];
+    targets[i] = parsed(texts[i][0]);
+    tn__target_print(&targets[i], text);
+    assert_string_equal(text, texts[i][1]);
+    tn__target back = parsed(text);
+    tn__target_print(&back, again);
+    assert_string_equal(text, again);
+    assert_true(tn__target_equal(&targets[i], &back));
+    assert_true(tn__target_key(&targets[i]) == tn__target_key(&back));
+    tn__target of_name = parsed(targets[i].name);
+    assert_string_equal(of_name.name, targets[i].name);
+    for (int k = 0; k <= i; k++) {
+      assert_int_equal(tn__target_equal(&targets[i], &targets[k]), i == k);
+      assert_int_equal(tn__target_key(&targets[i]) == tn__target_key(&targets[k]), i == k);
+    }
+  }
+  tn__target native = parsed(NULL), named = parsed("cpu -mcpu=native"), measured = native;
+  assert_true(tn__target_equal(&native, &named));
+  measured.cpu.measured = true;
+  assert_false(tn__target_equal(&native, &measured));
+  /* No code depends on where it runs. */
+  tn__target first = parsed("x86-64-v3 -device=0 -name=a -host=haswell"), second = parsed("x86-64-v3 -device=1");
+  assert_string_equal(first.name, second.name);
+}
+
+static void bad_words_are_told(void **state) {
+  tn__target target;
+#define CPU_HAS                                                                                             \
+  "attributes are words like -mcpu=VALUE, and cpu has mcpu, mattr, cores, vector_bytes, vector_registers, " \
+  "l1_bytes, l2_bytes, l3_bytes, device, name, host"
+  static const char *const cases[][2] = {
+      {"cpu -croes=2", "target \"cpu -croes=2\": there is no attribute \"-croes=2\"; did you mean \"cores\"? " CPU_HAS},
+      {"cpu cores=2", "target \"cpu cores=2\": there is no attribute \"cores=2\"; did you mean \"cores\"? " CPU_HAS},
+      {"cpu -cores", "target \"cpu -cores\": there is no attribute \"-cores\"; did you mean \"cores\"? " CPU_HAS},
+      {"cpu -warp=32", "target \"cpu -warp=32\": there is no attribute \"-warp=32\"; " CPU_HAS},
+      {"cpu -cores=0", "target \"cpu -cores=0\": \"0\" is not what cores can be: 1 to 1024"},
+      {"cpu -cores=2x", "target \"cpu -cores=2x\": \"2x\" is not what cores can be: 1 to 1024"},
+      {"x86-64-v4 -vector_bytes=48",
+       "target \"x86-64-v4 -vector_bytes=48\": \"48\" is not what vector_bytes can be: a power of two, 16 to 64"},
+      {"x86-64-v3 -vector_bytes=64", "target \"x86-64-v3 -vector_bytes=64\": vector_bytes is at most 32 there, not 64"},
+      {"opencl -device=300", "target \"opencl -device=300\": \"300\" is not what device can be: 0 to 255"},
+      {"opencl -name=cuda",
+       "target \"opencl -name=cuda\": \"cuda\" cannot be its name: letters, digits and _, and not a type of devices"},
+      {"opencl -name=a:b",
+       "target \"opencl -name=a:b\": \"a:b\" cannot be its name: letters, digits and _, and not a type of devices"},
+      {"opencl -name=", "target \"opencl -name=\": name has 1 to 31 characters"},
+      {"cuda -arch=hopper",
+       "target \"cuda -arch=hopper\": \"hopper\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "
+       "sm_86, sm_89, sm_90, sm_90a"},
+      {"cuda -host=\"cpu -host=cpu\"", "target \"cuda -host=\"cpu -host=cpu\"\": a host has no host of its own"},
+      {"cuda -host='cpu -cores=0'",
+       "target \"cuda -host='cpu -cores=0'\": its host: target \"cpu -cores=0\": \"0\" is not "
+       "what cores can be: 1 to 1024"},
+      {"cpu -mcpu=x86-64-v4 -mattr=avx512vnni",
+       "target \"cpu -mcpu=x86-64-v4 -mattr=avx512vnni\": mattr is like "
+       "+avx512vnni,-fma, and at \"avx512vnni\" it is not"},
+      {"cpu -mcpu=haswel",
+       "target \"cpu -mcpu=haswel\": there is no CPU \"haswel\"; did you mean \"haswell\"? known are native, aarch64, "
+       "x86-64, "
+       "x86-64-v2, x86-64-v3, x86-64-v4, haswell, skylake, skylake-avx512, icelake-server, sapphirerapids, alderlake, "
+       "znver2, znver3, znver4, znver5, neoverse-n1, neoverse-v1, apple-m1"},
+  };
+#undef CPU_HAS
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+    check_fails(tn__target_parse(cases[i][0], &target), TN_INVALID_ARGUMENT, cases[i][1]);
+  static const char *const near[][2] = {
+      {"opncl", "opencl"}, {"nvidia-h1000", "nvidia-h100"}, {"cdua -arch=sm_90", "cuda"}};
+  for (size_t i = 0; i < sizeof near / sizeof near[0]; i++) {
+    char want[64];
+    snprintf(want, sizeof want, "did you mean \"%s\"?", near[i][1]);
+    tn_status *status = tn__target_parse(near[i][0], &target);
+    assert_non_null(strstr(tn_status_message(status), want));
+    tn_status_free(status);
+  }
+}
+
+/* Texts of any bytes are read or refused, and what is read is printed and read again. */
+static void any_text_is_read_or_refused(void **state) {
+  static const char *const parts[] = {
+      "cpu",      " ",        "-mcpu=", "x86-64-v3", "haswell", "+avx512f", "-fma", "\"",
+      "gpu",      ",warp=32", "cuda",   "-arch=",    "sm_90",   "opencl",   "'",    "=",
+      "-device=", "0",        "-host=", "-name=",    "a",       "native",   "c99",  "-cores=2"};
+  uint64_t random = 1;
+  for (int i = 0; i < 20000; i++) {
+    char text[256] = "";
+    for (int k = 0; k < 8; k++) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      strcat(text, parts[(random >> 33) % (sizeof parts / sizeof parts[0])]);
+    }
+    tn__target target;
+    tn_status *status = tn__target_parse(text, &target);
+    if (status == NULL) {
+      char printed[TN__TARGET_TEXT];
+      tn__target_print(&target, printed);
+      tn__target back = parsed(printed);
+      assert_true(tn__target_equal(&target, &back));
+    }
+    tn_status_free(status);
+  }
 }
 
 static tn__digest digest_of(const char *text) {
@@ -357,6 +519,10 @@ int main(void) {
       cmocka_unit_test(missing_features_are_named),
       cmocka_unit_test(gpus_are_a_kind),
       cmocka_unit_test(items_of_gpus_are_checked),
+      cmocka_unit_test(words_describe_a_target),
+      cmocka_unit_test(targets_print_and_compare),
+      cmocka_unit_test(bad_words_are_told),
+      cmocka_unit_test(any_text_is_read_or_refused),
       cmocka_unit_test(kinds_have_hashes_of_their_own),
       cmocka_unit_test(abilities_follow_features),
       cmocka_unit_test(architectures_have_numbers),

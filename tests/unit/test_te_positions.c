@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/dtype.h"
+#include "target/text/text.h"
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"
 

@@ -2,6 +2,7 @@
  * agree for all bytes. */
 #include <stdio.h>
 
+#include "target/text/text.h"
 #include "unit/schedule_run.h"
 #include "unit/te_text_check.h"
 #include "unit/text_maker.h"

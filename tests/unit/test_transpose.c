@@ -4,6 +4,7 @@
 
 #include "schedule/rules/choose.h"
 #include "schedule/rules/rules.h"
+#include "target/text/text.h"
 #include "unit/kernel.h"
 #include "unit/schedule_check.h"
 

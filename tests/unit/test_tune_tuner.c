@@ -349,6 +349,35 @@ static void test_what_cannot_be(void **state) {
   end(&s);
 }
 
+/* A space that is to be measured whole has about as many points as were asked for, whichever of its rules has them: as
+ * many as boxes of choices allow. */
+static void test_spaces_that_are_measured_whole(void **state) {
+  static const char texts[][160] = {
+      "kernel p(A: f32[96, 64], B: f32[64, 80]) -> C: f32[96, 80] { C[i, j] = sum(k: 64) A[i, k] * B[k, j] }",
+      "kernel p(A: f32[96, 64], B: f32[64, 80]) -> C: f32[96, 80] { C[i, j] = min(k: 64) A[i, k] + B[k, j] }",
+      "kernel p(A: f32[90, 110, 70]) -> M: f32[90, 70] { M[i, j] = sum(k: 110) A[i, k, j] }"};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    const tn_tune_task task = {
+        .size = sizeof task, .name = "p", .declaration = texts[i], .target = "x86-64-v3", .threads = 1};
+    enum { MOST = 400 };
+    tn__space *space;
+    int possible = 0;
+    double whole = 0;
+    check_ok(tn__space_open(&task, &space));
+    for (int r = 0; r < space->rule_count; r++) whole += (double)space->rules[r].points;
+    check_ok(tn__space_restrict(space, MOST));
+    for (int r = 0; r < space->rule_count; r++)
+      for (int64_t at = 0; at < space->rules[r].points; at++) {
+        tn__space_point point = {.rule = r};
+        tn__sketch_at(space->rules[r].sketch, at, point.values);
+        possible += isfinite(tn__space_weigh(space, &point).cycles);
+      }
+    print_message("%d of %.0f points\n", possible, whole);
+    assert_true(possible <= MOST && possible > MOST * 2 / 5);
+    tn__space_close(space);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_equal_kernels_are_one_task),
@@ -361,6 +390,7 @@ int main(void) {
       cmocka_unit_test(test_a_static_choice_that_fails),
       cmocka_unit_test(test_slow_kernels_hardly_pass_the_budget),
       cmocka_unit_test(test_stopping),
+      cmocka_unit_test(test_spaces_that_are_measured_whole),
       cmocka_unit_test(test_the_same_seed_tunes_alike),
       cmocka_unit_test(test_what_cannot_be),
   };

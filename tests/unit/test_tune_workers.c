@@ -7,6 +7,7 @@
 #include <uv.h>
 
 #include "schedule/rules/choose.h"
+#include "target/text/text.h"
 #include "te/text.h"
 #include "tenon/tune.h"
 #include "tune/message/message.h"

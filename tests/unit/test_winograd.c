@@ -7,6 +7,7 @@
 #include "compile_check.h"
 #include "graph/passes/rewrite.h"
 #include "graph_check.h"
+#include "target/text/text.h"
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 

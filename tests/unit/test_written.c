@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "schedule/rules/choose.h"
 #include "schedule/written/written.h"
+#include "target/text/text.h"
 #include "te/text.h"
 #include "tenon/te.h"
 #include "unit/check.h"

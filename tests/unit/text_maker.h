@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "target/text/text.h"
 #include "unit/check.h"
 #include "unit/te_text_check.h"
 

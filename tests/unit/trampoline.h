@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "program/exe_writer.h"
+#include "target/text/text.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 #include "unit/check.h"

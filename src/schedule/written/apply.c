@@ -245,7 +245,7 @@ static bool is(const tn__token *t, const char *word) {
 /* What is known of the target and the options; false when it is no such word. */
 static bool fact_of(applier *a, const tn__token *t, int64_t *out) {
   const tn__schedule_options *o = &a->unit->options;
-  bool cpu = a->unit->target->kind == TN__TARGET_CPU;
+  bool cpu = tn__target_is_cpu(a->unit->target);
   if (is(t, "vector"))
     *out = o->vector_bytes / (int64_t)tn_dtype_size(a->dtype);
   else if (is(t, "vector_bytes"))

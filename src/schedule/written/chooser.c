@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "schedule/written/syntax.h"
+#include "target/text/text.h"
 
 /* ---- finding blocks ---------------------------------------------------------------------------------------------- */
 
@@ -17,7 +18,7 @@ static bool is_on(const tn__written_block *b, const tn__target *target) {
     tn_status_free(unknown);
     if (unknown != NULL || wanted.kind != target->kind) continue;
     char missing[8];
-    if (wanted.kind != TN__TARGET_CPU ||
+    if (tn__target_is_gpu(&wanted) ||
         (wanted.cpu.arch == target->cpu.arch &&
          !tn__target_missing(wanted.cpu.arch, wanted.cpu.features, target->cpu.features, missing, sizeof missing)))
       return true;

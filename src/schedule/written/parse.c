@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "schedule/written/syntax.h"
+#include "target/text/text.h"
 
 typedef struct parser {
   tn__lexer lex;

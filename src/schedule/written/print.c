@@ -138,7 +138,8 @@ void tn__written_print(const tn__schedule *s, const char *on, tn__strbuf *out) {
   tn__strbuf_append(out, "schedule for ");
   print_name(out, tn__te_name(s->te));
   tn__strbuf_char(out, ' ');
-  if (on != NULL) tn__strbuf_printf(out, "on %s ", on);
+  const char *quote = on != NULL && strchr(on, ' ') != NULL ? "\"" : "";
+  if (on != NULL) tn__strbuf_printf(out, "on %s%s%s ", quote, on, quote);
   tn__strbuf_append(out, "{\n");
   for (int i = 0; i < s->steps.count; i++) {
     step one = cut(s->arena, s->steps.data[i]);

@@ -174,7 +174,7 @@ static void weigh_block(tn__snode *block, void *user) {
 
 double tn__written_weigh(const tn__plan_unit *unit, tn__schedule *s) {
   weighing w = {.unit = unit, .s = s};
-  if (unit->target->kind != TN__TARGET_CPU) return 0;
+  if (tn__target_is_gpu(unit->target)) return 0;
   w.dim_count = tn__te_dim_count(unit->te);
   w.dims = TN__NEW_ARRAY(s->arena, w.dim_count, const tn__var *);
   w.extents = TN__NEW_ARRAY(s->arena, w.dim_count, const tn__expr *);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "machine/machine_file.h"
+#include "target/text/text.h"
 #include "te/text.h"
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -237,28 +238,40 @@ typedef struct restricting {
   int64_t most;
 } restricting;
 
+/* A rule's points around the static choice, or around the rule's own; returns how many of them can be. */
+static int64_t restrict_rule(tn__space *space, part *p, int64_t most) {
+  tn__escape *escape = space->arena.escape;
+  for (int d = 0; d < p->whole->decision_count; d++) p->width[d] = 1;
+  set_choices(p);
+  widen(p, most);
+  int64_t points = count_possible(p, most);
+  space->arena.escape = escape; /* weighing has its own */
+  return points;
+}
+
+/* The rule of the static choice has half of the points, the others share the rest, and what a small one leaves is for
+ * those behind it: the rule of the static choice comes last. */
 static void restrict_body(tn__escape *escape, void *user) {
   const restricting *r = user;
   tn__space *space = r->space;
   space->arena.escape = escape;
-  for (int i = 0; i < space->rule_count; i++) {
+  int64_t left = r->most;
+  for (int turn = 0; turn < space->rule_count; turn++) {
+    int last = space->static_point.rule >= 0 ? space->static_point.rule : space->rule_count - 1;
+    int i = turn == space->rule_count - 1 ? last : turn + (turn >= last);
+    int others = space->rule_count - 1 - turn;
     part *p = TN__NEW(&space->arena, part);
     p->space = space;
     p->rule = i;
     p->whole = space->rules[i].sketch;
     p->left = TN__NEW(&space->arena, tn__sketch);
     *p->left = *p->whole;
-    bool chosen = space->static_point.rule == i;
-    if (chosen)
+    if (space->static_point.rule == i)
       memcpy(p->center, space->static_point.values, sizeof p->center);
     else
       tn__sketch_choose(p->whole, p->center, NULL);
     space->arena.escape = escape;
-    for (int d = 0; d < p->whole->decision_count; d++) p->width[d] = 1;
-    set_choices(p);
-    /* The rule of the static choice has half of them. */
-    widen(p, space->rule_count == 1 ? r->most : chosen ? r->most / 2 : r->most / 2 / (space->rule_count - 1));
-    space->arena.escape = escape;
+    left -= restrict_rule(space, p, others == 0 ? left : (left - r->most / 2) / others);
   }
 }
 

@@ -63,13 +63,36 @@ static void put_space(tn__strbuf *out, const tn__space *space) {
   }
 }
 
-/* The measured proposal with these steps, or NULL. */
-static const tn__proposal *with_trace(const tn__search *search, const char *trace) {
-  for (int i = 0; i < tn__search_count(search); i++) {
-    const tn__proposal *p = tn__search_at(search, i);
-    if (!isnan(p->median) && strcmp(p->trace, trace) == 0) return p;
-  }
+/* What was measured, in the order of traces. */
+typedef struct measured {
+  const tn__proposal **list;
+  int count;
+} measured;
+
+static int by_trace(const void *a, const void *b) {
+  const tn__proposal *const *x = a, *const *y = b;
+  return strcmp((*x)->trace, (*y)->trace);
+}
+
+static int trace_of(const void *trace, const void *proposal) {
+  const tn__proposal *const *p = proposal;
+  return strcmp(trace, (*p)->trace);
+}
+
+static tn_status *find_measured(const tn__search *search, measured *out) {
+  int count = tn__search_count(search);
+  *out = (measured){.list = malloc((size_t)count * sizeof(tn__proposal *) + 1)};
+  if (out->list == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a table of %d points", count);
+  for (int i = 0; i < count; i++)
+    if (!isnan(tn__search_at(search, i)->median)) out->list[out->count++] = tn__search_at(search, i);
+  qsort(out->list, (size_t)out->count, sizeof out->list[0], by_trace);
   return NULL;
+}
+
+/* The measured proposal with these steps, or NULL. */
+static const tn__proposal *with_trace(const measured *m, const char *trace) {
+  const tn__proposal *const *found = bsearch(trace, m->list, (size_t)m->count, sizeof m->list[0], trace_of);
+  return found != NULL ? *found : NULL;
 }
 
 static void put_point(tn__strbuf *out, const tn__space *space, const tn__space_point *point, double seconds) {
@@ -82,22 +105,31 @@ static void put_point(tn__strbuf *out, const tn__space *space, const tn__space_p
     tn__strbuf_append(out, " failed\n");
 }
 
-static tn_status *put_points(tn__strbuf *out, const tn__space *space, const tn__search *search) {
+/* The proposal that was measured with the point's steps; NULL: it cannot be, or there is none. */
+static tn_status *find_point(tn__space *space, const measured *m, const tn__space_point *point,
+                             const tn__proposal **out) {
+  char *trace;
+  *out = NULL;
+  if (!isfinite(tn__space_weigh(space, point).cycles)) return NULL;
+  tn_status *status = tn__space_trace(space, point, &trace);
+  if (status != NULL) {
+    if (tn_status_code_of(status) == TN_OUT_OF_MEMORY) return status;
+    tn_status_free(status);
+    return NULL;
+  }
+  *out = with_trace(m, trace);
+  free(trace);
+  return NULL;
+}
+
+static tn_status *put_points(tn__strbuf *out, tn__space *space, const measured *m) {
   int count = 0, static_point = -1;
   for (int r = 0; r < space->rule_count; r++)
     for (int64_t i = 0; i < space->rules[r].points; i++) {
       tn__space_point point = {.rule = r};
-      char *trace;
+      const tn__proposal *p;
       tn__sketch_at(space->rules[r].sketch, i, point.values);
-      tn_status *status = tn__space_trace(space, &point, &trace);
-      if (status != NULL) { /* it cannot be */
-        bool memory = tn_status_code_of(status) == TN_OUT_OF_MEMORY;
-        if (memory) return status;
-        tn_status_free(status);
-        continue;
-      }
-      const tn__proposal *p = with_trace(search, trace);
-      free(trace);
+      TN_RETURN_IF_ERROR(find_point(space, m, &point, &p));
       if (p == NULL) continue;
       put_point(out, space, &point, p->median);
       if (p->index == 0 && static_point < 0) static_point = count;
@@ -124,11 +156,14 @@ static tn_status *write_text(const char *path, const tn__strbuf *text) {
   return tn_status_create(TN_IO, "cannot write all of %s", path);
 }
 
-tn_status *tn__table_write(const tn__space *space, const tn__search *search, const char *path) {
+tn_status *tn__table_write(tn__space *space, const tn__search *search, const char *path) {
   tn__strbuf text;
+  measured m;
+  TN_RETURN_IF_ERROR(find_measured(search, &m));
   tn__strbuf_init(&text, NULL);
   put_space(&text, space);
-  tn_status *status = put_points(&text, space, search);
+  tn_status *status = put_points(&text, space, &m);
+  free(m.list);
   if (status == NULL) status = write_text(path, &text);
   tn__strbuf_release(&text);
   return status;

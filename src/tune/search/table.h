@@ -21,7 +21,7 @@
 typedef struct tn__table tn__table;
 
 /* Writes what a search of all points has found, compressed where the name ends in ".gz". */
-TN_MUST_USE tn_status *tn__table_write(const tn__space *space, const tn__search *search, const char *path);
+TN_MUST_USE tn_status *tn__table_write(tn__space *space, const tn__search *search, const char *path);
 TN_MUST_USE tn_status *tn__table_read(const char *path, tn__table **out);
 void tn__table_release(tn__table *table); /* NULL is fine */
 const tn_tune_task *tn__table_task(const tn__table *table);

@@ -19,7 +19,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/options.h"
-#include "target/target.h"
+#include "target/text/text.h"
 #include "tune/search/table.h"
 #include "tune/tuner/records.h"
 #include "tune/tuner/schedules.h"

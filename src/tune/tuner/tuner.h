@@ -82,7 +82,7 @@ typedef struct tn__tuner_view {
   const int64_t *error_counts; /* the same, as long as the tuner lives */
   const char *first_error;     /* text of this run's first failure; NULL: none */
   const tn__search *search;
-  const tn__space *space;
+  tn__space *space;
 } tn__tuner_view;
 
 typedef struct tn__tuner tn__tuner;

@@ -42,7 +42,7 @@ static bool fail_by(running *r, int result) {
 static bool prepare(running *r) {
   tn__worker_task *task = r->task;
   if (task->refused != NULL) return fail(r, TN_TRIAL_RUN_TIME, "%s", task->refused);
-  if (task->target.kind != TN__TARGET_CPU || !tn__target_runs_here(&task->target))
+  if (!tn__target_runs_here(&task->target))
     return fail(r, TN_TRIAL_RUN_TIME, "this machine does not run code for %s", task->target.name);
   (void)tn__host_granted(task->target.cpu.features);
   tn_status *status = tn__worker_operands_open(r->worker, task, r->worker->setup.timing.verify != TN_VERIFY_NEVER);

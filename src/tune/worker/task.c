@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "machine/machine_file.h"
+#include "target/text/text.h"
 #include "tune/worker/internal.h"
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
@@ -29,7 +30,7 @@ static void open_target(tn__worker_task *task) {
   const char *machine = task->given.machine;
   tn__check(escape, tn__target_parse(task->given.target, &task->target));
   task->backend = tn__backend_of(escape, &task->target);
-  if (machine == NULL || task->target.kind != TN__TARGET_CPU) return;
+  if (machine == NULL || tn__target_is_gpu(&task->target)) return;
   tn__machine numbers = task->target.cpu.row;
   tn__check(escape, tn__machine_read("machine", machine, strlen(machine), task->target.cpu.arch, &numbers));
   tn__target_use(&task->target, &numbers);

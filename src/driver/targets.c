@@ -1,0 +1,89 @@
+/* What there is to compile for: of <tenon/compile.h>. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "codegen/backend.h"
+#include "target/text/text.h"
+#include "tenon/compile.h"
+
+static bool is_compiled_for(const tn__target *target) {
+  const tn__backend *backend;
+  tn_status *status = tn__backend_find(target, &backend);
+  tn_status_free(status);
+  return status == NULL;
+}
+
+static void add_attributes(tn__strbuf *out, int kind) {
+  char name[32], values[64], shown[64];
+  const char *help;
+  for (int i = 0; tn__target_attribute_at(kind, i, name, values, &help); i++) {
+    snprintf(shown, sizeof shown, "-%s=%s", name, values[0] ? "N" : "TEXT");
+    tn__strbuf_printf(out, "    %-24s %s%s%s\n", shown, help, values[0] ? ": " : "", values);
+  }
+}
+
+static void add_kinds(tn__strbuf *out) {
+  tn__strbuf_append(out, "kinds, and their attributes:\n");
+  for (int k = 0; k < TN__TARGET_KINDS; k++) {
+    const char *name = tn__target_kind_name((tn__target_kind)k);
+    tn__target usual;
+    tn_status *status = tn__target_parse(name, &usual);
+    bool compiled = status == NULL && is_compiled_for(&usual);
+    tn_status_free(status);
+    tn__strbuf_printf(out, "  %-16s %s%s\n", name, tn__target_kind_help((tn__target_kind)k),
+                      compiled ? "" : "; there is no code generator for it");
+    add_attributes(out, k);
+  }
+  tn__strbuf_append(out, "  attributes of every kind\n");
+  add_attributes(out, TN__TARGET_EVERY_KIND);
+}
+
+static void add_presets(tn__strbuf *out) {
+  const char *name;
+  char text[TN__TARGET_TEXT];
+  tn__target target;
+  tn__strbuf_append(out, "\npresets, which take the same attributes:\n");
+  for (int i = 0; (name = tn__target_name_at(i)) != NULL; i++) {
+    tn_status *status = tn__target_parse(name, &target);
+    tn_status_free(status);
+    if (status != NULL || tn__target_is_native(&target)) continue;
+    tn__target_print(&target, text);
+    if (strncmp(text, "cpu ", 4) == 0) snprintf(text, sizeof text, "cpu: %s", target.name);
+    tn__strbuf_printf(out, "  %-16s %s\n", name, text);
+  }
+}
+
+static void add_host(tn__strbuf *out, const tn__target *host) {
+  char text[TN__TARGET_TEXT], missing[1024];
+  const tn__cpu_target *cpu = &host->cpu;
+  tn__target_print(host, text);
+  tn__target_missing(cpu->arch, cpu->features, 0, missing, sizeof missing);
+  tn__strbuf_printf(out,
+                    "\nthis machine:\n"
+                    "  %-16s %s, which is %s\n"
+                    "    %-16s %s\n"
+                    "    %-16s %d\n"
+                    "    %-16s %d bytes, %d registers\n"
+                    "    %-16s %" PRId64 " KB, %" PRId64 " KB, %" PRId64 " KB\n",
+                    "cpu:0", text, host->name, "features", missing[0] ? missing : "none", "threads", cpu->cores,
+                    "vectors", cpu->vector_bytes, cpu->vector_registers, "L1, L2, L3", cpu->machine.l1_bytes >> 10,
+                    cpu->machine.l2_bytes >> 10, cpu->machine.l3_bytes >> 10);
+}
+
+tn_status *tn_targets_text(char **out) {
+  tn__target host;
+  tn__strbuf text;
+  *out = NULL;
+  TN_RETURN_IF_ERROR(tn__target_parse(NULL, &host));
+  tn__strbuf_init(&text, NULL);
+  add_kinds(&text);
+  add_presets(&text);
+  add_host(&text, &host);
+  tn_status *status = tn__strbuf_status(&text);
+  if (status == NULL && (*out = strdup(tn__strbuf_text(&text))) == NULL)
+    status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);
+  tn__strbuf_release(&text);
+  return status;
+}

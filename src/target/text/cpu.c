@@ -1,0 +1,80 @@
+/* The words of CPUs and of C for them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/nearest.h"
+#include "target/text/kinds.h"
+
+/* "+avx512vnni,-fma" behind what `-mcpu` says. */
+static tn_status *add_items(const char *text, const char *mattr, char *mcpu, size_t size) {
+  while (*mattr != '\0') {
+    char item[64];
+    size_t length = strcspn(mattr, ",");
+    snprintf(item, sizeof item, "%.*s", (int)length, mattr);
+    if ((item[0] != '+' && item[0] != '-') || !tn__target_append(mcpu, size, item, ""))
+      return tn_status_create(TN_INVALID_ARGUMENT,
+                              "target \"%s\": mattr is like +avx512vnni,-fma, and at \"%s\" it is not", text, mattr);
+    mattr += length + (mattr[length] == ',');
+  }
+  return NULL;
+}
+
+static tn_status *unknown_cpu(const char *text, const char *mcpu) {
+  char known[512] = "";
+  const char *name;
+  tn__nearest nearest = {.name = mcpu, .length = strcspn(mcpu, "+")};
+  for (int i = 0; (name = tn__target_cpu_name(i)) != NULL; i++) {
+    tn__target_append(known, sizeof known, i > 0 ? ", " : "", name);
+    tn__nearest_consider(&nearest, name, strlen(name));
+  }
+  return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": there is no CPU \"%s\"; %s%.*s%sknown are %s", text,
+                          mcpu, nearest.best ? "did you mean \"" : "", (int)nearest.best_length,
+                          nearest.best ? nearest.best : "", nearest.best ? "\"? " : "", known);
+}
+
+tn_status *tn__target_words_cpu(const char *text, tn__target *target) {
+  char mcpu[sizeof target->cpu.mcpu];
+  snprintf(mcpu, sizeof mcpu, "%s", target->cpu.mcpu[0] ? target->cpu.mcpu : "native");
+  if (!tn__target_is_cpu_word(mcpu)) return unknown_cpu(text, mcpu);
+  TN_RETURN_IF_ERROR(add_items(text, target->mattr, mcpu, sizeof mcpu));
+  target->mattr[0] = '\0';
+  return tn__target_describe_cpu(mcpu, target);
+}
+
+/* What C for any CPU relies on: the least of all. */
+tn_status *tn__target_words_c99(const char *text, tn__target *target) {
+  return tn__target_describe_cpu("x86-64", target);
+}
+
+#define CPU_NUMBERS                                                                                                   \
+  {"cores", "threads to schedule for", TN__ATTRIBUTE_SAID, TN__TARGET_AT(cpu.cores), 1, 1024},                        \
+      {"vector_bytes",                                                                                                \
+       "width of the vectors that kernels use",                                                                       \
+       TN__ATTRIBUTE_CODE | TN__ATTRIBUTE_POWER | LIMIT,                                                              \
+       TN__TARGET_AT(cpu.vector_bytes),                                                                               \
+       16,                                                                                                            \
+       64},                                                                                                           \
+      {"vector_registers",                                                                                            \
+       "vectors that are at hand",                                                                                    \
+       TN__ATTRIBUTE_CODE | LIMIT,                                                                                    \
+       TN__TARGET_AT(cpu.vector_registers),                                                                           \
+       4,                                                                                                             \
+       64},                                                                                                           \
+      {"l1_bytes", "data cache of a core", 0, TN__TARGET_AT(cpu.machine.l1_bytes), 1 << 10, (int64_t)1 << 40},        \
+      {"l2_bytes", "cache of a core", 0, TN__TARGET_AT(cpu.machine.l2_bytes), 1 << 10, (int64_t)1 << 40},             \
+      {"l3_bytes", "cache of a group of cores", 0, TN__TARGET_AT(cpu.machine.l3_bytes), 1 << 10, (int64_t)1 << 40}, { \
+    .name = NULL                                                                                                      \
+  }
+
+#define LIMIT TN__ATTRIBUTE_LOWERS
+const tn__target_attribute tn__target_attributes_cpu[] = {
+    {"mcpu", "a CPU or a level, with +feature and -feature items", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE,
+     TN__TARGET_AT(cpu.mcpu), 0, 0},
+    {"mattr", "further items, as +avx512vnni,-fma", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE, TN__TARGET_AT(mattr), 0,
+     0},
+    CPU_NUMBERS};
+#undef LIMIT
+#define LIMIT 0
+const tn__target_attribute tn__target_attributes_c99[] = {CPU_NUMBERS};
+#undef LIMIT

@@ -1,0 +1,54 @@
+/* The words of GPUs: how many threads, and what they share. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "target/text/kinds.h"
+
+/* Limits that OpenCL's and CUDA's devices keep to. */
+#define BLOCKS                                                                                                      \
+  {"warp", "threads that execute together", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.warp), 1, 128},                   \
+      {"threads", "of a block, at the most", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.threads), 1, 1 << 16},           \
+      {"registers", "of 32 bits, for a block", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.registers), 1, 1 << 24},       \
+      {"shared_bytes", "that the threads of a block share", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.shared_bytes), 0, \
+       1 << 24},                                                                                                    \
+  {                                                                                                                 \
+    .name = NULL                                                                                                    \
+  }
+
+const tn__target_attribute tn__target_attributes_gpu[] = {BLOCKS};
+const tn__target_attribute tn__target_attributes_cuda[] = {
+    {"arch", "sm_75, sm_80, sm_90, ...", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.arch), 0, 0},
+    BLOCKS};
+
+/* What is usual: of shared memory what every CUDA device gives to whoever does not ask for more. */
+tn_status *tn__target_words_gpu(const char *text, tn__target *target) {
+  enum { WARP = 32, THREADS = 1024, REGISTERS = 1 << 16, SHARED = 48 << 10 };
+  target->gpu.warp = WARP;
+  target->gpu.threads = THREADS;
+  target->gpu.registers = REGISTERS;
+  target->gpu.shared_bytes = SHARED;
+  return NULL;
+}
+
+tn_status *tn__target_words_cuda(const char *text, tn__target *target) {
+  char *arch = target->gpu.arch;
+  if (arch[0] == '\0') snprintf(arch, sizeof target->gpu.arch, "sm_80");
+  size_t digits = strncmp(arch, "sm_", 3) == 0 ? strspn(arch + 3, "0123456789") : 0;
+  /* "sm_90a" is sm_90 with what no later one need have. */
+  const char *end = arch + 3 + digits;
+  if (digits < 2 || digits > 3 || (end[0] != '\0' && strcmp(end, "a") != 0))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "target \"%s\": \"%s\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "
+                            "sm_86, sm_89, sm_90, sm_90a",
+                            text, arch);
+  return tn__target_words_gpu(text, target);
+}
+
+tn_status *tn__target_check_gpu(const char *text, const tn__target *target) {
+  if (target->gpu.warp > target->gpu.threads)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "target \"%s\": a warp has %d threads and a block %d at the most: it has one warp or more",
+                            text, target->gpu.warp, target->gpu.threads);
+  return NULL;
+}
