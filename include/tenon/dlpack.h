@@ -17,7 +17,8 @@ typedef struct {
 typedef enum {
   kDLCPU = 1,   /* main memory */
   kDLCUDA = 2,  /* a device of NVIDIA's */
-  kDLOpenCL = 4 /* a device of OpenCL's */
+  kDLOpenCL = 4, /* a device of OpenCL's */
+  kDLExtDev = 12 /* one that DLPack does not know; here an island */
 } DLDeviceType;
 
 /* A device. */

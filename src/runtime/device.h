@@ -5,7 +5,8 @@
  * known by its address there: kernels get it, offsets may be added to it, and nobody but the table's functions reads or
  * writes through it, unless the device is `inline_host`.
  *
- * Threads. A device that is open serves one caller at a time, as a session does; two that are open share nothing.
+ * Threads. A device that is open serves one caller at a time, as a session does; two that are open share nothing. Only
+ * `copy` out of its memory may be called in another thread while it works on other memory (runtime/queue/queue.h).
  *
  * Order. What is launched and copied takes place in the order of the calls; `launch` may return before the kernel is
  * done, everything else returns when it is done itself, which is after all that was launched before it.
@@ -64,6 +65,7 @@ struct tn__device_driver {
   /* Its addresses are the host's, and its kernels are functions that the calling thread may call: then whoever asked
    * once may call and read directly, without `launch`, `wait` and `copy`. */
   bool inline_host;
+  bool synchronous; /* `launch` returns when the kernel is done; so it is where the host is the device */
   tn_status *(*open)(tn__device *device); /* with driver, allocator and id set */
   void (*close)(tn__device *device);
   void (*limits)(const tn__device *device, tn__device_limits *out);

@@ -1,9 +1,9 @@
-/* Device drivers: what every table promises, held against the CPU's and against one made here, whose memory the host
- * cannot touch outside of the table's functions. */
+/* Device drivers: what every table promises, held against the CPU's, the islands' and one made here, whose memory the
+ * host cannot touch outside of the table's functions, and whose kernels run when they are waited for. */
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "runtime/device.h"
+#include "runtime/island/island.h"
 #include "target/text/text.h"
 #include "unit/kernel.h"
 
@@ -195,11 +195,13 @@ static void check_driver(const tn__device_driver *driver, const tn__image *image
   driver->close(&device);
 }
 
-static void check_both(tn__escape *escape, void *arg) {
+static void check_all(tn__escape *escape, void *arg) {
   kernel_test *t = arg;
   tn__image image = compile_doubling(t);
   check_driver(&tn__device_cpu, &image);
   check_driver(&apart_driver, &image);
+  check_driver(&tn__device_island, &image);
+  check_driver(&tn__device_island_concurrent, &image);
 }
 
 static void test_drivers_keep_their_promises(void **state) {
@@ -207,7 +209,7 @@ static void test_drivers_keep_their_promises(void **state) {
   tn__arena_init(&t.arena, NULL, &t.escape);
   check_ok(tn__target_parse("native", &t.target));
   t.ir = tn__ir_create(&t.arena);
-  check_ok(tn__protect(&t.escape, check_both, &t));
+  check_ok(tn__protect(&t.escape, check_all, &t));
   tn__arena_release(&t.arena);
 }
 

@@ -98,6 +98,7 @@ const tn__device_driver tn__device_cpu = {
     .name = "cpu",
     .type = kDLCPU,
     .inline_host = true,
+    .synchronous = true,
     .open = cpu_open,
     .close = cpu_close,
     .limits = cpu_limits,

@@ -1,0 +1,24 @@
+/* Islands: devices that are this machine's CPU, with memory that nobody else may touch. They make a program's copies
+ * and order testable at full speed: with eight islands any placement of a program runs on any machine.
+ *
+ * Checked (`tn__device_island`). An island's memory has no access but while the island works: its kernels, and copies
+ * from and to it. Islands take turns, one in the process at a time, so that a kernel that is given the memory of
+ * another island, or of one whose copy is missing, is a fault (SIGSEGV) and not luck. The host cannot read it either.
+ *
+ * Concurrent (`tn__device_island_concurrent`). The same without protection: islands work at the same time, each in the
+ * thread of its queue. The same program gives the same results to the bit.
+ *
+ * Numbers of islands go from 0 to TN__ISLAND_MOST - 1, and two that are open with one number are two islands. Each has
+ * TN__ISLAND_BYTES of address space, of which only what is touched takes memory. Launches return when the kernel is
+ * done, and what kernels do in parallel runs on the threads of the environment that they get. */
+#ifndef TENON_RUNTIME_ISLAND_ISLAND_H
+#define TENON_RUNTIME_ISLAND_ISLAND_H
+
+#include "runtime/device.h"
+
+enum { TN__ISLAND_MOST = 256 };
+#define TN__ISLAND_BYTES ((size_t)1 << 32)
+
+extern const tn__device_driver tn__device_island, tn__device_island_concurrent;
+
+#endif
