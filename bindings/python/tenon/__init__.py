@@ -16,6 +16,9 @@
     scale = tenon.build_te("kernel scale(X: f32[N], by: f32) -> Y: f32[N] { Y[i] = X[i] * by }")
     y = scale(x, 0.5)                  # docs/te-language.md is the language
 
+    tenon.tune("model.onnx", budget="10m", output="model.schedules")  # docs/tuning.md
+    model = tenon.compile("model.onnx", tuned="model.schedules")
+
 Whatever speaks DLPack (PyTorch's tensors, say) goes in and may be bound without a copy; results are NumPy arrays, which
 other libraries take without a copy: torch.from_dlpack(model(x)).
 """
@@ -35,8 +38,10 @@ import numpy as np
 
 from . import _tenon
 from ._tenon import Error
+from .tuning import Build, Builder, BuildInput, Progress, Run, Runner, TunedKernel, Tuning, tune
 
-__all__ = ["Error", "Kernel", "Model", "Value", "__version__", "build_te", "compile", "load"]
+__all__ = ["Build", "BuildInput", "Builder", "Error", "Kernel", "Model", "Progress", "Run", "Runner", "TunedKernel", "Tuning",
+           "Value", "__version__", "build_te", "compile", "load", "tune"]
 __version__: str = _tenon.version
 
 ALIGNMENT = 64  # of results: what does not fit the caches is written fastest there, and lists want it

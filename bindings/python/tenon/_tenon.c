@@ -2,8 +2,8 @@
 /* The C half of the Python package: models, and running them on buffers, over Tenon's public C API, the table of its
  * options and CPython's stable ABI (3.11). What a person types is in __init__.py. A model is used by one thread at a
  * time; __init__.py holds a lock. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "common.h"
+
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -15,10 +15,7 @@
 #include <unistd.h>
 
 #include "base/dtype.h"
-#include "options/options.h"
-#include "tenon/compile.h"
 #include "tenon/runtime.h"
-#include "tenon/te.h"
 
 typedef struct module_state {
   PyObject *error;      /* tenon.Error */
@@ -30,7 +27,7 @@ typedef struct model_object {
   tn_executable *executable;
   tn_session *session;
   struct argument *held; /* what is bound for good: inputs, then outputs */
-  struct warnings *warnings;
+  binding_warnings *warnings;
   int64_t bound_elements; /* of all inputs that are bound for good */
   bool bound_counts;      /* some of them may be counts */
   int64_t listed;         /* the size of the lists that the next run gets */
@@ -42,66 +39,9 @@ static void release_held(model_object *model);
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
-/* Raises tenon.Error with the status's words and its code's name, and takes the status. Returns NULL. */
-static PyObject *raise_status(module_state *state, tn_status *status) {
-  PyObject *error = PyObject_CallFunction(state->error, "s", tn_status_message(status));
-  PyObject *code = PyUnicode_FromString(tn_status_code_name(tn_status_code_of(status)));
-  if (error != NULL && code != NULL && PyObject_SetAttrString(error, "code", code) == 0)
-    PyErr_SetObject(state->error, error);
-  Py_XDECREF(error);
-  Py_XDECREF(code);
-  tn_status_free(status);
-  return NULL;
-}
+static PyObject *raise_status(module_state *state, tn_status *status) { return binding_raise(state->error, status); }
 
 static module_state *state_of(PyObject *model) { return PyType_GetModuleState(Py_TYPE(model)); }
-
-/* ---- warnings --------------------------------------------------------------------------------------------------- */
-
-/* What the library warns of, from any of its threads, until somebody with Python's lock tells it. */
-typedef struct warnings {
-  tn_log_sink sink;
-  pthread_mutex_t lock;
-  char text[2048];
-  size_t length;
-} warnings;
-
-static void keep_warning(void *user, tn_log_level level, const char *line) {
-  warnings *w = user;
-  if (level < TN_LOG_WARNING) return;
-  pthread_mutex_lock(&w->lock);
-  size_t left = sizeof(w->text) - w->length;
-  int n = snprintf(w->text + w->length, left, "%s%s", w->length > 0 ? "\n" : "", line);
-  if (n > 0) w->length += (size_t)n < left ? (size_t)n : left - 1;
-  pthread_mutex_unlock(&w->lock);
-}
-
-static warnings *new_warnings(void) {
-  warnings *w = PyMem_Malloc(sizeof(*w));
-  if (w == NULL) return NULL;
-  w->length = 0;
-  w->sink = (tn_log_sink){keep_warning, w};
-  if (pthread_mutex_init(&w->lock, NULL) == 0) return w;
-  PyMem_Free(w);
-  return NULL;
-}
-
-static void free_warnings(warnings *w) {
-  if (w == NULL) return;
-  pthread_mutex_destroy(&w->lock);
-  PyMem_Free(w);
-}
-
-/* False when Python makes an exception of the warning. The caller is whoever called tenon's function. */
-static bool tell_warnings(warnings *w) {
-  char text[sizeof(w->text)];
-  pthread_mutex_lock(&w->lock);
-  size_t length = w->length;
-  memcpy(text, w->text, sizeof(text));
-  w->length = 0;
-  pthread_mutex_unlock(&w->lock);
-  return length == 0 || PyErr_WarnEx(PyExc_RuntimeWarning, text, 2) == 0;
-}
 
 /* ---- interruption ----------------------------------------------------------------------------------------------- */
 
@@ -201,7 +141,7 @@ static void model_dealloc(PyObject *self) {
   release_held(model);
   tn_executable_release(model->executable);
   tn_module_release(model->module);
-  free_warnings(model->warnings);
+  binding_free_warnings(model->warnings);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
   Py_DECREF(type);
@@ -211,7 +151,7 @@ static model_object *new_model(module_state *state) {
   allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)state->model_type, Py_tp_alloc);
   model_object *model = (model_object *)allocate((PyTypeObject *)state->model_type, 0);
   if (model != NULL) model->quick = -1;
-  if (model != NULL) model->warnings = new_warnings();
+  if (model != NULL) model->warnings = binding_new_warnings();
   if (model == NULL || model->warnings != NULL) return model;
   Py_DECREF(model);
   PyErr_NoMemory();
@@ -223,25 +163,17 @@ static tn_status *open_session(model_object *model, int threads) {
   return tn_session_create(model->executable, &options, &model->session);
 }
 
-/* Options as a dictionary has them, by the names of their fields. What is allocated for them is `kept`. */
-typedef struct given_options {
-  tn_compile_options options;
-  tn_schedule_options declared; /* those of declarations alone */
-  void *kept[32];
-  int kept_count;
-} given_options;
-
 typedef struct compile_arguments {
   model_object *model;
   const char *path, *data;
   Py_ssize_t size;
-  given_options given;
+  binding_options given;
   atomic_bool cancelled;
 } compile_arguments;
 
 /* What a call that made a model gives: the model, whose reference it takes, or the error. A NULL model has set one. */
 static PyObject *opened(module_state *state, model_object *model, tn_status *status) {
-  if (status == NULL && (model == NULL || tell_warnings(model->warnings))) return (PyObject *)model;
+  if (status == NULL && (model == NULL || binding_tell_warnings(model->warnings))) return (PyObject *)model;
   Py_DECREF(model);
   return status == NULL ? NULL : raise_status(state, status);
 }
@@ -262,92 +194,6 @@ static tn_status *compile_and_open(void *user) {
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
   status = tn_module_load(model->module, &load, &model->executable);
   return status != NULL ? status : open_session(model, a->given.options.run_threads);
-}
-
-static size_t item_size(tn__option_kind kind) {
-  if (kind == TN__OPTION_PAIRS) return sizeof(tn_alias_setting);
-  return kind == TN__OPTION_NAMES ? sizeof(const char *) : sizeof(tn_dim_setting);
-}
-
-/* One item of a list, whose texts are borrowed from it. */
-static bool read_item(tn__option_kind kind, PyObject *item, char *out) {
-  if (kind == TN__OPTION_PAIRS) {
-    tn_alias_setting *pair = (void *)out;
-    return PyArg_ParseTuple(item, "ss", &pair->output, &pair->input) != 0;
-  }
-  if (kind == TN__OPTION_NAMES) {
-    *(const char **)(void *)out = PyUnicode_AsUTF8AndSize(item, NULL);
-    return *(const char **)(void *)out != NULL;
-  }
-  tn_dim_setting *dim = (void *)out;
-  long long size;
-  if (!PyArg_ParseTuple(item, "sL", &dim->name, &size)) return false;
-  dim->size = size;
-  return true;
-}
-
-static bool read_list(const tn__option_row *row, PyObject *list, given_options *out) {
-  Py_ssize_t count = PyList_Size(list);
-  if (count < 0) return false;
-  char *items = PyMem_Malloc(((size_t)count + 1) * item_size(row->kind));
-  if (items == NULL) {
-    PyErr_NoMemory();
-    return false;
-  }
-  out->kept[out->kept_count++] = items;
-  for (Py_ssize_t i = 0; i < count; i++)
-    if (!read_item(row->kind, PyList_GetItem(list, i), items + (size_t)i * item_size(row->kind))) return false;
-  char *options = (char *)&out->options;
-  *(void **)(void *)(options + row->at) = items;
-  *(int *)(void *)(options + row->count_at) = (int)count;
-  return true;
-}
-
-static bool read_option(const tn__option_row *row, PyObject *value, given_options *out) {
-  bool declared = row->bytes > 0 && row->at == 0 && row->declared_at > 0; /* of declarations alone */
-  void *field = declared ? (char *)&out->declared + row->declared_at : (char *)&out->options + row->at;
-  int truth;
-  long number;
-  switch (row->kind) {
-    case TN__OPTION_FLAG:
-      truth = PyObject_IsTrue(value);
-      *(bool *)field = truth > 0;
-      return truth >= 0;
-    case TN__OPTION_COUNT:
-      number = PyLong_AsLong(value);
-      if (number == -1 && PyErr_Occurred()) return false;
-      *(int *)field = number < INT_MIN ? INT_MIN : number > INT_MAX ? INT_MAX : (int)number;
-      return true;
-    case TN__OPTION_BYTES: *(uint64_t *)field = PyLong_AsUnsignedLongLong(value); return PyErr_Occurred() == NULL;
-    case TN__OPTION_FILE:
-    case TN__OPTION_TEXT:
-    case TN__OPTION_PATH:
-    case TN__OPTION_WORDS:
-      *(const char **)field = PyUnicode_AsUTF8AndSize(value, NULL);
-      return *(const char **)field != NULL;
-    case TN__OPTION_CALLER: PyErr_Format(PyExc_TypeError, "%s is no option of Python's", row->name); return false;
-    default: return read_list(row, value, out);
-  }
-}
-
-static void free_options(given_options *given) {
-  for (int i = 0; i < given->kept_count; i++) PyMem_Free(given->kept[i]);
-}
-
-/* {field: value}, which the caller keeps while the options are in use. False with an exception. */
-static bool read_options(PyObject *fields, given_options *out) {
-  PyObject *key, *value;
-  Py_ssize_t position = 0;
-  *out = (given_options){.options.size = sizeof(out->options), .declared.size = sizeof(out->declared)};
-  while (PyDict_Next(fields, &position, &key, &value)) {
-    const char *name = PyUnicode_AsUTF8AndSize(key, NULL);
-    const tn__option_row *row = name != NULL ? tn__options_find(name) : NULL;
-    if (row == NULL && !PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "there is no option %s", name);
-    if (row != NULL && read_option(row, value, out)) continue;
-    free_options(out);
-    return false;
-  }
-  return true;
 }
 
 /* The table of options, a dictionary for each row. */
@@ -379,11 +225,11 @@ static PyObject *compile(PyObject *self, PyObject *args) {
   compile_arguments a = {0};
   PyObject *fields;
   if (!PyArg_ParseTuple(args, "zz#O!:compile", &a.path, &a.data, &a.size, &PyDict_Type, &fields)) return NULL;
-  if (!read_options(fields, &a.given)) return NULL;
+  if (!binding_read_options(fields, &a.given)) return NULL;
   model_object *model = a.model = new_model(state);
   long_call call = {.make = compile_and_open, .cancel = cancel_compilation, .arguments = &a};
   bool interrupted = model != NULL && make_long_call(&call);
-  free_options(&a.given);
+  binding_free_options(&a.given);
   if (!interrupted) return opened(state, model, call.status);
   tn_status_free(call.status);
   Py_DECREF(model);
@@ -393,12 +239,12 @@ static PyObject *compile(PyObject *self, PyObject *args) {
 typedef struct te_arguments {
   const char *folder, *name, *text, *kernel;
   Py_ssize_t size;
-  given_options given;
+  binding_options given;
   char *schedule, *trace; /* out; freed with free() */
 } te_arguments;
 
 /* What both tables of options say of a declaration's schedule. */
-static tn_schedule_options schedule_options_of(const given_options *given) {
+static tn_schedule_options schedule_options_of(const binding_options *given) {
   tn_schedule_options options = given->declared;
   for (const tn__option_row *row = tn__option_rows; row->name != NULL; row++)
     if (row->declared_at > 0)
@@ -433,7 +279,7 @@ static bool read_te(PyObject *args, te_arguments *a) {
   PyObject *fields;
   return PyArg_ParseTuple(args, "zss#zO!", &a->folder, &a->name, &a->text, &a->size, &a->kernel, &PyDict_Type,
                           &fields) &&
-         read_options(fields, &a->given);
+         binding_read_options(fields, &a->given);
 }
 
 /* The kernel, its schedule as text, and its trace. */
@@ -447,7 +293,7 @@ static PyObject *build_te(PyObject *self, PyObject *args) {
     Py_BEGIN_ALLOW_THREADS status = build_and_open(model, &a);
     Py_END_ALLOW_THREADS
   }
-  free_options(&a.given);
+  binding_free_options(&a.given);
   PyObject *kernel = opened(state, model, status), *result = NULL;
   if (kernel != NULL) result = Py_BuildValue("(Nss)", kernel, a.schedule, a.trace);
   free(a.schedule);
@@ -471,7 +317,7 @@ static PyObject *explain_te(PyObject *self, PyObject *args) {
   tn_status *status;
   if (!read_te(args, &a)) return NULL;
   Py_BEGIN_ALLOW_THREADS status = explain_one(&a, &explanation);
-  Py_END_ALLOW_THREADS free_options(&a.given);
+  Py_END_ALLOW_THREADS binding_free_options(&a.given);
   if (status != NULL) return raise_status(PyModule_GetState(self), status);
   const tn_kernel_plan *const *plans;
   tn_explanation_kernels(explanation, &plans);
@@ -562,7 +408,7 @@ static PyObject *model_save(PyObject *self, PyObject *args) {
   Py_BEGIN_ALLOW_THREADS status =
       model->module != NULL ? tn_module_save(model->module, path) : tn_executable_save(model->executable, path);
   Py_END_ALLOW_THREADS if (status != NULL) return raise_status(state_of(self), status);
-  return tell_warnings(model->warnings) ? Py_NewRef(Py_None) : NULL;
+  return binding_tell_warnings(model->warnings) ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *model_text(PyObject *self, PyObject *args) {
