@@ -539,16 +539,32 @@ static bool stays_ahead(const tn__contraction_space *p, const tn__sketch *k, con
 
 /* The share of what comes from beyond L2 that is not hidden. */
 static double exposed(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v) {
-  int64_t width = v[TN__TILE_LANES] * v[TN__TILE_VECTORS];
-  /* A few channels of every pixel don't come by themselves either, one walk over the image for each column tile. */
-  bool walks = p->depthwise && v[TN__TILE_COLUMNS_AT] == 0 && 4 * width * p->left_element <= p->row_stride;
   double left = is_scattered(p, k, v, 0) ? v[TN__TILE_LEFT] > 0 ? TN__RULE_EXPOSED_COPY : TN__RULE_EXPOSED_PAGES : 0;
   bool ahead = v[TN__TILE_AHEAD] == TN__AHEAD_STEPS && stays_ahead(p, k, v);
-  double right = ahead                                 ? TN__RULE_EXPOSED_AHEAD
-                 : !is_scattered(p, k, v, 1) && !walks ? 0
-                 : v[TN__TILE_RIGHT] > 0               ? TN__RULE_EXPOSED_COPY
-                                                       : TN__RULE_EXPOSED_PAGES;
+  double right = ahead                       ? TN__RULE_EXPOSED_AHEAD
+                 : !is_scattered(p, k, v, 1) ? 0
+                 : v[TN__TILE_RIGHT] > 0     ? TN__RULE_EXPOSED_COPY
+                                             : TN__RULE_EXPOSED_PAGES;
   return left > right ? left : right;
+}
+
+/* The share of all bytes that comes in pieces of few lines: the left operand of a depthwise sum whose column tiles each
+ * walk over many pixels and take a few channels of each. */
+static double short_pieces(const tn__contraction_space *p, const tn__sketch *k, const int64_t *v,
+                           const tn__outer_loops *outer) {
+  const tn__costs *costs = &k->target->cpu.machine.costs;
+  int64_t piece = v[TN__TILE_LANES] * v[TN__TILE_VECTORS] * p->left_element;
+  double all = 0, left = 0;
+  bool walks = false;
+  if (!p->depthwise || piece > TN__RULE_PIECE_LINES * costs->line_bytes || p->row_stride <= piece) return 0;
+  for (int i = outer->column_tiles + 1; i < outer->count; i++) walks |= outer->loop[i].trips > 1;
+  for (int i = 0; i < p->nest.access_count && walks; i++) {
+    const tn__nest_access *a = &p->nest.access[i];
+    double bytes = a->again ? 0 : tn__nest_footprint(k->target, a, p->nest.extent);
+    all += bytes;
+    if (!a->store && p->row >= 0 && a->along[p->row].stride != 0) left += bytes;
+  }
+  return all > 0 ? left / all : 0;
 }
 
 /* tn__contraction_features, which also tells whether fetching ahead is spread over tiles. */
@@ -621,6 +637,7 @@ static const tn__nest *features_of(const tn__sketch *k, const int64_t *v, tn__sk
                  times * count);
   }
   f->exposed = exposed(p, k, v);
+  f->pieces = short_pieces(p, k, v, &outer);
   /* What comes next is the panel of the next columns unless blocks of the reduction go by inside of these. */
   bool ahead_fits = v[TN__TILE_RIGHT] == TN__PLACE_BEFORE && !tn__contraction_in_panels(v, 1) &&
                     outer.loop[outer.column_tiles].trips > 1 && outer.depth < outer.column_tiles;
