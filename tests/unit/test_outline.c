@@ -204,7 +204,8 @@ static void check_point(tn__ir *ir, const void *arg) {
   tn__schedule_options options = {.threads = 1 + roll(&d, 2)};
   const tn__te *te = drawn->chain ? make_chain(ir, &d) : draw_declaration(ir, &d);
   const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
-  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, drawn->chain ? "chain" : "structure");
+  const tn__sketch *k =
+      tn__sketch_named(unit.rules, unit.te, &target, &options, drawn->chain ? "chain" : "structure", NULL);
   if (k == NULL) return;
   drawn->counts->fits++;
   tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
@@ -266,7 +267,7 @@ static void check_steps(tn__ir *ir, const void *arg) {
   const tn__schedule_options options = {.threads = 1};
   const tn__te *te = make_chain(ir, &d);
   const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
-  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, "chain");
+  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, &target, &options, "chain", NULL);
   if (k == NULL) return;
   tn__outline *o = TN__NEW(tn__ir_arena(ir), tn__outline);
   tn__outline_work_room *room = TN__NEW(tn__ir_arena(ir), tn__outline_work_room),
@@ -440,8 +441,8 @@ static void check_half_bytes(tn__ir *ir, const void *arg) {
   tn__check(arena->escape, tn__te_declare(source, 0, NULL, 0, ir, &te));
   const tn__schedule_options options = {.threads = 1};
   const tn__plan_unit unit = tn__rule_plan_unit_of(te, &target, &options);
-  const tn__sketch *own = tn__sketch_named(unit.rules, te, &target, &options, "structure"),
-                   *other = tn__sketch_named(unit.rules, te, &target, &options, "contraction");
+  const tn__sketch *own = tn__sketch_named(unit.rules, te, &target, &options, "structure", NULL),
+                   *other = tn__sketch_named(unit.rules, te, &target, &options, "contraction", NULL);
   int64_t values[TN__MAX_DECISIONS];
   assert_true(own != NULL && other != NULL && !other->firm);
   tn__sketch_choose(other, values, NULL);

@@ -156,7 +156,7 @@ typedef struct numbered {
 static bool propose_numbered(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
                              tn__candidate *out) {
   const numbered *n = chooser->data;
-  if (n->parts != NULL) *n->parts += unit->part;
+  if (n->parts != NULL) *n->parts += unit->part != NULL;
   const tn__sketch *k = refused != NULL ? refused->sketch : tn__plan_sketch(unit, chooser);
   int64_t index = refused != NULL ? refused->weighed : n->first;
   if (k == NULL) return false;

@@ -136,7 +136,7 @@ static void schedule_part(tn__sketch *k, sequence *q, const tn__te_uses *uses, c
   tn__schedule_options options = k->options;
   options.results_read = true;
   tn__plan_unit unit = tn__plan_unit_with(k->rules, te, k->target, &options);
-  unit.part = true;
+  unit.part = tn__te_stage_at(k->te, p->first)->name;
   const tn__plan *plan = tn__plan_kernel(&unit, k->chooser != NULL ? k->chooser : &tn__chooser_static);
   const tn__schedule *s = plan->schedule;
   if (plan->sketch == NULL && s->steps.count == 0 && !tn__te_has_stored(k->te))

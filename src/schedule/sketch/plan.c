@@ -132,7 +132,7 @@ bool tn__plan_is_trace_of(const char *trace, const tn__te *te) {
 /* The trace of the unit's declaration; NULL when there is none. */
 static const char *trace_of(const tn__recorded *r, const tn__plan_unit *unit) {
   char digest[17];
-  if (unit->part) return NULL;
+  if (unit->part != NULL) return NULL;
   tn__sched_digest(unit->te, digest);
   for (int i = 0; i < r->count; i++)
     if (tn__sched_trace_is_of(r->traces[i], digest)) return r->traces[i];

@@ -24,7 +24,7 @@ typedef struct tn__plan_unit {
   const tn__te *te;
   const tn__target *target;
   tn__schedule_options options; /* filled in: threads, whether results are read soon, ... */
-  bool part;                    /* of a sequence (rules/sequence.c): its steps become the whole's */
+  const char *part; /* the name of the first stage of a part (rules/sequence.c), whose steps become the whole's */
   /* Inputs that are packed beforehand: `te` reads what packings[i] makes of its input packing_inputs[i]. */
   tn__te **packings;
   int *packing_inputs;

@@ -108,12 +108,12 @@ tn__sketch *tn__sketch_next(const tn__sketch *k) {
 }
 
 tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                             const tn__schedule_options *options, const char *name) {
+                             const tn__schedule_options *options, const char *name, const struct tn__chooser *chooser) {
   tn__schedule_options filled = {0};
   tn__check(tn__ir_arena(tn__te_ir(te))->escape, tn__schedule_options_fill(options, target, &filled));
   for (int i = 0; i < rules->count; i++)
     if (strcmp(rules->rule[i]->name, name) == 0) {
-      tn__sketch *k = try_rule(rules, te, target, &filled, NULL, i);
+      tn__sketch *k = try_rule(rules, te, target, &filled, chooser, i);
       if (k != NULL) return k; /* "pipeline" is the name of two rules */
     }
   return NULL;

@@ -91,9 +91,11 @@ tn__sketch *tn__sketch_later(const tn__sketch *k);
 /* A point of another sketch as the rule of `k`, which competes, weighs it; NAN for what it cannot tell, INFINITY for
  * what primitives refuse. */
 double tn__sketch_weigh(const tn__sketch *k, const tn__sketch *other, const int64_t *values, tn__cost *out);
-/* The sketch of the rule of this name, whether it is asked in its turn or competes. NULL when it does not fit. */
+/* The sketch of the rule of this name, whether it is asked in its turn or competes; `chooser` as for
+ * tn__sketch_first(). NULL when it does not fit. */
 TN__LINKED tn__sketch *tn__sketch_named(const tn__rules *rules, const tn__te *te, const tn__target *target,
-                                        const tn__schedule_options *options, const char *name);
+                                        const tn__schedule_options *options, const char *name,
+                                        const struct tn__chooser *chooser);
 TN__LINKED const char *tn__sketch_name(const tn__sketch *k);
 TN__LINKED int64_t tn__sketch_points(const tn__sketch *k); /* the product of the sets' sizes, at most INT64_MAX */
 TN__LINKED void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values);

@@ -139,7 +139,7 @@ static void complete_part(const completing *c, int first, int count) {
   tn__schedule_options options = c->unit->options;
   options.results_read = true;
   tn__plan_unit unit = tn__plan_unit_with(c->unit->rules, te, c->unit->target, &options);
-  unit.part = true;
+  unit.part = tn__te_stage_at(c->unit->te, first)->name;
   const tn__schedule *own = tn__plan_kernel(&unit, &tn__chooser_static)->schedule;
   TN__VEC(const char *) lines = {0};
   for (int i = 0; i < own->steps.count; i++) /* what is an output of its part only is read soon */
@@ -348,7 +348,7 @@ static const char *trace_of(const tn__schedule *s) {
 static bool propose_written(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
                             tn__candidate *out) {
   const tn__written_use *use = chooser->data;
-  if (unit->part || refused != NULL) return tn__chooser_static.propose(&tn__chooser_static, unit, refused, out);
+  if (unit->part != NULL || refused != NULL) return tn__chooser_static.propose(&tn__chooser_static, unit, refused, out);
   tn__written_result result = apply(use, unit);
   out->rule = "written schedule";
   if (result.choose != NULL && result.schedule->steps.count == 0) {

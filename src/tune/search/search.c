@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "tune/search/points.h"
 
 enum {
   BATCH = 8,        /* proposals that are made at a time, and thrown away when results come */
@@ -21,6 +22,7 @@ typedef struct ranked {
   tn__space_point point;
   tn__space_cost cost;
   double score; /* predicted seconds in logarithms */
+  int part;     /* in which it differs from another that is known; -1: in none alone */
 } ranked;
 
 struct tn__search {
@@ -46,14 +48,7 @@ struct tn__search {
 
 /* ---- small things ------------------------------------------------------------------------------------------------ */
 
-static uint64_t next_random(tn__search *s) {
-  s->random += 0x9e3779b97f4a7c15u;
-  return tn__hash_mix(s->random, 1);
-}
-
-static int64_t below(tn__search *s, int64_t n) {
-  return (int64_t)(((unsigned __int128)next_random(s) * (uint64_t)n) >> 64);
-}
+static int64_t below(tn__search *s, int64_t n) { return tn__random_below(&s->random, n); }
 
 static tn_status *no_memory(void) { return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a search"); }
 
@@ -82,13 +77,6 @@ static tn_status *note_trace(tn__search *s, const char *trace, bool *is_new) {
   return NULL;
 }
 
-static bool same_point(const tn__space *space, const tn__space_point *a, const tn__space_point *b) {
-  if (a->rule != b->rule) return false;
-  for (int d = 0; d < space->rules[a->rule].sketch->decision_count; d++)
-    if (a->values[d] != b->values[d]) return false;
-  return true;
-}
-
 /* ---- ranking ----------------------------------------------------------------------------------------------------- */
 
 static int by_score(const void *a, const void *b) {
@@ -111,20 +99,34 @@ static tn_status *add_learned(tn__search *s, ranked *list, int count) {
 }
 
 /* Adds a point to the list when it can be. */
-static void add_point(tn__search *s, const tn__space_point *point, ranked *list, int *count) {
+static void add_point(tn__search *s, const tn__space_point *point, int part, ranked *list, int *count) {
   tn__space_cost cost = tn__space_weigh(s->space, point);
   if (isfinite(cost.cycles) && cost.cycles > 0)
-    list[(*count)++] = (ranked){*point, cost, log(cost.cycles / s->clock_hz)};
+    list[(*count)++] = (ranked){*point, cost, log(cost.cycles / s->clock_hz), part};
 }
 
-/* A point that can be, each as likely in its rule. */
+/* The best measured point of the rule, or what the cost function likes. */
+static void incumbent(const tn__search *s, int rule, tn__space_point *out) {
+  const tn__proposal *best = NULL;
+  for (int i = 0; i < s->count; i++) {
+    const tn__proposal *p = s->proposals[i];
+    if (p->point.rule == rule && isfinite(p->median) && (best == NULL || p->median < best->median)) best = p;
+  }
+  if (best != NULL)
+    *out = best->point;
+  else
+    tn__space_liked(s->space, rule, out);
+}
+
+/* A point that can be, each as likely in its rule; with parts, one of them is drawn, of the best so far. */
 static bool draw(tn__search *s, int rule, ranked *out) {
-  const tn__space_rule *r = &s->space->rules[rule];
+  bool by_parts = s->kind == TN__SEARCH_EVOLUTION && rule == s->space->parts_of;
+  tn__space_point from = {.rule = rule};
+  if (by_parts) incumbent(s, rule, &from);
   for (int i = 0; i < MOST_TRIES; i++) {
-    tn__space_point p = {.rule = rule};
-    int count = 0;
-    tn__sketch_at(r->sketch, below(s, r->points), p.values);
-    add_point(s, &p, out, &count);
+    tn__space_point p;
+    int count = 0, part = tn__space_draw(s->space, rule, by_parts ? &from : NULL, &s->random, &p);
+    add_point(s, &p, part, out, &count);
     if (count == 1) return true;
   }
   return false;
@@ -140,8 +142,30 @@ static void add_neighbours(tn__search *s, const tn__space_point *from, ranked *l
       if (k->decisions[d].choices[v] == from->values[d]) continue;
       tn__space_point p = *from;
       p.values[d] = k->decisions[d].choices[v];
-      add_point(s, &p, list, count);
+      add_point(s, &p, -1, list, count);
     }
+}
+
+/* Points in which one part is another than in `from`: of each part what is best by the cost function, as many as its
+ * share of the kernel's time is of all. */
+static void add_parts(tn__search *s, const tn__space_point *from, ranked *drawn, int share) {
+  const tn__space *space = s->space;
+  double all = 0;
+  for (int i = 0; i < space->part_count; i++) all += space->parts[i].cycles;
+  for (int i = 0; i < space->part_count; i++) {
+    const tn__space_part *part = &space->parts[i];
+    int count = 0, most = 1 + (int)((share - space->part_count) * (all > 0 ? part->cycles / all : 0));
+    for (int n = 0; n < SAMPLES / space->part_count; n++) {
+      tn__space_point p = *from;
+      tn__space_draw_part(space, i, &s->random, &p);
+      add_point(s, &p, i, drawn, &count);
+    }
+    qsort(drawn, (size_t)count, sizeof *drawn, by_score);
+    for (int n = 0, taken = 0; n < count && taken < most; n++) {
+      bool again = n > 0 && tn__space_same(space, &drawn[n].point, &drawn[n - 1].point);
+      if (!again) s->pool[s->pool_count++] = drawn[n], taken++;
+    }
+  }
 }
 
 /* What the cost function likes best, of each rule its share: the rules' estimates are not of one scale. */
@@ -156,15 +180,19 @@ static tn_status *fill_pool(tn__search *s) {
   int share = space->rule_count > 0 ? POOL / space->rule_count : 0;
   for (int r = 0; r < space->rule_count; r++) {
     const tn__space_rule *rule = &space->rules[r];
+    tn__space_point liked;
     int count = 0;
-    for (int64_t i = 0; i < SAMPLES && i < rule->points; i++) {
-      tn__space_point p = {.rule = r};
-      tn__sketch_at(rule->sketch, rule->points <= SAMPLES ? i : below(s, rule->points), p.values);
-      add_point(s, &p, drawn, &count);
+    tn__space_liked(space, r, &liked);
+    if (r == space->parts_of) {
+      add_parts(s, &liked, drawn, share);
+      continue;
     }
-    tn__space_point liked = {.rule = r};
-    tn__sketch_choose(rule->sketch, liked.values, NULL);
-    add_point(s, &liked, drawn, &count);
+    for (int64_t i = 0; i < SAMPLES && i < rule->points; i++) {
+      tn__space_point p;
+      tn__space_at(space, r, rule->points <= SAMPLES ? i : below(s, rule->points), &p);
+      add_point(s, &p, -1, drawn, &count);
+    }
+    add_point(s, &liked, -1, drawn, &count);
     add_neighbours(s, &liked, drawn, &count, SAMPLES + 1000);
     qsort(drawn, (size_t)count, sizeof *drawn, by_score);
     for (int i = 0; i < count && i < share; i++) s->pool[s->pool_count++] = drawn[i];
@@ -181,32 +209,14 @@ static int by_median(const void *a, const void *b) {
   return (x->index > y->index) - (x->index < y->index);
 }
 
-static void mutate(tn__search *s, tn__space_point *p) {
-  const tn__sketch *k = s->space->rules[p->rule].sketch;
-  for (int changes = 1 + (int)below(s, 3); changes > 0; changes--) {
-    int d = (int)below(s, k->decision_count), at = 0;
-    const tn__decision *decision = &k->decisions[d];
-    while (at < decision->count && decision->choices[at] != p->values[d]) at++;
-    bool near = below(s, 2) == 0; /* the next size, or any */
-    if (near && at < decision->count)
-      at += below(s, 2) == 0 ? 1 : -1;
-    else
-      at = (int)below(s, decision->count);
-    if (at >= 0 && at < decision->count) p->values[d] = decision->choices[at];
-  }
-}
-
 static void breed(tn__search *s, tn__proposal *const *parents, int parent_count, ranked *list, int *count) {
   for (int i = 0; i < OFFSPRING; i++) {
     int64_t first = below(s, parent_count), second = below(s, parent_count);
     tn__space_point p = parents[first < second ? first : second]->point; /* the better ones more often */
     const tn__space_point *other = &parents[below(s, parent_count)]->point;
-    const tn__sketch *k = s->space->rules[p.rule].sketch;
-    if (other->rule == p.rule && below(s, 3) == 0)
-      for (int d = 0; d < k->decision_count; d++)
-        if (below(s, 2) == 0) p.values[d] = other->values[d];
-    mutate(s, &p);
-    add_point(s, &p, list, count);
+    if (other->rule == p.rule && below(s, 3) == 0) tn__space_cross(s->space, &s->random, &p, other);
+    int part = tn__space_mutate(s->space, &s->random, &p);
+    add_point(s, &p, part, list, count);
   }
 }
 
@@ -225,24 +235,39 @@ static int best_measured(const tn__search *s, tn__proposal **out, int most) {
 
 static bool is_proposed(const tn__search *s, const tn__space_point *point) {
   for (int i = 0; i < s->count; i++)
-    if (s->proposals[i]->point.rule >= 0 && same_point(s->space, &s->proposals[i]->point, point)) return true;
+    if (s->proposals[i]->point.rule >= 0 && tn__space_same(s->space, &s->proposals[i]->point, point)) return true;
   for (int i = 0; i < s->batch_count; i++)
-    if (same_point(s->space, &s->batch[i].point, point)) return true;
+    if (tn__space_same(s->space, &s->batch[i].point, point)) return true;
   return false;
 }
 
+/* The first of the list from `from` on that is not proposed: of a rule (-1: any), and of a part (-1: any). */
+static int first_of(const tn__search *s, const ranked *list, int count, int from, int rule, int part) {
+  while (from < count && ((rule >= 0 && list[from].point.rule != rule) || (part >= 0 && list[from].part != part) ||
+                          is_proposed(s, &list[from].point)))
+    from++;
+  return from;
+}
+
 /* The best of the list, which is sorted, that are not proposed. What a rule says is comparable with what another says
- * only when the model has learned by how much each is wrong: until then they take turns. */
+ * only when the model has learned by how much each is wrong: until then they take turns. Parts always do, each as often
+ * as it takes of the time: the best of all would be those that change next to nothing. */
 static void take_best(tn__search *s, const ranked *list, int count) {
   bool turns = s->model == NULL || tn__model_samples(s->model) < TN__MODEL_LEAST_SAMPLES;
   int next[TN__SPACE_RULES] = {0};
   s->batch_count = s->batch_next = 0;
   for (int turn = 0, idle = 0; s->batch_count < BATCH && idle <= s->space->rule_count; turn++) {
-    int rule = turns ? turn % s->space->rule_count : 0, at = next[rule];
-    while (at < count && ((turns && list[at].point.rule != rule) || is_proposed(s, &list[at].point))) at++;
-    next[rule] = at + 1;
+    int rule = turns ? turn % s->space->rule_count : 0;
+    int at = first_of(s, list, count, next[rule], turns ? rule : -1, -1);
+    next[rule] = at; /* what is before it is proposed, or no candidate in this turn */
     idle = at < count ? 0 : idle + 1;
-    if (at < count) s->batch[s->batch_count++] = list[at];
+    if (at == count) continue;
+    if (list[at].point.rule == s->space->parts_of) {
+      int part = tn__space_pick_part(s->space, &s->random);
+      int of_part = first_of(s, list, count, at, s->space->parts_of, part);
+      if (of_part < count) at = of_part;
+    }
+    s->batch[s->batch_count++] = list[at];
   }
 }
 
@@ -310,7 +335,7 @@ static tn_status *propose_static(tn__search *s, const tn__proposal **out) {
   ranked r;
   int count = 0;
   TN_RETURN_IF_ERROR(note_trace(s, s->space->static_trace, &is_new));
-  if (s->space->static_point.rule >= 0) add_point(s, &s->space->static_point, &r, &count);
+  if (s->space->static_point.rule >= 0) add_point(s, &s->space->static_point, -1, &r, &count);
   return add_proposal(s, count > 0 ? &r : NULL, s->space->static_trace, out);
 }
 
@@ -351,8 +376,8 @@ static tn_status *next_of_all(tn__search *s, const tn__proposal **out) {
     }
     ranked r;
     int count = 0;
-    tn__sketch_at(rule->sketch, s->next_index++, s->next.values);
-    add_point(s, &s->next, &r, &count);
+    tn__space_at(s->space, s->next.rule, s->next_index++, &s->next);
+    add_point(s, &s->next, -1, &r, &count);
     if (count > 0) TN_RETURN_IF_ERROR(propose_point(s, &r, out));
   }
   return NULL;
@@ -395,30 +420,6 @@ tn_status *tn__search_tell(tn__search *s, int index, double median) {
   return tn__model_learn(s->model);
 }
 
-/* "rows 14, vectors 2" of a rule of the space. */
-static bool read_point(const tn__search *s, const char *rule, const char *decisions, tn__space_point *out) {
-  *out = (tn__space_point){.rule = -1};
-  for (int r = 0; rule != NULL && r < s->space->rule_count; r++)
-    if (strcmp(s->space->rules[r].name, rule) == 0) out->rule = r;
-  if (out->rule < 0 || decisions == NULL) return false;
-  const tn__sketch *k = s->space->rules[out->rule].sketch;
-  for (int d = 0; d < k->decision_count; d++) {
-    const tn__decision *decision = &k->decisions[d];
-    size_t length = strlen(decision->name);
-    const char *at = decisions;
-    while (at != NULL && !(strncmp(at, decision->name, length) == 0 && at[length] == ' ')) {
-      at = strstr(at, ", ");
-      if (at != NULL) at += 2;
-    }
-    if (at == NULL) return false;
-    out->values[d] = strtoll(at + length, NULL, 10);
-    bool is_choice = false;
-    for (int v = 0; v < decision->count; v++) is_choice |= decision->choices[v] == out->values[d];
-    if (!is_choice) return false;
-  }
-  return true;
-}
-
 tn_status *tn__search_know(tn__search *s, const char *rule, const char *decisions, const char *trace, double median) {
   const tn__proposal *p;
   tn__space_point point;
@@ -427,10 +428,10 @@ tn_status *tn__search_know(tn__search *s, const char *rule, const char *decision
   if (strcmp(trace, s->space->static_trace) == 0)
     return isnan(s->proposals[0]->median) ? tn__search_tell(s, 0, median) : NULL;
   TN_RETURN_IF_ERROR(note_trace(s, trace, &is_new));
-  if (!is_new || !read_point(s, rule, decisions, &point)) return NULL;
+  if (!is_new || !tn__space_read(s->space, rule, decisions, &point)) return NULL;
   ranked r;
   int count = 0;
-  add_point(s, &point, &r, &count);
+  add_point(s, &point, -1, &r, &count);
   if (count == 0) return NULL;
   TN_RETURN_IF_ERROR(add_proposal(s, &r, trace, &p));
   return tn__search_tell(s, p->index, median);

@@ -6,8 +6,10 @@
 
 #include "base/alloc.h"
 #include "machine/machine_file.h"
+#include "schedule/sketch/decided.h"
 #include "target/text/text.h"
 #include "te/text.h"
+#include "tune/search/points.h"
 
 /* ---- tasks ------------------------------------------------------------------------------------------------------- */
 
@@ -57,20 +59,87 @@ static const char *print_trace(tn__arena *arena, const tn__schedule *schedule) {
   return tn__arena_take(arena, &text);
 }
 
+/* The parts of a rule that asked the chooser for them. */
+typedef struct noticed {
+  tn__arena *arena;
+  TN__VEC(tn__plan_unit) units;
+} noticed;
+
+static bool propose_noticing(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
+                             tn__candidate *out) {
+  noticed *n = *(noticed *const *)chooser->data;
+  if (refused == NULL && unit->part != NULL) tn__vec_push(n->arena, &n->units, *unit);
+  return tn__chooser_static.propose(chooser, unit, refused, out);
+}
+
+/* False where it has nothing to decide. */
+static bool open_part(tn__space *space, const tn__plan_unit *unit, tn__space_part *out) {
+  const tn__plan *plan = tn__plan_kernel(unit, &tn__chooser_static);
+  *out = (tn__space_part){.name = tn__arena_strdup(&space->arena, unit->part), .cycles = plan->cost.cycles};
+  if (plan->sketch == NULL || plan->sketch->decision_count == 0) return false;
+  out->rules[out->rule_count++] = (tn__space_rule){plan->rule, plan->sketch, tn__sketch_points(plan->sketch)};
+  for (int d = 0; d < plan->sketch->decision_count; d++)
+    for (int v = 0; v < plan->sketch->decisions[d].count; v++)
+      if (plan->sketch->decisions[d].choices[v] == plan->values[d]) out->chosen.places[d] = (uint8_t)v;
+  for (int i = 0; i < unit->rules->count && out->rule_count < TN__SPACE_RULES; i++) {
+    const char *name = unit->rules->rule[i]->name;
+    bool known = false;
+    for (int r = 0; r < out->rule_count; r++) known |= strcmp(out->rules[r].name, name) == 0;
+    const tn__sketch *k =
+        known ? NULL : tn__sketch_named(unit->rules, unit->te, unit->target, &unit->options, name, NULL);
+    if (k != NULL && k->decision_count > 0)
+      out->rules[out->rule_count++] = (tn__space_rule){tn__sketch_name(k), k, tn__sketch_points(k)};
+  }
+  return out->rule_count > 1 || out->rules[0].points > 1;
+}
+
+/* Those with a name of their own, which is how they are told apart: the ones that take most. */
+static void open_parts(tn__space *space, int rule, const noticed *n) {
+  tn__space_part *parts = TN__NEW_ARRAY(&space->arena, n->units.count, tn__space_part);
+  int count = 0;
+  for (int i = 0; i < n->units.count; i++) {
+    bool alone = true;
+    for (int j = 0; j < n->units.count; j++)
+      alone &= i == j || strcmp(n->units.data[i].part, n->units.data[j].part) != 0;
+    if (alone && open_part(space, &n->units.data[i], &parts[count])) count++;
+  }
+  for (; count > TN__SPACE_PARTS; count--) {
+    int least = 0;
+    for (int i = 1; i < count; i++)
+      if (parts[i].cycles < parts[least].cycles) least = i;
+    memmove(&parts[least], &parts[least + 1], (size_t)(count - least - 1) * sizeof *parts);
+  }
+  if (count == 0) return;
+  int64_t values[TN__MAX_DECISIONS];
+  space->parts_of = rule;
+  space->parts = parts;
+  space->part_count = count;
+  tn__sketch_at(space->rules[rule].sketch, 0, values);
+  space->rest_cycles = tn__sketch_cost(space->rules[rule].sketch, values, NULL);
+  for (int i = 0; i < count; i++) space->rest_cycles -= parts[i].cycles;
+}
+
+static void open_rules(tn__space *space) {
+  const tn__rules *rules = space->unit.rules;
+  for (int i = 0; i < rules->count; i++) {
+    noticed n = {.arena = &space->arena}, *const to = &n;
+    const tn__chooser noticing = {.name = "noticing", .propose = propose_noticing, .data = &to};
+    const tn__sketch *k =
+        tn__sketch_named(rules, space->unit.te, &space->target, &space->unit.options, rules->rule[i]->name, &noticing);
+    if (k == NULL) continue;
+    add_rule(space, k);
+    if (space->judge == NULL && rules->rule[i]->weigh != NULL) space->judge = k;
+    if (n.units.count > 0 && space->parts_of < 0 && rule_of(space, k) >= 0) open_parts(space, rule_of(space, k), &n);
+  }
+}
+
 static void open_body(tn__escape *escape, void *user) {
   tn__space *space = user;
   space->arena.escape = escape;
   tn__space_declare(&space->arena, space->task, &space->target, &space->unit);
   const tn__plan *plan = tn__plan_kernel(&space->unit, &tn__chooser_static);
-  const tn__rules *rules = space->unit.rules;
   if (plan->sketch != NULL) add_rule(space, plan->sketch);
-  for (int i = 0; i < rules->count; i++) {
-    const tn__sketch *k =
-        tn__sketch_named(rules, space->unit.te, &space->target, &space->unit.options, rules->rule[i]->name);
-    if (k == NULL) continue;
-    add_rule(space, k);
-    if (space->judge == NULL && rules->rule[i]->weigh != NULL) space->judge = k;
-  }
+  open_rules(space);
   tn__strbuf decisions;
   tn__strbuf_init(&decisions, NULL);
   tn__plan_print_decisions(plan, &decisions);
@@ -79,6 +148,8 @@ static void open_body(tn__escape *escape, void *user) {
   space->static_trace = print_trace(&space->arena, plan->schedule);
   space->static_point.rule = rule_of(space, plan->sketch);
   memcpy(space->static_point.values, plan->values, sizeof plan->values);
+  for (int i = 0; space->static_point.rule == space->parts_of && i < space->part_count; i++)
+    space->static_point.parts[i] = space->parts[i].chosen;
 }
 
 tn_status *tn__space_open(const tn_tune_task *task, tn__space **out) {
@@ -88,6 +159,7 @@ tn_status *tn__space_open(const tn_tune_task *task, tn__space **out) {
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn__space), 0, &memory));
   tn__space *space = memory;
   space->task = task;
+  space->parts_of = -1;
   tn__arena_init(&space->arena, NULL, NULL);
   tn_status *status = tn__space_target(task, &space->target);
   if (status == NULL) status = tn__protect(&escape, open_body, space);
@@ -113,11 +185,45 @@ typedef struct weighing {
   tn__space_cost cost;
 } weighing;
 
+/* What all parts cost, one after the other. */
+static void weigh_parts(weighing *w) {
+  const tn__space *space = w->space;
+  double most = 0;
+  w->cost.parts = (tn__cost){.work = space->rest_cycles};
+  w->cost.cycles = space->rest_cycles;
+  for (int i = 0; i < space->part_count; i++) {
+    const tn__space_part *part = &space->parts[i];
+    int64_t values[TN__MAX_DECISIONS];
+    tn__cost c, *all = &w->cost.parts;
+    tn__space_part_values(part, &w->point->parts[i], values);
+    w->cost.cycles += tn__sketch_cost(part->rules[w->point->parts[i].rule].sketch, values, &c);
+    if (!isfinite(w->cost.cycles)) return;
+    all->work += c.work;
+    all->overhead += c.overhead;
+    for (int level = 0; level < 3; level++) {
+      all->bytes[level] += c.bytes[level];
+      all->level[level] += c.level[level];
+      all->footprint[level] = fmax(all->footprint[level], c.footprint[level]);
+    }
+    if (c.registers > all->registers) all->registers = c.registers;
+    if (c.cycles < most) continue;
+    most = c.cycles; /* what is of no sum is that of the part that takes most */
+    all->balance = c.balance;
+    all->tail = c.tail;
+    all->bound = c.bound;
+  }
+  w->cost.parts.cycles = w->cost.cycles;
+}
+
 static void weigh_body(tn__escape *escape, void *user) {
   weighing *w = user;
   tn__space *space = w->space;
   const tn__sketch *k = space->rules[w->point->rule].sketch;
   space->arena.escape = escape;
+  if (w->point->rule == space->parts_of) {
+    weigh_parts(w);
+    return;
+  }
   w->cost.cycles = tn__sketch_cost(k, w->point->values, &w->cost.parts);
   w->cost.weighed = k->rule->weigh != NULL ? w->cost.cycles : (double)NAN;
 }
@@ -131,6 +237,16 @@ tn__space_cost tn__space_weigh(tn__space *space, const tn__space_point *point) {
   return (tn__space_cost){.cycles = INFINITY, .weighed = NAN};
 }
 
+tn__schedule *tn__space_apply(const tn__space *space, const tn__space_point *point, const tn__plan_unit *unit) {
+  tn__arena *arena = tn__ir_arena(tn__te_ir(unit->te));
+  char *decisions = tn__space_decisions(space, point);
+  if (decisions == NULL) tn__throwf(arena->escape, TN_OUT_OF_MEMORY, "out of memory for a candidate's decisions");
+  const tn__decided decided = {space->rules[point->rule].name, tn__arena_strdup(arena, decisions)};
+  const tn__chooser chooser = tn__chooser_decided(&decided);
+  free(decisions);
+  return tn__plan_kernel(unit, &chooser)->schedule;
+}
+
 typedef struct tracing {
   const tn__space *space;
   const tn__space_point *point;
@@ -141,10 +257,7 @@ static void trace_body(tn__arena *arena, void *user) {
   const tracing *t = user;
   tn__plan_unit unit;
   tn__space_declare(arena, t->space->task, &t->space->target, &unit);
-  const char *rule = t->space->rules[t->point->rule].name;
-  const tn__sketch *k = tn__sketch_named(unit.rules, unit.te, unit.target, &unit.options, rule);
-  if (k == NULL) tn__throwf(arena->escape, TN_INTERNAL, "the rule \"%s\" fits no more", rule);
-  tn__sched_trace_print(tn__sketch_apply(k, t->point->values), t->text);
+  tn__sched_trace_print(tn__space_apply(t->space, t->point, &unit), t->text);
 }
 
 tn_status *tn__space_trace(const tn__space *space, const tn__space_point *point, char **out) {
@@ -158,15 +271,6 @@ tn_status *tn__space_trace(const tn__space *space, const tn__space_point *point,
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a trace of %zu bytes", text.length);
   tn__strbuf_release(&text);
   return status;
-}
-
-char *tn__space_decisions(const tn__space *space, const tn__space_point *point) {
-  tn__strbuf text;
-  tn__strbuf_init(&text, NULL);
-  tn__sketch_print(space->rules[point->rule].sketch, point->values, &text);
-  char *copy = strdup(tn__strbuf_text(&text));
-  tn__strbuf_release(&text);
-  return copy;
 }
 
 /* ---- parts of spaces --------------------------------------------------------------------------------------------- */
@@ -255,6 +359,7 @@ static void restrict_body(tn__escape *escape, void *user) {
   const restricting *r = user;
   tn__space *space = r->space;
   space->arena.escape = escape;
+  space->parts_of = -1;
   int64_t left = r->most;
   for (int turn = 0; turn < space->rule_count; turn++) {
     int last = space->static_point.rule >= 0 ? space->static_point.rule : space->rule_count - 1;

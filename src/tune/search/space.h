@@ -9,11 +9,17 @@
 #include "schedule/rules/choose.h"
 #include "tenon/tune.h"
 
-enum { TN__SPACE_RULES = 24 };
+enum { TN__SPACE_RULES = 24, TN__SPACE_PARTS = 16 };
+
+/* Of one part of a kernel: a rule of the part, and for each decision which of its choices. */
+typedef struct tn__space_setting {
+  uint8_t rule, places[TN__MAX_DECISIONS];
+} tn__space_setting;
 
 typedef struct tn__space_point {
   int rule; /* of the space */
   int64_t values[TN__MAX_DECISIONS];
+  tn__space_setting parts[TN__SPACE_PARTS]; /* where the rule has parts */
 } tn__space_point;
 
 typedef struct tn__space_rule {
@@ -22,6 +28,15 @@ typedef struct tn__space_rule {
   int64_t points;
 } tn__space_rule;
 
+/* A part that is scheduled as a declaration of its own (schedule/rules/sequence.c). */
+typedef struct tn__space_part {
+  const char *name; /* of its first stage */
+  int rule_count;
+  tn__space_rule rules[TN__SPACE_RULES];
+  tn__space_setting chosen; /* statically */
+  double cycles;            /* of that */
+} tn__space_part;
+
 typedef struct tn__space {
   const tn_tune_task *task;
   tn__arena arena;
@@ -29,6 +44,10 @@ typedef struct tn__space {
   tn__plan_unit unit;
   int rule_count;
   tn__space_rule rules[TN__SPACE_RULES];
+  int parts_of; /* the rule whose points have parts; -1: none. Its sketch has nothing to decide */
+  int part_count;
+  tn__space_part *parts;   /* those that take most, in their order; others have their static choice */
+  double rest_cycles;      /* of those others */
   const tn__sketch *judge; /* of a rule that weighs other rules' points; NULL: none fits */
   const char *static_rule, *static_decisions, *static_trace;
   tn__space_point static_point; /* rule -1: it is a point of no sketch with decisions */
@@ -49,14 +68,17 @@ tn__space_cost tn__space_weigh(tn__space *space, const tn__space_point *point);
 /* The trace of the point's schedule, freed with free(). TN_INVALID_ARGUMENT when a primitive refuses a step. */
 TN_MUST_USE tn_status *tn__space_trace(const tn__space *space, const tn__space_point *point, char **out);
 /* Leaves of each rule's decisions the choices around what is liked best, the static choice where the rule made that, so
- * that about `most` points that can be are left of all rules together: a space that can be measured as a whole. */
+ * that about `most` points that can be are left of all rules together: a space that can be measured as a whole. Parts
+ * have their static choices there. */
 TN_MUST_USE tn_status *tn__space_restrict(tn__space *space, int64_t most);
-/* "rows 14, vectors 2", freed with free(); NULL when there is no memory. */
-char *tn__space_decisions(const tn__space *space, const tn__space_point *point);
+/* The values of a part's decisions. */
+void tn__space_part_values(const tn__space_part *part, const tn__space_setting *setting, int64_t *values);
 
 /* The declaration of a task in an arena, its target and what its schedules depend on. Throws. */
 const tn__te *tn__space_declare(tn__arena *arena, const tn_tune_task *task, const tn__target *target,
                                 tn__plan_unit *unit);
+/* The point's schedule of that declaration. Throws. */
+tn__schedule *tn__space_apply(const tn__space *space, const tn__space_point *point, const tn__plan_unit *unit);
 TN_MUST_USE tn_status *tn__space_target(const tn_tune_task *task, tn__target *out);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "tune/search/points.h"
 
 typedef struct table_rule {
   const char *name;
@@ -126,9 +127,9 @@ static tn_status *put_points(tn__strbuf *out, tn__space *space, const measured *
   int count = 0, static_point = -1;
   for (int r = 0; r < space->rule_count; r++)
     for (int64_t i = 0; i < space->rules[r].points; i++) {
-      tn__space_point point = {.rule = r};
+      tn__space_point point;
       const tn__proposal *p;
-      tn__sketch_at(space->rules[r].sketch, i, point.values);
+      tn__space_at(space, r, i, &point);
       TN_RETURN_IF_ERROR(find_point(space, m, &point, &p));
       if (p == NULL) continue;
       put_point(out, space, &point, p->median);
@@ -392,6 +393,7 @@ static void narrow_body(tn__escape *escape, void *user) {
   int kept = 0;
   space->arena.escape = escape;
   n->fits = true;
+  space->parts_of = -1; /* a table knows of no parts */
   for (int i = 0; i < space->rule_count; i++) {
     const table_rule *rule = rule_named(n->table, space->rules[i].name);
     if (space->static_point.rule == i) space->static_point.rule = rule != NULL ? kept : -1;

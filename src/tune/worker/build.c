@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "schedule/sketch/decided.h"
 #include "tune/worker/internal.h"
 
 typedef struct building {
@@ -16,49 +17,10 @@ typedef struct building {
 
 /* ---- the candidate ----------------------------------------------------------------------------------------------- */
 
-/* The decision that "rows 14" is about; throws. */
-static int decision_of(tn__escape *escape, const tn__sketch *k, const char *word, size_t length) {
-  for (int i = 0; i < k->decision_count; i++)
-    if (strlen(k->decisions[i].name) == length && memcmp(k->decisions[i].name, word, length) == 0) return i;
-  tn__throwf(escape, TN_INVALID_ARGUMENT, "rule %s decides on no \"%.*s\"", tn__sketch_name(k), (int)length, word);
-}
-
-/* "rows 14, vectors 2": each decision once. */
-static void read_decisions(tn__escape *escape, const tn__sketch *k, const char *text, int64_t *values) {
-  bool given[TN__MAX_DECISIONS] = {false};
-  while (*text != 0) {
-    size_t length = strcspn(text, ","), name = length;
-    while (name > 0 && text[name] != ' ') name--;
-    int decision = decision_of(escape, k, text, name);
-    char *end;
-    values[decision] = strtoll(text + name, &end, 10);
-    if (end != text + length || given[decision])
-      tn__throwf(escape, TN_INVALID_ARGUMENT, "\"%.*s\" is no decision, or the second of its name", (int)length, text);
-    given[decision] = true;
-    text += length;
-    text += strspn(text, ", ");
-  }
-  for (int i = 0; i < k->decision_count; i++)
-    if (!given[i])
-      tn__throwf(escape, TN_INVALID_ARGUMENT, "rule %s decides on %s, and the candidate does not", tn__sketch_name(k),
-                 k->decisions[i].name);
-}
-
-static bool propose(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                    tn__candidate *out) {
-  const building *b = chooser->data;
-  tn__escape *escape = tn__ir_arena(tn__te_ir(unit->te))->escape;
-  (void)refused; /* what is required is asked for once */
-  out->required = true;
-  out->sketch = tn__sketch_named(unit->rules, unit->te, unit->target, &unit->options, b->rule);
-  if (out->sketch == NULL) tn__throwf(escape, TN_INVALID_ARGUMENT, "the rule %s does not fit the kernel", b->rule);
-  read_decisions(escape, out->sketch, b->schedule, out->values);
-  return true;
-}
-
 static const tn__plan *plan_candidate(const building *b, const tn__plan_unit *unit) {
   const tn__recorded recorded = {.traces = &b->schedule, .count = 1};
-  const tn__chooser sketch = {.name = "candidate", .propose = propose, .data = b};
+  const tn__decided decided = {b->rule, b->schedule};
+  const tn__chooser sketch = tn__chooser_decided(&decided);
   const tn__chooser trace = tn__chooser_recorded(&recorded);
   const tn__plan *plan = tn__plan_kernel(unit, b->rule != NULL ? &sketch : &trace);
   for (int i = 0; i < tn__te_input_count(unit->te); i++)
