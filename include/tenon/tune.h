@@ -419,6 +419,7 @@ typedef struct tn_tuner_options {
   uint64_t seed;          /* of what the search draws */
   bool draws_seed;        /* another seed each time instead, so that several tuners differ */
   bool no_comparison;     /* the best candidates are taken without being timed beside the static choices */
+  bool no_seeds;          /* searches begin without candidates that were fast for similar kernels, or elsewhere */
   /* Nothing is built or timed: kernels take what the static cost function and the seed say, on a clock that jumps. The
    * same options, files and seed give the same candidates in the same order and the same schedules, which mean nothing
    * for any machine. Records are kept only where `database` names a file, are not verified, and are of a machine
@@ -520,6 +521,8 @@ typedef struct tn_tuner_view {
   double runner_share;   /* the same of the runners */
   double static_seconds; /* of one run of all kernels with the static choices; INFINITY: not known */
   double best_seconds;   /* the same with the best, or, when it is done, with what is shown to be better */
+  int64_t seeds;         /* candidates that searches began with, as they were fast for similar kernels or elsewhere */
+  int seeded;            /* kernels that have some */
 } tn_tuner_view;
 
 /* What there is to see of a kernel. Texts live until the tuner goes on or is released. */

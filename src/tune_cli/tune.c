@@ -29,6 +29,7 @@ static const cli_option options[] = {
     {"--window", "N", "candidates that are built ahead of the timing (default 16)"},
     {"--cold", NULL, "time kernels with nothing of their tensors in the caches"},
     {"--random", NULL, "draw all candidates by chance, to compare searches with"},
+    {"--no-seeds", NULL, "begin without candidates that were fast for similar kernels or on other machines"},
     {"--no-comparison", NULL, "take the best candidates without timing them beside the static choices in the end"},
     {"--exhaustive", "N",
      "measure about N points of each kernel's space, all of them, and write a table of each, "
@@ -108,6 +109,7 @@ static bool read_numbers(tuning *t) {
   t->options.search = t->options.points > 0           ? TN_SEARCH_EXHAUSTIVE
                       : cli_flag(t->args, "--random") ? TN_SEARCH_RANDOM
                                                       : TN_SEARCH_EVOLUTION;
+  t->options.no_seeds = cli_flag(t->args, "--no-seeds");
   t->options.no_comparison = cli_flag(t->args, "--no-comparison");
   return true;
 }

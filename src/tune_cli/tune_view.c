@@ -152,8 +152,19 @@ static void show_table(tune_view *view, const tn_tuner *tuner) {
   free(rows);
 }
 
+/* Once, above all else. */
+static void tell_seeds(tune_view *view, const tn_tuner *tuner) {
+  tn_tuner_view v = look(tuner);
+  if (v.seeds > 0 && !view->told_seeds)
+    fprintf(stderr, "tenon: %d kernel%s begin%s with %lld candidate%s that %s fast for similar ones or elsewhere\n",
+            v.seeded, v.seeded == 1 ? "" : "s", v.seeded == 1 ? "s" : "", (long long)v.seeds, v.seeds == 1 ? "" : "s",
+            v.seeds == 1 ? "was" : "were");
+  view->told_seeds = true;
+}
+
 void tune_view_show(tune_view *view, const tn_tuner *tuner) {
   if (view->quiet) return;
+  tell_seeds(view, tuner);
   if (view->terminal) {
     show_table(view, tuner);
   } else if (tn__now() - view->last_shown >= SECONDS_APART) {

@@ -10,6 +10,7 @@ typedef struct tune_view {
   bool quiet, terminal;
   int lines;         /* on the terminal, to be written over */
   double last_shown; /* of lines, where there is no terminal */
+  bool told_seeds;
   char said[160];
 } tune_view;
 

@@ -77,6 +77,16 @@ class TuneTest(unittest.TestCase):
         self.assertEqual(len(candidates), len(set(candidates)))
         return records
 
+    def test_similar_kernels_give_candidates_to_begin_with(self):
+        self.tune("--trials", 20)
+        other = self.folder / "other.te"
+        other.write_text("kernel larger(X: f32[90, 140], W: f32[140, 75]) -> Y: f32[90, 75] "
+                         "{ Y[i, j] = sum(k: 140) X[i, k] * W[k, j] }\n")
+        words = r"1 kernel begins with [1-4] candidates? that (was|were) fast for similar ones or elsewhere"
+        self.assertNotRegex(self.tune("--trials", 1, "--no-seeds", file=other).stderr, words)
+        self.assertRegex(self.tune("--trials", 6, file=other).stderr, words)
+        self.distinct()
+
     def test_trials_are_kept_and_counted_on(self):
         out = self.tune("--trials", 24).stdout
         self.assertRegex(out, r"kernels\.schedules: \d schedules? faster than the static choice")

@@ -1,9 +1,9 @@
 /* Decisions as text, and the chooser that takes them: what a tuner keeps of a candidate, and what a worker gets.
  *
  * Of most rules they are "rows 14, vectors 2", as tn__sketch_print writes them. Of a rule that schedules its parts as
- * declarations of their own (sequence) they are those of the parts, each under the name of its first stage and with the
- * rule that it has: `"C" contraction: rows 14, vectors 2; "D" map: unroll 2`. Parts that are not named have their static
- * choices. */
+ * declarations of their own (sequence) they are those of the parts, each under the name of its first stage and with
+ * the rule that it has: `"C" contraction: rows 14, vectors 2; "D" map: unroll 2`. Parts that are not named have their
+ * static choices. */
 #ifndef TENON_SCHEDULE_SKETCH_DECIDED_H
 #define TENON_SCHEDULE_SKETCH_DECIDED_H
 
@@ -20,9 +20,10 @@ enum { TN__DECIDED_WHY = 200 }; /* bytes of a message */
 
 /* The values that a text of `length` bytes gives to the sketch's decisions. False with the reason in `why` where it
  * lacks one, names another, or gives a number that cannot be read. Whether numbers are choices is not looked at. */
-TN__LINKED bool tn__decided_read(const tn__sketch *k, const char *text, size_t length, int64_t *values, char why[TN__DECIDED_WHY]);
-/* What a text of another sketch says of this one: the choices nearest to its numbers, by their ratios; decisions that it
- * lacks, and those of one choice, keep what `values` has. Returns how many it says something of. */
+TN__LINKED bool tn__decided_read(const tn__sketch *k, const char *text, size_t length, int64_t *values,
+                                 char why[TN__DECIDED_WHY]);
+/* What a text of another sketch says of this one: the choices nearest to its numbers, by their ratios; decisions that
+ * it lacks, and those of one choice, keep what `values` has. Returns how many it says something of. */
 TN__LINKED int tn__decided_nearest(const tn__sketch *k, const char *text, size_t length, int64_t *values);
 
 typedef struct tn__decided_part {

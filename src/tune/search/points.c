@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "schedule/sketch/decided.h"
 
-int64_t tn__random_below(uint64_t *state, int64_t n) {
+int64_t tn__space_random(uint64_t *state, int64_t n) {
   *state += 0x9e3779b97f4a7c15u;
   return (int64_t)(((unsigned __int128)tn__hash_mix(*state, 1) * (uint64_t)n) >> 64);
 }
@@ -37,14 +37,14 @@ void tn__space_part_values(const tn__space_part *part, const tn__space_setting *
 void tn__space_draw_part(const tn__space *space, int part, uint64_t *random, tn__space_point *point) {
   const tn__space_part *p = &space->parts[part];
   int64_t values[TN__MAX_DECISIONS];
-  int rule = (int)tn__random_below(random, p->rule_count);
-  tn__sketch_at(p->rules[rule].sketch, tn__random_below(random, p->rules[rule].points), values);
+  int rule = (int)tn__space_random(random, p->rule_count);
+  tn__sketch_at(p->rules[rule].sketch, tn__space_random(random, p->rules[rule].points), values);
   set_values(p, rule, values, &point->parts[part]);
 }
 
 int tn__space_pick_part(const tn__space *space, uint64_t *random) {
   enum { SCALE = 1 << 20, LEAST = 20 /* a part that takes next to nothing has a twentieth of a fair share */ };
-  double all = 0, least, at = (double)tn__random_below(random, SCALE) / SCALE;
+  double all = 0, least, at = (double)tn__space_random(random, SCALE) / SCALE;
   for (int i = 0; i < space->part_count; i++) all += space->parts[i].cycles;
   least = all / space->part_count / LEAST;
   at *= all + least * space->part_count;
@@ -72,7 +72,7 @@ void tn__space_at(const tn__space *space, int rule, int64_t index, tn__space_poi
 int tn__space_draw(const tn__space *space, int rule, const tn__space_point *from, uint64_t *random,
                    tn__space_point *out) {
   if (!has_parts(space, rule)) {
-    tn__space_at(space, rule, tn__random_below(random, space->rules[rule].points), out);
+    tn__space_at(space, rule, tn__space_random(random, space->rules[rule].points), out);
     return -1;
   }
   if (from == NULL) {
@@ -88,18 +88,18 @@ int tn__space_draw(const tn__space *space, int rule, const tn__space_point *from
 
 /* A decision's other place: the next size, or any; `at` is as many as there are where the value is no choice. */
 static int other_place(int count, int at, uint64_t *random) {
-  bool near = tn__random_below(random, 2) == 0;
+  bool near = tn__space_random(random, 2) == 0;
   if (near && at < count)
-    at += tn__random_below(random, 2) == 0 ? 1 : -1;
+    at += tn__space_random(random, 2) == 0 ? 1 : -1;
   else
-    at = (int)tn__random_below(random, count);
+    at = (int)tn__space_random(random, count);
   return at;
 }
 
 static void mutate_part(const tn__space_part *part, uint64_t *random, tn__space_setting *setting) {
   const tn__sketch *k = part->rules[setting->rule].sketch;
-  for (int changes = 1 + (int)tn__random_below(random, 3); changes > 0; changes--) {
-    int d = (int)tn__random_below(random, k->decision_count), count = k->decisions[d].count;
+  for (int changes = 1 + (int)tn__space_random(random, 3); changes > 0; changes--) {
+    int d = (int)tn__space_random(random, k->decision_count), count = k->decisions[d].count;
     int place = other_place(count, setting->places[d], random);
     if (place >= 0 && place < count) setting->places[d] = (uint8_t)place;
   }
@@ -109,15 +109,15 @@ int tn__space_mutate(const tn__space *space, uint64_t *random, tn__space_point *
   enum { OTHER_RULE = 8 }; /* one change of a part in so many draws another rule's point, too */
   if (has_parts(space, p->rule)) {
     int part = tn__space_pick_part(space, random);
-    if (tn__random_below(random, OTHER_RULE) == 0)
+    if (tn__space_random(random, OTHER_RULE) == 0)
       tn__space_draw_part(space, part, random, p);
     else
       mutate_part(&space->parts[part], random, &p->parts[part]);
     return part;
   }
   const tn__sketch *k = space->rules[p->rule].sketch;
-  for (int changes = 1 + (int)tn__random_below(random, 3); changes > 0; changes--) {
-    int d = (int)tn__random_below(random, k->decision_count), at = 0;
+  for (int changes = 1 + (int)tn__space_random(random, 3); changes > 0; changes--) {
+    int d = (int)tn__space_random(random, k->decision_count), at = 0;
     const tn__decision *decision = &k->decisions[d];
     while (at < decision->count && decision->choices[at] != p->values[d]) at++;
     at = other_place(decision->count, at, random);
@@ -129,12 +129,12 @@ int tn__space_mutate(const tn__space *space, uint64_t *random, tn__space_point *
 void tn__space_cross(const tn__space *space, uint64_t *random, tn__space_point *p, const tn__space_point *other) {
   if (has_parts(space, p->rule)) {
     for (int i = 0; i < space->part_count; i++)
-      if (tn__random_below(random, 2) == 0) p->parts[i] = other->parts[i];
+      if (tn__space_random(random, 2) == 0) p->parts[i] = other->parts[i];
     return;
   }
   const tn__sketch *k = space->rules[p->rule].sketch;
   for (int d = 0; d < k->decision_count; d++)
-    if (tn__random_below(random, 2) == 0) p->values[d] = other->values[d];
+    if (tn__space_random(random, 2) == 0) p->values[d] = other->values[d];
 }
 
 bool tn__space_same(const tn__space *space, const tn__space_point *a, const tn__space_point *b) {

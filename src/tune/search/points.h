@@ -10,14 +10,14 @@
 #include "tune/search/space.h"
 
 /* 0 <= result < n, from a state that moves on. */
-int64_t tn__random_below(uint64_t *state, int64_t n);
+int64_t tn__space_random(uint64_t *state, int64_t n);
 
 /* What the static cost function likes best of a rule; of one with parts, of each part. */
 void tn__space_liked(const tn__space *space, int rule, tn__space_point *out);
 /* Number `index` of the rule's points, of which one with parts has its liked one only. */
 void tn__space_at(const tn__space *space, int rule, int64_t index, tn__space_point *out);
-/* Any point of the rule, each as likely; of one with parts, `from` with one part drawn, or, where that is NULL, with all
- * parts drawn. Gives that part, -1 for none. */
+/* Any point of the rule, each as likely; of one with parts, `from` with one part drawn, or, where that is NULL, with
+ * all parts drawn. Gives that part, -1 for none. */
 int tn__space_draw(const tn__space *space, int rule, const tn__space_point *from, uint64_t *random,
                    tn__space_point *out);
 /* Draws one part of a point. */

@@ -37,6 +37,8 @@ struct tn__search {
   ranked *pool; /* drawn at first, by what the cost function says */
   int pool_count;
   ranked batch[BATCH];
+  ranked seeds[TN__SEARCH_SEEDS];
+  int seed_count, seed_next;
   int batch_count, batch_next;
   int told, told_at_batch; /* results; those that the batch knew */
   const tn__proposal *best;
@@ -48,7 +50,7 @@ struct tn__search {
 
 /* ---- small things ------------------------------------------------------------------------------------------------ */
 
-static int64_t below(tn__search *s, int64_t n) { return tn__random_below(&s->random, n); }
+static int64_t below(tn__search *s, int64_t n) { return tn__space_random(&s->random, n); }
 
 static tn_status *no_memory(void) { return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a search"); }
 
@@ -366,6 +368,15 @@ static bool next_point(tn__search *s, ranked *out) {
   return true;
 }
 
+/* Every second one at first. */
+static tn_status *next_seed(tn__search *s, const tn__proposal **out) {
+  if (s->count % 2 == 0) return NULL;
+  while (*out == NULL && s->seed_next < s->seed_count)
+    TN_RETURN_IF_ERROR(propose_point(s, &s->seeds[s->seed_next++], out));
+  if (*out != NULL) s->proposals[(*out)->index]->seed = true;
+  return NULL;
+}
+
 static tn_status *next_of_all(tn__search *s, const tn__proposal **out) {
   while (*out == NULL && s->next.rule < s->space->rule_count) {
     const tn__space_rule *rule = &s->space->rules[s->next.rule];
@@ -389,6 +400,7 @@ tn_status *tn__search_next(tn__search *s, const tn__proposal **out) {
   *out = NULL;
   if (s->count == 0) return propose_static(s, out);
   if (s->kind == TN__SEARCH_ALL) return next_of_all(s, out);
+  TN_RETURN_IF_ERROR(next_seed(s, out));
   for (int tries = 0; *out == NULL && tries < MOST_KNOWN && barren < MOST_BARREN; tries++) {
     ranked r;
     bool stale = s->batch_next >= s->batch_count || s->told - s->told_at_batch >= BATCH;
@@ -436,6 +448,34 @@ tn_status *tn__search_know(tn__search *s, const char *rule, const char *decision
   TN_RETURN_IF_ERROR(add_proposal(s, &r, trace, &p));
   return tn__search_tell(s, p->index, median);
 }
+
+/* Where what fits another size cannot be here, one decision as the cost function likes it may make it work. */
+static void mend(tn__search *s, tn__space_point *point) {
+  tn__space_point liked;
+  if (isfinite(tn__space_weigh(s->space, point).cycles) || point->rule == s->space->parts_of) return;
+  tn__space_liked(s->space, point->rule, &liked);
+  for (int d = 0; d < s->space->rules[point->rule].sketch->decision_count; d++) {
+    tn__space_point p = *point;
+    p.values[d] = liked.values[d];
+    if (!isfinite(tn__space_weigh(s->space, &p).cycles)) continue;
+    *point = p;
+    return;
+  }
+}
+
+void tn__search_seed(tn__search *s, const char *rule, const char *decisions) {
+  tn__space_point point;
+  int count = s->seed_count;
+  bool early = s->kind == TN__SEARCH_EVOLUTION && s->count + 1 < 2 * TN__SEARCH_SEEDS;
+  if (!early || count == TN__SEARCH_SEEDS || !tn__space_nearest(s->space, rule, decisions, &point)) return;
+  mend(s, &point);
+  for (int i = 0; i < count; i++)
+    if (tn__space_same(s->space, &s->seeds[i].point, &point)) return;
+  if (!is_proposed(s, &point) && !tn__space_same(s->space, &s->space->static_point, &point))
+    add_point(s, &point, -1, s->seeds, &s->seed_count);
+}
+
+int tn__search_seeds(const tn__search *s) { return s->seed_count; }
 
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 

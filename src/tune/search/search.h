@@ -1,6 +1,7 @@
 /* A search in the space of one task: which candidate to measure next, by what was measured so far.
  *
- * It begins with the static choice and what the static cost function likes next best, and goes on by evolution: of the
+ * It begins with the static choice, what was fast for kernels like this one, and what the static cost function likes
+ * next best, and goes on by evolution: of the
  * best that were measured some decisions are changed (mutation) or taken from two of them (crossover), thousands of
  * such points are ranked by the cost function and the learned model, and a part is drawn by chance (epsilon-greedy), so
  * that what both are wrong about is seen, too (Ansor: Zheng et al., OSDI 2020). Points with equal steps are one
@@ -18,6 +19,7 @@ typedef struct tn__proposal {
   char *decisions, *trace;
   double predicted; /* seconds; NAN: nobody knows */
   double median;    /* measured seconds; INFINITY: it failed; NAN: not known yet */
+  bool seed;        /* it was fast for a kernel like this one */
   float features[TN__MODEL_FEATURES];
 } tn__proposal;
 
@@ -37,6 +39,12 @@ void tn__search_release(tn__search *search); /* NULL is fine */
  * rule and decisions may be unknown here (NULL), or not fit any more: then they teach nothing. */
 TN_MUST_USE tn_status *tn__search_know(tn__search *search, const char *rule, const char *decisions, const char *trace,
                                        double median);
+/* What was fast for a kernel like this one: the nearest point that there is is proposed early on, if it is new. At
+ * most TN__SEARCH_SEEDS are taken, as every second one of the first proposals; none when more is known already, and
+ * none by a search that is no evolution. */
+enum { TN__SEARCH_SEEDS = 8 };
+void tn__search_seed(tn__search *search, const char *rule, const char *decisions);
+int tn__search_seeds(const tn__search *search); /* that were taken */
 /* The next candidate; *out NULL: there is none that was not proposed before. */
 TN_MUST_USE tn_status *tn__search_next(tn__search *search, const tn__proposal **out);
 /* What came of a proposal: seconds of one call, INFINITY when it failed. */

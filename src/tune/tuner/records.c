@@ -51,6 +51,7 @@ static void drop_first(tn__records *records) {
 
 void tn__records_close(tn__records *records) {
   while (records->first != NULL) drop_first(records);
+  tn__similar_release(records->similar);
   tn_database_release(records->database);
 }
 
@@ -189,5 +190,7 @@ tn_status *tn__records_known(tn__records *records, const tn_tune_task *task, tn_
     tn__log(records->log, TN_LOG_WARNING, "%s: %lld record%s of a newer Tenon stay%s as %s and mean nothing here",
             task->name, (long long)newer, newer == 1 ? "" : "s", newer == 1 ? "s" : "",
             newer == 1 ? "it is" : "they are");
-  return k.status;
+  if (k.status != NULL || records->alone) return k.status;
+  if (records->similar == NULL) TN_RETURN_IF_ERROR(tn__similar_open(records->database, &records->similar));
+  return tn__similar_seed(records->similar, task, records->machine, search);
 }

@@ -6,6 +6,7 @@
 #define TENON_TUNE_TUNER_RECORDS_H
 
 #include "tenon/database.h"
+#include "tune/tuner/similar.h"
 #include "tune/tuner/tuner.h"
 
 typedef struct tn__record_waiting tn__record_waiting; /* a trial that is not written yet */
@@ -17,10 +18,12 @@ typedef struct tn__records {
   double (*clock)(void *user); /* of a simulation, whose times are nobody's; NULL: the calendar's */
   void *clock_user;
   tn__record_waiting *first, *last;
-  bool told; /* that the database is held */
+  bool told;            /* that the database is held */
+  bool alone;           /* searches get no seeds of similar kernels; set before */
+  tn__similar *similar; /* opened at the first search that wants seeds */
 } tn__records;
 
-/* Log and clock are set, all else is zero. `path` NULL: the usual place; `machine` NULL: this one. */
+/* Log, clock and `alone` are set, all else is zero. `path` NULL: the usual place; `machine` NULL: this one. */
 TN_MUST_USE tn_status *tn__records_open(tn__records *records, const char *path, const char *machine);
 void tn__records_close(tn__records *records); /* what waits is gone */
 /* For a tuner's sink. */

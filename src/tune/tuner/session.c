@@ -344,6 +344,7 @@ static tn_status *open_records(tn_tuner *t, const tn__tuner_options *core) {
   const tn_tuner_options *o = &t->options;
   if (o->no_database || (o->deterministic && o->database == NULL)) return NULL;
   t->keeps = true;
+  t->records.alone = o->no_seeds;
   t->records.log = &t->log;
   t->records.clock = o->deterministic ? core->clock : NULL;
   t->records.clock_user = core->clock_user;
@@ -498,6 +499,11 @@ tn_status *tn_tuner_look(const tn_tuner *t, tn_tuner_view *out) {
     view.builder_share = s.builder_share;
     view.runner_share = s.runner_share;
     tn__tuner_totals(t->core, &view.static_seconds, &view.best_seconds);
+    for (int i = 0; i < view.tasks; i++) {
+      int seeds = tn__search_seeds(tn__tuner_view_of(t->core, i).search);
+      view.seeds += seeds;
+      view.seeded += seeds > 0;
+    }
   }
   tn__filled_write(out, &view, sizeof view);
   return NULL;
