@@ -237,8 +237,8 @@ tn__space_cost tn__space_weigh(tn__space *space, const tn__space_point *point) {
   return (tn__space_cost){.cycles = INFINITY, .weighed = NAN};
 }
 
-tn__schedule *tn__space_apply(const tn__space *space, const tn__space_point *point, const tn__plan_unit *unit) {
-  tn__arena *arena = tn__ir_arena(tn__te_ir(unit->te));
+tn__schedule *tn__space_apply(tn__arena *arena, const tn__space *space, const tn__space_point *point,
+                              const tn__plan_unit *unit) {
   char *decisions = tn__space_decisions(space, point);
   if (decisions == NULL) tn__throwf(arena->escape, TN_OUT_OF_MEMORY, "out of memory for a candidate's decisions");
   const tn__decided decided = {space->rules[point->rule].name, tn__arena_strdup(arena, decisions)};
@@ -257,7 +257,7 @@ static void trace_body(tn__arena *arena, void *user) {
   const tracing *t = user;
   tn__plan_unit unit;
   tn__space_declare(arena, t->space->task, &t->space->target, &unit);
-  tn__sched_trace_print(tn__space_apply(t->space, t->point, &unit), t->text);
+  tn__sched_trace_print(tn__space_apply(arena, t->space, t->point, &unit), t->text);
 }
 
 tn_status *tn__space_trace(const tn__space *space, const tn__space_point *point, char **out) {

@@ -77,8 +77,9 @@ void tn__space_part_values(const tn__space_part *part, const tn__space_setting *
 /* The declaration of a task in an arena, its target and what its schedules depend on. Throws. */
 const tn__te *tn__space_declare(tn__arena *arena, const tn_tune_task *task, const tn__target *target,
                                 tn__plan_unit *unit);
-/* The point's schedule of that declaration. Throws. */
-tn__schedule *tn__space_apply(const tn__space *space, const tn__space_point *point, const tn__plan_unit *unit);
+/* The point's schedule of that declaration, in its arena. Throws. */
+tn__schedule *tn__space_apply(tn__arena *arena, const tn__space *space, const tn__space_point *point,
+                              const tn__plan_unit *unit);
 TN_MUST_USE tn_status *tn__space_target(const tn_tune_task *task, tn__target *out);
 
 #endif
