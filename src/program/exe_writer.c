@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "tenon/dlpack.h"
 
 typedef struct constant {
   tn__constant_record record;
@@ -44,6 +45,11 @@ typedef struct kernel {
   tn__kernel_record record;
 } kernel;
 
+typedef struct exe_device {
+  int type, id;
+  const tn__target *target;
+} exe_device;
+
 struct tn__exe_func {
   tn__exe *exe;
   const char *name;
@@ -57,12 +63,14 @@ struct tn__exe_func {
   TN__VEC(symbol) symbols;
   TN__VEC(uint32_t) code;
   TN__VEC(tn__origin_record) origins;
+  TN__VEC(tn__operand) arenas; /* of device i > 0: i - 1; shorter: zeros */
 };
 
 struct tn__exe {
   tn__arena *arena;
   const tn__target *target;
   const char *producer;
+  TN__VEC(exe_device) devices; /* the first is the CPU */
   TN__VEC(constant) constants;
   TN__VEC(kernel) kernels;
   TN__VEC(text) texts;
@@ -88,7 +96,16 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
   exe->target = tn__arena_copy(arena, target, sizeof(*target));
   exe->producer = tn__arena_strdup(arena, producer);
   tn__map_init(&exe->strings, arena);
+  tn__exe_device(exe, kDLCPU, 0, target);
   return exe;
+}
+
+int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target) {
+  for (int i = 0; i < exe->devices.count; i++)
+    if (exe->devices.data[i].type == type && exe->devices.data[i].id == id) return i;
+  exe_device d = {type, id, tn__arena_copy(exe->arena, target, sizeof(*target))};
+  tn__vec_push(exe->arena, &exe->devices, d);
+  return exe->devices.count - 1;
 }
 
 static _Noreturn void fail(const tn__exe *exe, const char *what) {
@@ -101,7 +118,7 @@ static uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment
 
 static bool constants_equal(const constant *a, const constant *b) {
   return a->hash == b->hash && a->record.dtype == b->record.dtype && a->record.rank == b->record.rank &&
-         a->record.size == b->record.size &&
+         a->record.size == b->record.size && a->record.device == b->record.device &&
          (a->record.rank == 0 || memcmp(a->shape, b->shape, a->record.rank * sizeof(int64_t)) == 0) &&
          (a->record.size == 0 || a->data == b->data || memcmp(a->data, b->data, a->record.size) == 0);
 }
@@ -177,9 +194,15 @@ static uint64_t hash_of(tn_dtype dtype, const void *data, size_t size) {
 
 int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                      size_t size) {
+  return tn__exe_constant_on(exe, 0, name, dtype, rank, shape, data, size);
+}
+
+int tn__exe_constant_on(tn__exe *exe, int device, const char *name, tn_dtype dtype, int rank, const int64_t *shape,
+                        const void *data, size_t size) {
   constant c = {.name = tn__arena_strdup(exe->arena, name), .data = data};
   c.shape = tn__arena_copy(exe->arena, shape, (size_t)rank * sizeof(int64_t));
   c.record.dtype = (uint32_t)dtype, c.record.rank = (uint32_t)rank, c.record.size = size;
+  c.record.device = (uint32_t)device;
   c.hash = hash_of(dtype, data, size);
   grow_constant_slots(exe);
   uint32_t *slot = constant_slot(exe, &c);
@@ -197,6 +220,10 @@ int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64
   k.record.flops = flops, k.record.bytes = bytes;
   tn__vec_push(exe->arena, &exe->kernels, k);
   return exe->kernels.count - 1;
+}
+
+void tn__exe_kernel_on(tn__exe *exe, int device, int index) {
+  exe->kernels.data[index].record.device = (uint32_t)device;
 }
 
 void tn__exe_image(tn__exe *exe, const void *image, size_t size) { exe->image = image, exe->image_size = size; }
@@ -292,7 +319,15 @@ void tn__exe_holds(tn__exe_func *f, bool output, int index, tn__container contai
   v->container = container;
 }
 
+void tn__exe_register_on(tn__exe_func *f, int device, int reg) { f->registers.data[reg].device = (uint32_t)device; }
+
 void tn__exe_arena(tn__exe_func *f, tn__operand bytes) { f->arena = bytes; }
+
+void tn__exe_arena_on(tn__exe_func *f, int device, tn__operand bytes) {
+  if (device == 0) f->arena = bytes;
+  while (f->arenas.count < device) tn__vec_push(f->exe->arena, &f->arenas, tn__prog_operand_const(0));
+  if (device > 0) f->arenas.data[device - 1] = bytes;
+}
 
 /* ---- code ------------------------------------------------------------------------------------------------------- */
 
@@ -416,14 +451,18 @@ static uint64_t put_aligned(tn__arena *arena, byte_vec *out, const void *data, s
 
 static byte_vec devices_section(tn__exe *exe) {
   byte_vec out = {0};
-  tn__table_header header = {1, sizeof(tn__device_record)};
-  tn__device_record device = {.device_type = 1, /* the CPU */
-                              .arch = (uint32_t)exe->target->cpu.arch,
-                              .target = string_offset(exe, exe->target->name),
-                              .memory_scope = TN__NO_STRING,
-                              .features = exe->target->cpu.features};
+  tn__table_header header = {(uint32_t)exe->devices.count, sizeof(tn__device_record)};
   put(exe->arena, &out, &header, sizeof(header));
-  put(exe->arena, &out, &device, sizeof(device));
+  for (int i = 0; i < exe->devices.count; i++) {
+    const exe_device *d = &exe->devices.data[i];
+    tn__device_record record = {.device_type = d->type,
+                                .device_id = d->id,
+                                .arch = (uint32_t)d->target->cpu.arch,
+                                .target = string_offset(exe, d->target->name),
+                                .memory_scope = TN__NO_STRING,
+                                .features = d->target->cpu.features};
+    put(exe->arena, &out, &record, sizeof(record));
+  }
   return out;
 }
 
@@ -566,6 +605,11 @@ static tn__function_record put_function(const tn__exe_func *f, byte_vec *out) {
   record.code = put_aligned(arena, out, f->code.data, (size_t)f->code.count * sizeof(uint32_t));
   record.origin_count = (uint32_t)f->origins.count;
   record.origins = put_aligned(arena, out, f->origins.data, (size_t)f->origins.count * sizeof(tn__origin_record));
+  for (int i = 0; i < f->exe->devices.count - 1 && f->arenas.count > 0; i++) {
+    const tn__operand bytes = i < f->arenas.count ? f->arenas.data[i] : tn__prog_operand_const(0);
+    uint64_t at = put_aligned(arena, out, &bytes, sizeof(bytes));
+    if (i == 0) record.arenas = at;
+  }
   return record;
 }
 

@@ -14,15 +14,23 @@ typedef struct tn__exe_func tn__exe_func;
 
 tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *producer);
 
+/* Adds a device, or finds it: DLPack's type and number, and what its kernels are compiled for. The first, number 0, is
+ * the CPU that runs the program, of the executable's target, and there without being added. */
+int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target);
+
 /* `data` is not copied and must live until tn__exe_serialize. Equal contents (dtype, shape, bytes) share one entry.
  * Returns its index. */
 int tn__exe_constant(tn__exe *exe, const char *name, tn_dtype dtype, int rank, const int64_t *shape, const void *data,
                      size_t size);
+/* The same in the memory of a device, which a session copies it to. */
+int tn__exe_constant_on(tn__exe *exe, int device, const char *name, tn_dtype dtype, int rank, const int64_t *shape,
+                        const void *data, size_t size);
 /* A string for constants of TN_STRING: the reference that is their element. Equal ones are stored once. */
 uint64_t tn__exe_string(tn__exe *exe, const char *bytes, size_t length);
 /* The executable needs the features of its target; flops/bytes negative when unknown. Returns its index. */
 int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64_t code_size, int buffer_count,
                    int scalar_count, double flops, double bytes);
+void tn__exe_kernel_on(tn__exe *exe, int device, int index);
 void tn__exe_image(tn__exe *exe, const void *image, size_t size); /* not copied */
 void tn__exe_text(tn__exe *exe, const char *name, const char *text, size_t size);
 
@@ -54,6 +62,8 @@ void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__opera
 /* A tensor register; `index` and `offset` as tn__storage says. Returns its number. */
 int tn__exe_register(tn__exe_func *f, tn_dtype dtype, int rank, const tn__operand *dims, tn__storage storage, int index,
                      tn__operand offset);
+/* The register's memory is that of a device. */
+void tn__exe_register_on(tn__exe_func *f, int device, int reg);
 /* A register that holds a list of tensors of one type and rank, in storage INPUT, OUTPUT or DYNAMIC; and the statement
  * that an input or output, declared with `rank` constant dimensions of zero, is one. */
 int tn__exe_list(tn__exe_func *f, tn_dtype dtype, int rank, tn__container container, tn__storage storage, int index);
@@ -63,6 +73,8 @@ void tn__exe_holds(tn__exe_func *f, bool output, int index, tn__container contai
  * inputs and constants, first. What is only known later (the element of a computed tensor) may size DYNAMIC registers
  * and outputs, each after its ALLOC, and views of them. */
 void tn__exe_arena(tn__exe_func *f, tn__operand bytes);
+/* The same for the arena on a device, 0 being the host's. */
+void tn__exe_arena_on(tn__exe_func *f, int device, tn__operand bytes);
 /* Emits one instruction; operand words as the table says. Returns the word offset of the instruction. */
 uint32_t tn__exe_emit(tn__exe_func *f, tn__opcode opcode, const uint32_t *words, int count);
 uint32_t tn__exe_here(const tn__exe_func *f); /* word offset of the next instruction */

@@ -86,6 +86,7 @@ struct tn__device_driver {
 };
 
 /* The tables, each defined in its folder. */
-extern const tn__device_driver tn__device_cpu; /* runtime/cpu */
+extern const tn__device_driver tn__device_cpu;    /* runtime/cpu */
+extern const tn__device_driver tn__device_island; /* runtime/island */
 
 #endif

@@ -373,7 +373,7 @@ static void versions_are_told_apart(void **state) {
   uint16_t two = 2, nine = 9;
   check_fails(
       load_changed(&bytes, offsetof(tn__file_header, major), &two, 2, true), TN_UNSUPPORTED,
-      "the executable has format version 2.5 and this Tenon (0.2.0) reads 1.x: compile the model anew, or use the "
+      "the executable has format version 2.6 and this Tenon (0.2.0) reads 1.x: compile the model anew, or use the "
       "Tenon that goes with it");
   check_ok(load_changed(&bytes, offsetof(tn__file_header, minor), &nine, 2, true));
   check_fails(
@@ -550,7 +550,7 @@ static const struct {
     {shape_of_no_dimension, AT(0, "SCALAR_SHAPE: dimension 1 of a tensor of rank 1")},
     {load_of_float, AT(0, "SCALAR_LOAD: a scalar is loaded from a tensor of f32")},
     {alloc_of_arena, AT(0, "ALLOC: register 3 is neither DYNAMIC nor OUTPUT")},
-    {move_of_arena, AT(0, "MOVE: registers 3 and 3 are not two DYNAMIC ones of one type")},
+    {move_of_arena, AT(0, "MOVE: registers 3 and 3 are not two DYNAMIC ones of one type and device")},
     {copy_of_types, AT(0, "COPY: from f32 to i32")},
     {copy_of_sizes, AT(0, "COPY: from 12 to 16 bytes")},
     {dynamic_without_memory, AT(0, "COPY: register 4 has no memory on some path to here (ALLOC comes first)")},

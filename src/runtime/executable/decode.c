@@ -134,9 +134,14 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
     return bad_code(f, in, "kernel \"%s\" takes %u buffers and %u scalars, not %u and %u", kernel->about.name,
                     kernel->buffer_count, kernel->scalar_count, buffers, in->scalar_count);
   const uint32_t *words = in->operands;
-  in->kernel = kernel->call;
+  if (d->exe->drivers[kernel->device]->inline_host) in->kernel = kernel->call;
   in->operands = d->operands;
-  for (uint32_t i = 0; i < buffers; i++) *d->operands++ = f->registers[words[i]].root;
+  for (uint32_t i = 0; i < buffers; i++) {
+    if (f->registers[words[i]].device != kernel->device)
+      return bad_code(f, in, "kernel \"%s\" is of device %u, and register %u is on device %u", kernel->about.name,
+                      kernel->device, words[i], f->registers[words[i]].device);
+    *d->operands++ = f->registers[words[i]].root;
+  }
   in->may_make_nothing = true;
   for (uint32_t i = in->read_count; i < buffers; i++)
     if (f->registers[in->operands[i]].static_bytes > 0) in->may_make_nothing = false;
@@ -274,6 +279,9 @@ static tn_status *check_copy(const tn__function *f, const tn__instruction *in, c
   if (a->dtype != b->dtype) return bad_code(f, in, "from %s to %s", tn_dtype_name(b->dtype), tn_dtype_name(a->dtype));
   if (a->static_bytes >= 0 && b->static_bytes >= 0 && a->static_bytes != b->static_bytes)
     return bad_code(f, in, "from %lld to %lld bytes", (long long)b->static_bytes, (long long)a->static_bytes);
+  bool whole, growing_to = growing(f, in->a, &whole) != NULL, growing_from = growing(f, in->b, &whole) != NULL;
+  if (a->device != b->device && (a->dtype == TN_STRING || growing_to || growing_from))
+    return bad_code(f, in, "registers %u and %u are on two devices, and strings or grow", in->a, in->b);
   return NULL;
 }
 
@@ -281,9 +289,22 @@ static tn_status *check_move(const tn__function *f, const tn__instruction *in, c
                              const tn__register *b) {
   if (a->container != TN__CONTAINER_TENSOR || b->container != TN__CONTAINER_TENSOR) return check_lists(f, in, a, b);
   if (a->storage == TN__STORAGE_DYNAMIC && b->storage == TN__STORAGE_DYNAMIC && a->dtype == b->dtype &&
-      a->rank == b->rank && a != b)
+      a->rank == b->rank && a != b && a->device == b->device)
     return NULL;
-  return bad_code(f, in, "registers %u and %u are not two DYNAMIC ones of one type", in->a, in->b);
+  return bad_code(f, in, "registers %u and %u are not two DYNAMIC ones of one type and device", in->a, in->b);
+}
+
+/* Instructions that read or write elements themselves have them in the host's memory, and so have calls what they
+ * pass. */
+static tn_status *check_host(const decoder *d, const tn__instruction *in) {
+  const tn__register *registers = d->f->registers;
+  if (in->op == TN__OP_SCALAR_LOAD && registers[in->b].device != 0)
+    return bad_code(d->f, in, "register %u is on device %u, not on the host", in->b, registers[in->b].device);
+  for (uint32_t i = 0; i < in->read_count + in->write_count && in->op != TN__OP_KERNEL; i++)
+    if (registers[in->operands[i]].device != 0)
+      return bad_code(d->f, in, "register %u is on device %u, not on the host", in->operands[i],
+                      registers[in->operands[i]].device);
+  return NULL;
 }
 
 /* What an instruction asks of its operands beside their being there. */
@@ -291,6 +312,7 @@ static tn_status *decode_instruction(decoder *d, tn__instruction *in) {
   const tn__function *f = d->f;
   const tn__register *registers = f->registers;
   TN_RETURN_IF_ERROR(decode_operands(d, in));
+  TN_RETURN_IF_ERROR(check_host(d, in));
   switch (in->op) {
     case TN__OP_KERNEL: return decode_kernel(d, in);
     case TN__OP_BUILTIN: return check_builtin(d, in);
@@ -374,6 +396,12 @@ static tn_status *check_layout(const decoder *d) {
   tn__function *f = d->f;
   if (!early(d, &f->arena))
     return tn__load_corrupt("function \"%s\": the size of its arena is not found by its prologue", f->name);
+  for (uint32_t i = 1; i < d->exe->device_count; i++) {
+    const tn__operand arena = tn__function_arena(f, i);
+    if (!early(d, &arena))
+      return tn__load_corrupt("function \"%s\": the size of its arena on device %u is not found by its prologue",
+                              f->name, i);
+  }
   for (uint32_t i = 0; i < f->register_count; i++) {
     tn__register *r = &f->registers[i];
     r->early = true;

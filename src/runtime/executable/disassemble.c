@@ -93,6 +93,10 @@ static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__fu
   put_values(out, f->outputs, f->output_count);
   tn__strbuf_append(out, ")\n  arena ");
   put_operand(out, &f->arena);
+  for (uint32_t i = 1; i < exe->device_count && f->arenas != NULL; i++) {
+    tn__strbuf_printf(out, ", on device %u ", i);
+    put_operand(out, &f->arenas[i - 1]);
+  }
   tn__strbuf_char(out, '\n');
   for (uint32_t i = 0; i < f->scalar_count; i++)
     if (f->scalar_names[i] != NULL) tn__strbuf_printf(out, "  s%u: %s\n", i, f->scalar_names[i]);

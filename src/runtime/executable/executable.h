@@ -19,6 +19,7 @@ typedef struct tn__kernel_entry {
   tn_kernel call;
   uint64_t offset; /* in the code */
   uint32_t buffer_count, scalar_count;
+  uint32_t device; /* number in the executable's devices */
 } tn__kernel_entry;
 
 typedef struct tn__constant_entry {
@@ -26,8 +27,9 @@ typedef struct tn__constant_entry {
   tn_dtype dtype;
   int rank;
   const int64_t *dims;
-  const void *data;
+  const void *data; /* in the host's memory */
   uint64_t size;
+  uint32_t device; /* whose kernels read it: a session copies it there */
 } tn__constant_entry;
 
 typedef struct tn__register {
@@ -41,7 +43,7 @@ typedef struct tn__register {
   uint32_t root;  /* the register whose memory this is: itself unless a VIEW */
   const tn__operand *dims;
   uint32_t first_dim;   /* of the frame's dimensions */
-  uint32_t device;      /* number in the executable's devices */
+  uint32_t device;      /* number in the executable's devices; 0 is the host */
   tn__operand offset;   /* ARENA */
   int64_t static_bytes; /* -1 when a dimension is symbolic */
   bool early;           /* its dimensions are known when the prologue is done */
@@ -49,11 +51,11 @@ typedef struct tn__register {
 } tn__register;
 
 typedef struct tn__instruction {
-  uint32_t op;         /* tn__opcode */
-  uint32_t callee;     /* k, f, b, m: as it stands. c: index of the instruction to go on at */
-  uint32_t a, b, c, d; /* other operands that are not in groups, in the order of the table */
-  int64_t immediate;   /* l, h */
-  tn_kernel kernel;
+  uint32_t op;              /* tn__opcode */
+  uint32_t callee;          /* k, f, b, m: as it stands. c: index of the instruction to go on at */
+  uint32_t a, b, c, d;      /* other operands that are not in groups, in the order of the table */
+  int64_t immediate;        /* l, h */
+  tn_kernel kernel;         /* NULL: of a device that is not the host */
   const uint32_t *operands; /* KERNEL: roots of reads and writes, then scalars. CALL, BUILTIN: registers */
   uint32_t read_count, write_count, scalar_count;
   bool may_make_nothing; /* KERNEL: no result is known to have elements */
@@ -84,11 +86,12 @@ typedef struct tn__function {
   tn__instruction *instructions;
   const char **scalar_names; /* NULL for those without */
   uint8_t *signature_scalar; /* 1 for scalars that input dimensions bind */
-  tn__operand arena;
-  int64_t static_arena; /* bytes of a constant arena; 0 when symbolic */
-  bool symbolic_layout; /* a dimension, an offset or the arena is symbolic */
-  bool prologue_loads;  /* the prologue reads elements of inputs, so equal shapes do not make equal scalars */
-  const uint32_t *code; /* in the file */
+  tn__operand arena;         /* on the host */
+  const tn__operand *arenas; /* on device i > 0: arenas[i - 1]; NULL: there are none */
+  int64_t static_arena;      /* bytes of a constant arena; 0 when symbolic */
+  bool symbolic_layout;      /* a dimension, an offset or the arena is symbolic */
+  bool prologue_loads;       /* the prologue reads elements of inputs, so equal shapes do not make equal scalars */
+  const uint32_t *code;      /* in the file */
   uint32_t code_words, origin_count;
   const tn__origin_record *origins; /* in the file */
 } tn__function;
@@ -104,6 +107,12 @@ static inline const tn__function_value *tn__function_value_in(const tn__function
 static inline const tn__operand *tn__function_value_dim(const tn__function *f, const tn__function_value *value,
                                                         int dim) {
   return dim == value->grows ? &value->valid : &f->registers[value->reg].dims[dim];
+}
+
+/* Bytes of the arena on a device. */
+static inline tn__operand tn__function_arena(const tn__function *f, uint32_t device) {
+  const tn__operand none = {0};
+  return device == 0 ? f->arena : f->arenas != NULL ? f->arenas[device - 1] : none;
 }
 
 typedef struct tn__text_entry {
@@ -141,7 +150,8 @@ struct tn_executable {
   const uint8_t *image;     /* executable */
   size_t image_size;
   const char *producer, *target_name;
-  DLDevice *devices;
+  DLDevice *devices; /* the first is the CPU */
+  const tn__device_driver **drivers;
   tn__kernel_entry *kernels;
   tn__constant_entry *constants;
   tn__function *functions;

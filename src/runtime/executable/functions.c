@@ -44,6 +44,9 @@ static tn_status *check_constant_register(const tn_executable *exe, const tn__fu
     return tn__load_corrupt("function \"%s\": register %u holds constant %u of %u", f->name, number, r->index,
                             exe->constant_count);
   const tn__constant_entry *constant = &exe->constants[r->index];
+  if (constant->device != r->device)
+    return tn__load_corrupt("function \"%s\": register %u is on device %u and its constant \"%s\" on device %u",
+                            f->name, number, r->device, constant->name, constant->device);
   bool same = constant->dtype == r->dtype && constant->rank == r->rank;
   for (int i = 0; same && i < r->rank; i++) same = !r->dims[i].symbolic && r->dims[i].value == constant->dims[i];
   if (!same)
@@ -58,11 +61,12 @@ static tn_status *check_arena_register(const tn__function *f, uint32_t number, c
   if (!r->offset.symbolic && r->offset.value % TN_KERNEL_ALIGNMENT != 0)
     return tn__load_corrupt("function \"%s\": register %u is at arena offset %lld, which is not aligned", f->name,
                             number, (long long)r->offset.value);
-  if (r->offset.symbolic || f->arena.symbolic || r->static_bytes < 0) return NULL;
-  if (tn__add_overflow_i64(r->offset.value, r->static_bytes, &end) || end > f->arena.value)
+  const tn__operand arena = tn__function_arena(f, r->device);
+  if (r->offset.symbolic || arena.symbolic || r->static_bytes < 0) return NULL;
+  if (tn__add_overflow_i64(r->offset.value, r->static_bytes, &end) || end > arena.value)
     return tn__load_corrupt("function \"%s\": register %u (%lld bytes at %lld) does not fit into the arena of %lld",
                             f->name, number, (long long)r->static_bytes, (long long)r->offset.value,
-                            (long long)f->arena.value);
+                            (long long)arena.value);
   return NULL;
 }
 
@@ -74,6 +78,9 @@ static tn_status *check_view_register(tn__function *f, uint32_t number, tn__regi
   if (base->container != TN__CONTAINER_TENSOR)
     return tn__load_corrupt("function \"%s\": register %u is a view of register %u, which holds a list", f->name,
                             number, r->index);
+  if (base->device != r->device)
+    return tn__load_corrupt("function \"%s\": register %u on device %u is a view of register %u on device %u", f->name,
+                            number, r->device, r->index, base->device);
   r->root = base->root;
   r->writable = base->writable;
   const tn__register *root = &f->registers[r->root];
@@ -86,6 +93,7 @@ static tn_status *check_view_register(tn__function *f, uint32_t number, tn__regi
 static tn_status *check_list_register(tn__function *f, uint32_t number, tn__register *r) {
   bool kind = r->storage == TN__STORAGE_INPUT || r->storage == TN__STORAGE_OUTPUT || r->storage == TN__STORAGE_DYNAMIC;
   for (int i = 0; i < r->rank; i++) kind = kind && !r->dims[i].symbolic && r->dims[i].value == 0;
+  kind = kind && r->device == 0;
   if (r->container > TN__CONTAINER_OPTIONAL_SEQUENCE || !kind)
     return tn__load_corrupt("function \"%s\": register %u holds a list (%u) with storage %u, or with dimensions",
                             f->name, number, (uint32_t)r->container, (uint32_t)r->storage);
@@ -104,6 +112,9 @@ static tn_status *check_storage(const tn_executable *exe, tn__function *f, uint3
       bool input = r->storage == TN__STORAGE_INPUT;
       uint32_t count = input ? f->input_count : f->output_count;
       const tn__function_value *values = input ? f->inputs : f->outputs;
+      if (r->device != 0) /* callers have memory of the host */
+        return tn__load_corrupt("function \"%s\": register %u is an %s on device %u", f->name, number,
+                                input ? "input" : "output", r->device);
       if (r->index >= count || values[r->index].reg != number)
         return tn__load_corrupt("function \"%s\": register %u is not that of %s %u", f->name, number,
                                 input ? "input" : "output", r->index);
@@ -263,7 +274,7 @@ static tn_status *load_symbols(tn_executable *exe, tn__function *f, const uint8_
 static tn_status *load_origins(tn_executable *exe, tn__function *f, const tn__function_record *record,
                                uint32_t record_size) {
   const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
-  if (record_size < sizeof(*record)) return NULL;
+  if (record_size < TN__FUNCTION_RECORD_1_1) return NULL;
   TN_RETURN_IF_ERROR(tn__load_check_table("origins", where->size, record->origins, record->origin_count,
                                           sizeof(tn__origin_record), sizeof(tn__origin_record)));
   f->origins = (const void *)(exe->file + where->offset + record->origins);
@@ -300,6 +311,22 @@ static tn_status *check_function_tables(const tn__functions_header *header, cons
   return NULL;
 }
 
+/* `record` may be an older, shorter one. */
+static tn_status *load_arenas(const tn_executable *exe, tn__function *f, const tn__function_record *record,
+                              uint32_t record_size) {
+  const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
+  if (record_size < sizeof(*record) || record->arenas == 0) return NULL;
+  uint32_t count = exe->device_count - 1;
+  TN_RETURN_IF_ERROR(
+      tn__load_check_table("arenas", where->size, record->arenas, count, sizeof(tn__operand), sizeof(tn__operand)));
+  f->arenas = (const void *)(exe->file + where->offset + record->arenas);
+  for (uint32_t i = 0; i < count; i++) {
+    TN_RETURN_IF_ERROR(check_operand(f, &f->arenas[i], "the size of an arena"));
+    f->symbolic_layout = f->symbolic_layout || f->arenas[i].symbolic;
+  }
+  return NULL;
+}
+
 static tn_status *load_function(tn_executable *exe, const tn__functions_header *header,
                                 const tn__function_record *record, tn__function *f) {
   const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
@@ -308,7 +335,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
   TN_RETURN_IF_ERROR(check_function_tables(header, record, f, where->size));
   f->scalar_count = record->scalar_count, f->register_count = record->register_count;
   f->input_count = record->input_count, f->output_count = record->output_count;
-  f->strided = header->record_size < sizeof(*record) ? -1 : less_one(record->strided);
+  f->strided = header->record_size < TN__FUNCTION_RECORD_1_1 ? -1 : less_one(record->strided);
   f->arena = record->arena;
   f->code = (const void *)(section + record->code), f->code_words = record->code_words;
   TN_RETURN_IF_ERROR(check_operand(f, &f->arena, "the size of the arena"));
@@ -316,6 +343,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
     f->symbolic_layout = true;
   else
     f->static_arena = f->arena.value;
+  TN_RETURN_IF_ERROR(load_arenas(exe, f, record, header->record_size));
   TN_RETURN_IF_ERROR(load_symbols(exe, f, section + record->symbols, header->symbol_record_size, record->symbol_count));
   TN_RETURN_IF_ERROR(
       load_values(exe, f, section + record->inputs, header->value_record_size, f->input_count, "input", &f->inputs));

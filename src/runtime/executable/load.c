@@ -342,6 +342,25 @@ static tn_status *check_cpu(const tn__device_record *device, const char *target)
       missing);
 }
 
+/* The driver of a record's device; the first is the CPU, which the runtime itself runs on. */
+static tn_status *find_driver(const tn__device_record *device, uint32_t number, const char *scope,
+                              const tn__device_driver **out) {
+  static const tn__device_driver *const drivers[] = {&tn__device_cpu, &tn__device_island};
+  *out = NULL;
+  for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]) && scope[0] == '\0'; i++)
+    if (device->device_type == (int32_t)drivers[i]->type) *out = drivers[i];
+  if (*out == NULL)
+    return tn_status_create(
+        TN_UNSUPPORTED,
+        "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU and islands only",
+        device->device_type, scope);
+  if (number == 0 && *out != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
+  if (*out == &tn__device_cpu && device->device_id != 0)
+    return tn_status_create(TN_UNSUPPORTED, "the executable wants the CPU with number %d; there is one, number 0",
+                            device->device_id);
+  return NULL;
+}
+
 static tn_status *load_devices(tn_executable *exe) {
   tn__table_header header;
   const uint8_t *records;
@@ -349,19 +368,18 @@ static tn_status *load_devices(tn_executable *exe) {
   if (header.count == 0) return tn__load_corrupt("it names no device");
   exe->device_count = header.count;
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->drivers[0]), &exe->drivers));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *device = (const void *)(records + (size_t)i * header.record_size);
     const char *target, *scope;
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, device->target, "a device's target", &target));
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, device->memory_scope, "a device's memory scope", &scope));
-    if (device->device_type != kDLCPU || scope[0] != '\0')
-      return tn_status_create(
-          TN_UNSUPPORTED, "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU only",
-          device->device_type, scope);
-    if (device->device_id != 0)
-      return tn_status_create(TN_UNSUPPORTED, "the executable wants the CPU with number %d; there is one, number 0",
-                              device->device_id);
+    TN_RETURN_IF_ERROR(find_driver(device, i, scope, &exe->drivers[i]));
     exe->devices[i] = (DLDevice){(DLDeviceType)device->device_type, device->device_id};
+    for (uint32_t k = 0; k < i; k++)
+      if (exe->devices[k].device_type == exe->devices[i].device_type &&
+          exe->devices[k].device_id == exe->devices[i].device_id)
+        return tn__load_corrupt("devices %u and %u are one", k, i);
     if (!exe->verify_only) TN_RETURN_IF_ERROR(check_cpu(device, target));
     if (i == 0) exe->target_name = target;
   }
@@ -390,6 +408,7 @@ static tn_status *load_kernels(tn_executable *exe) {
     const uint8_t *entry = exe->image + record->offset;
     memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
     kernel->offset = record->offset;
+    kernel->device = record->device;
     kernel->buffer_count = record->buffer_count, kernel->scalar_count = record->scalar_count;
     kernel->about.code_bytes = record->size;
     kernel->about.flops = record->flops, kernel->about.bytes = record->bytes;
@@ -406,6 +425,9 @@ static tn_status *load_constant(tn_executable *exe, const tn__constant_record *r
     return tn__load_corrupt("constant \"%s\" has type %u, rank %u and device %u", constant->name, record->dtype,
                             record->rank, record->device);
   TN_RETURN_IF_ERROR(tn__load_check_table("constant's dimensions", table->size, record->dims, record->rank, 8, 8));
+  constant->device = record->device;
+  if (record->device != 0 && record->dtype == TN_STRING)
+    return tn__load_corrupt("constant \"%s\" is of strings, and not on the host", constant->name);
   constant->dtype = (tn_dtype)record->dtype;
   constant->rank = (int)record->rank;
   constant->dims = (const int64_t *)(const void *)(exe->file + table->offset + record->dims);

@@ -18,7 +18,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 5
+#define TN__FILE_MINOR 6
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__NO_STRING 0    /* the offset of the empty string */
@@ -167,8 +167,11 @@ typedef struct tn__function_record {
                        for each that is `strided`, in order, two more: the memory from its first to its last element, of
                        one dimension that is bound, and i64[rank + 1], the strides in elements and the place of the
                        tensor's first element in that memory. What these stand for is looked at for its dimensions. */
+  /* since 1.6 */
+  uint64_t arenas; /* tn__operand: the bytes of the arenas on all devices behind the first; 0: there are none */
 } tn__function_record;
 #define TN__FUNCTION_RECORD_1_0 offsetof(tn__function_record, origins) /* the size of this record in 1.0 */
+#define TN__FUNCTION_RECORD_1_1 offsetof(tn__function_record, arenas)
 
 /* What in the model the code from `word` to the next record's was made of, for messages: a string such as
  * `node "conv1" (Conv, opset 22)`. */

@@ -19,6 +19,6 @@
 enum { TN__ISLAND_MOST = 256 };
 #define TN__ISLAND_BYTES ((size_t)1 << 32)
 
-extern const tn__device_driver tn__device_island, tn__device_island_concurrent;
+extern const tn__device_driver tn__device_island_concurrent; /* tn__device_island: device.h */
 
 #endif

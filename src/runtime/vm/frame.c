@@ -46,7 +46,8 @@ static size_t frame_size(const tn__vm *vm, const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
          (f->output_count * 2 + f->input_count) * sizeof(void *) + 2 * f->output_count * sizeof(int64_t) +
-         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * list_size(vm);
+         f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * list_size(vm) +
+         vm->exe->device_count * sizeof(tn__block);
 }
 
 static void *carve(char **at, size_t count, size_t size) {
@@ -64,7 +65,9 @@ static void set_constants(tn__vm *vm, tn__frame *frame) {
     /* Never written: the verifier saw to that. */
     if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
       frame->data[i] = tn__frame_list(vm, frame, r);
-    if (r->storage == TN__STORAGE_CONSTANT) frame->data[i] = (void *)(uintptr_t)vm->exe->constants[r->index].data;
+    if (r->storage != TN__STORAGE_CONSTANT) continue;
+    bool on_host = vm->constants == NULL || vm->constants[r->index] == NULL;
+    frame->data[i] = on_host ? (void *)(uintptr_t)vm->exe->constants[r->index].data : vm->constants[r->index];
   }
 }
 
@@ -86,6 +89,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->data = carve(&at, f->register_count, sizeof(void *));
   frame->lists = carve(&at, f->list_count, list_size(vm));
   frame->blocks = carve(&at, f->register_count, sizeof(tn__block));
+  frame->arenas = carve(&at, vm->exe->device_count, sizeof(tn__block));
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
   frame->output_capacity = carve(&at, f->output_count, sizeof(int64_t));
@@ -111,9 +115,10 @@ void tn__frame_give_back(tn__vm *vm, tn__frame *frame) {
 }
 
 static void free_frame(tn__vm *vm, tn__frame *frame) {
-  for (uint32_t i = 0; i < frame->f->register_count; i++) tn__block_release_on(&vm->device, &frame->blocks[i]);
+  for (uint32_t i = 0; i < frame->f->register_count; i++)
+    tn__block_release_on(&vm->devices[frame->f->registers[i].device], &frame->blocks[i]);
   if (vm->exe->values != NULL) vm->exe->values->vm->release_lists(vm, frame);
-  tn__block_release_on(&vm->device, &frame->arena);
+  for (uint32_t i = 0; i < vm->exe->device_count; i++) tn__block_release_on(&vm->devices[i], &frame->arenas[i]);
   tn__free(vm->allocator, frame, frame_size(vm, frame->f), 0);
 }
 
@@ -127,15 +132,54 @@ static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalar
   }
 }
 
+static tn_status *open_devices(tn__vm *vm) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device), 0, &memory));
+  vm->devices = memory; /* without drivers: not open */
+  for (uint32_t i = 0; i < vm->exe->device_count; i++) {
+    tn__device device = {
+        .driver = vm->exe->drivers[i], .allocator = vm->allocator, .id = vm->exe->devices[i].device_id};
+    TN_RETURN_IF_ERROR(device.driver->open(&device));
+    vm->devices[i] = device;
+  }
+  return NULL;
+}
+
+/* Constants that other devices than the host read are copied there once. */
+static tn_status *place_constants(tn__vm *vm) {
+  const tn_executable *exe = vm->exe;
+  void *memory;
+  if (exe->device_count == 1) return NULL;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->constant_count, sizeof(void *), 0, &memory));
+  vm->constants = memory;
+  for (uint32_t i = 0; i < exe->constant_count; i++) {
+    const tn__constant_entry *c = &exe->constants[i];
+    tn__device *device = &vm->devices[c->device];
+    if (c->device == 0) continue;
+    TN_RETURN_IF_ERROR(device->driver->allocate(device, c->size > 0 ? c->size : 1, &vm->constants[i]));
+    TN_RETURN_IF_ERROR(device->driver->copy(device, TN__COPY_IN, vm->constants[i], c->data, c->size));
+  }
+  return NULL;
+}
+
+static void close_devices(tn__vm *vm) {
+  const tn_executable *exe = vm->exe;
+  for (uint32_t i = 0; vm->constants != NULL && i < exe->constant_count; i++) {
+    tn__device *device = &vm->devices[exe->constants[i].device];
+    if (vm->constants[i] == NULL) continue;
+    device->driver->free(device, vm->constants[i], exe->constants[i].size > 0 ? exe->constants[i].size : 1);
+  }
+  tn__free(vm->allocator, vm->constants, exe->constant_count * sizeof(void *), 0);
+  for (uint32_t i = 0; i < exe->device_count; i++)
+    if (vm->devices[i].driver != NULL) vm->devices[i].driver->close(&vm->devices[i]);
+  tn__free(vm->allocator, vm->devices, exe->device_count * sizeof(tn__device), 0);
+  vm->devices = NULL;
+  vm->constants = NULL;
+}
+
 tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
   vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
-  vm->device = (tn__device){.driver = exe->device.driver, .allocator = allocator, .id = exe->device.id};
-  tn_status *status = vm->device.driver->open(&vm->device);
-  if (status != NULL) {
-    vm->device = (tn__device){0}; /* nothing to close */
-    return status;
-  }
-  vm->runs_inline = vm->device.driver->inline_host;
+  TN_RETURN_IF_ERROR(open_devices(vm));
   tn__pool_caller_init(&vm->caller, pool);
   uint32_t buffers, scalars;
   widest(exe, &buffers, &scalars);
@@ -146,11 +190,11 @@ tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator 
   vm->buffers = memory;
   TN_RETURN_IF_ERROR(tn__alloc(allocator, scalars, sizeof(int64_t), 0, &memory));
   vm->scalars = memory;
-  return NULL;
+  return place_constants(vm);
 }
 
 void tn__vm_release(tn__vm *vm) {
-  if (vm->device.driver == NULL) return;
+  if (vm->devices == NULL) return;
   for (uint32_t i = 0; vm->idle != NULL && i < vm->exe->function_count; i++) {
     while (vm->idle[i] != NULL) {
       tn__frame *frame = vm->idle[i];
@@ -164,7 +208,7 @@ void tn__vm_release(tn__vm *vm) {
   tn__free(vm->allocator, vm->buffers, buffers * sizeof(void *), 0);
   tn__free(vm->allocator, vm->scalars, scalars * sizeof(int64_t), 0);
   tn__block_release(vm->allocator, &vm->scratch);
-  vm->device.driver->close(&vm->device);
+  close_devices(vm);
   vm->idle = NULL;
 }
 

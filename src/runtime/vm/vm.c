@@ -58,6 +58,8 @@ tn_status *tn__frame_current_dims(tn__frame *frame, uint32_t number, const int64
   return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s cannot be seen with the shape %s", theirs, mine);
 }
 
+static tn__device *device_of(const tn__vm *vm, const tn__register *r) { return &vm->devices[r->device]; }
+
 /* ---- layout of one call ----------------------------------------------------------------------------------------- */
 
 static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, int64_t bytes) {
@@ -66,7 +68,7 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   int64_t capacity = frame->output_capacity[r->index];
   bool too_small = capacity != TN__EXACT_SHAPE && bytes > capacity; /* the session keeps the value, and says so */
   if (frame->output_data[r->index] == NULL || too_small) {
-    TN_RETURN_IF_ERROR(tn__block_reserve_on(&vm->device, &frame->blocks[number], bytes));
+    TN_RETURN_IF_ERROR(tn__block_reserve_on(device_of(vm, r), &frame->blocks[number], bytes));
     frame->data[number] = frame->blocks[number].data;
     return NULL;
   }
@@ -101,14 +103,17 @@ static tn_status *check_valid(const tn__frame *frame, uint32_t index) {
       output->info.name, (long long)theirs, output->grows, (long long)valid);
 }
 
-static tn_status *place_in_arena(const tn__vm *vm, tn__frame *frame, uint32_t number, int64_t arena, int64_t bytes) {
+static tn_status *place_in_arena(const tn__vm *vm, tn__frame *frame, uint32_t number, int64_t bytes) {
   const tn__register *r = &frame->f->registers[number];
+  const tn__operand size = tn__function_arena(frame->f, r->device);
+  int64_t arena = tn__operand_value(&size, frame->scalars);
   int64_t offset = tn__operand_value(&r->offset, frame->scalars);
   if (offset < 0 || offset % TN_KERNEL_ALIGNMENT != 0 || bytes > arena || offset > arena - bytes)
     return tn_status_create(TN_OUT_OF_RANGE,
                             "the executable's memory plan is wrong: %lld bytes at %lld of an arena of %lld",
                             (long long)bytes, (long long)offset, (long long)arena);
-  frame->data[number] = vm->device.driver->view(&vm->device, frame->arena.data, (size_t)offset);
+  const tn__device *device = device_of(vm, r);
+  frame->data[number] = device->driver->view(device, frame->arenas[r->device].data, (size_t)offset);
   return NULL;
 }
 
@@ -116,17 +121,20 @@ static tn_status *place_in_arena(const tn__vm *vm, tn__frame *frame, uint32_t nu
 static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
   const tn__function *f = frame->f;
   frame->laid_out = false;
-  int64_t arena = tn__operand_value(&f->arena, frame->scalars);
-  if (arena < 0)
-    return tn_status_create(TN_OUT_OF_RANGE, "the executable's memory plan is wrong: an arena of %lld bytes",
-                            (long long)arena);
-  TN_RETURN_IF_ERROR(tn__block_reserve_on(&vm->device, &frame->arena, arena));
+  for (uint32_t i = 0; i < vm->exe->device_count; i++) {
+    const tn__operand size = tn__function_arena(f, i);
+    int64_t arena = tn__operand_value(&size, frame->scalars);
+    if (arena < 0)
+      return tn_status_create(TN_OUT_OF_RANGE, "the executable's memory plan is wrong: an arena of %lld bytes",
+                              (long long)arena);
+    if (arena > 0 || i == 0) TN_RETURN_IF_ERROR(tn__block_reserve_on(&vm->devices[i], &frame->arenas[i], arena));
+  }
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register *r = &f->registers[i];
     if (!r->early || r->storage == TN__STORAGE_CONSTANT || r->storage == TN__STORAGE_INPUT) continue;
     int64_t bytes;
     TN_RETURN_IF_ERROR(evaluate_dims(frame, i, &bytes));
-    if (r->storage == TN__STORAGE_ARENA) TN_RETURN_IF_ERROR(place_in_arena(vm, frame, i, arena, bytes));
+    if (r->storage == TN__STORAGE_ARENA) TN_RETURN_IF_ERROR(place_in_arena(vm, frame, i, bytes));
     const int64_t *ignored;
     const tn__register *root = &f->registers[r->root];
     if (r->storage == TN__STORAGE_VIEW && root->early && root->storage != TN__STORAGE_DYNAMIC)
@@ -205,7 +213,9 @@ static void find_block(tn__frame *frame, uint32_t number, int64_t bytes) {
   if (frame->blocks[number].data != NULL) return;
   for (uint32_t i = 0; i < frame->f->register_count; i++) {
     const tn__block *block = &frame->blocks[i];
-    bool free = frame->f->registers[i].storage == TN__STORAGE_DYNAMIC && frame->used[i] != frame->run;
+    const tn__register *r = &frame->f->registers[i];
+    bool free = r->storage == TN__STORAGE_DYNAMIC && frame->used[i] != frame->run &&
+                r->device == frame->f->registers[number].device;
     if (!free || block->data == NULL || block->capacity < (uint64_t)bytes) continue;
     swap_blocks(&frame->blocks[number], &frame->blocks[i]);
     return;
@@ -219,7 +229,7 @@ static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) 
   TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
   if (r->storage == TN__STORAGE_OUTPUT) return place_output(vm, frame, number, bytes);
   find_block(frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve_on(&vm->device, &frame->blocks[number], bytes));
+  TN_RETURN_IF_ERROR(tn__block_reserve_on(device_of(vm, r), &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -239,6 +249,24 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
   tn__work_copy_rows(to, from, bytes, dims[axis] * row, valid * row);
 }
 
+/* Where one of the two is not the host. Between two others it goes through the host, in pieces. */
+static tn_status *copy_on_devices(tn__vm *vm, tn__device *to, void *destination, tn__device *from, const void *source,
+                                  size_t bytes) {
+  enum { PIECE = 1 << 20 };
+  if (to == from) return to->driver->copy(to, TN__COPY_WITHIN, destination, source, bytes);
+  if (from == &vm->devices[0]) return to->driver->copy(to, TN__COPY_IN, destination, source, bytes);
+  if (to == &vm->devices[0]) return from->driver->copy(from, TN__COPY_OUT, destination, source, bytes);
+  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &vm->scratch, bytes < PIECE ? (int64_t)bytes : PIECE));
+  for (size_t at = 0; at < bytes; at += PIECE) {
+    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
+    const void *out = from->driver->view(from, (void *)(uintptr_t)source, at);
+    TN_RETURN_IF_ERROR(from->driver->copy(from, TN__COPY_OUT, vm->scratch.data, out, piece));
+    void *in = to->driver->view(to, destination, at);
+    TN_RETURN_IF_ERROR(to->driver->copy(to, TN__COPY_IN, in, vm->scratch.data, piece));
+  }
+  return NULL;
+}
+
 static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
@@ -254,6 +282,9 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   }
   const void *source = frame->data[from->root];
   void *destination = frame->data[to->root];
+  if (to->device != 0 || from->device != 0)
+    return copy_on_devices(vm, device_of(vm, to), destination, device_of(vm, from), source,
+                           (size_t)count * tn__dtype_stored(to->dtype));
   if (to->storage == TN__STORAGE_OUTPUT && frame->f->outputs[to->index].grows >= 0)
     copy_valid(frame, to, from, destination, source);
   else
@@ -291,7 +322,7 @@ tn_status *tn__vm_make_result(tn__vm *vm, tn__frame *frame, uint32_t number, con
   TN_RETURN_IF_ERROR(measure(frame, number, &bytes));
   if (late_output) return place_output(vm, frame, number, bytes);
   find_block(frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve_on(&vm->device, &frame->blocks[number], bytes));
+  TN_RETURN_IF_ERROR(tn__block_reserve_on(device_of(vm, r), &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -443,17 +474,18 @@ static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
 
 /* A device that is not the calling thread itself. */
 static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *result) {
-  const tn__device_driver *driver = vm->device.driver;
+  const tn__kernel_entry *kernel = &vm->exe->kernels[in->callee];
+  tn__device *device = &vm->devices[kernel->device];
   tn__launch launch = {.code = &vm->exe->code,
-                       .offset = vm->exe->kernels[in->callee].offset,
+                       .offset = kernel->offset,
                        .env = &vm->caller.env,
                        .buffers = vm->buffers,
                        .scalars = vm->scalars,
                        .buffer_count = in->read_count + in->write_count,
                        .scalar_count = in->scalar_count};
   /* cppcheck-suppress returnDanglingLifetime ; a status keeps no pointer into the launch */
-  TN_RETURN_IF_ERROR(driver->launch(&vm->device, &launch));
-  return driver->wait(&vm->device, result);
+  TN_RETURN_IF_ERROR(device->driver->launch(device, &launch));
+  return device->driver->wait(device, result);
 }
 
 static bool makes_nothing(const tn__frame *frame, const tn__instruction *in) {
@@ -472,7 +504,7 @@ static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn
   uint32_t buffers = in->read_count + in->write_count;
   for (uint32_t i = 0; i < buffers; i++) vm->buffers[i] = frame->data[operands[i]];
   for (uint32_t i = 0; i < in->scalar_count; i++) vm->scalars[i] = frame->scalars[operands[buffers + i]];
-  if (__builtin_expect(!vm->runs_inline, 0)) return launch_kernel(vm, in, result);
+  if (__builtin_expect(in->kernel == NULL, 0)) return launch_kernel(vm, in, result);
   *result = in->kernel(&vm->caller.env, vm->buffers, vm->scalars);
   return NULL;
 }

@@ -19,13 +19,13 @@ struct tn__frame {
   const tn__function *f;
   tn__frame *next; /* in the list of idle frames */
   int64_t *scalars;
-  void **data;       /* per register: where its elements are; valid for roots */
-  int64_t *dims;     /* of register r from r->first_dim on */
-  tn__block *blocks; /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
-  uint32_t *used;    /* per register: `run` when its block holds a value of this run */
-  uint32_t run;      /* counts the runs in this frame */
-  void *lists;       /* of registers that hold lists; `data` points at them, or at the caller's */
-  tn__block arena;
+  void **data;               /* per register: where its elements are; valid for roots */
+  int64_t *dims;             /* of register r from r->first_dim on */
+  tn__block *blocks;         /* per register: memory of the frame's own for DYNAMIC and OUTPUT */
+  uint32_t *used;            /* per register: `run` when its block holds a value of this run */
+  uint32_t run;              /* counts the runs in this frame */
+  void *lists;               /* of registers that hold lists; `data` points at them, or at the caller's */
+  tn__block *arenas;         /* by device */
   int64_t *laid_out_scalars; /* for which the layout was made */
   bool laid_out;
   /* By input, as the caller sees it: into `dims`, or for those that grow into `grown`, TN_MAX_RANK for each. */
@@ -42,8 +42,8 @@ struct tn__frame {
 typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
-  tn__device device; /* where values are and kernels run */
-  bool runs_inline;  /* the device's inline_host, asked once: kernels are called as functions */
+  tn__device *devices; /* the executable's, open; the first is the host */
+  void **constants;    /* per constant: its copy on the device that reads it; NULL: the host does */
   tn_thread_pool *pool;
   tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
   tn__frame **idle;       /* per function */

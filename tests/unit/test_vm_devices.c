@@ -1,0 +1,306 @@
+/* Programs whose values are on several devices: islands, whose memory nobody else may touch, so that each test that
+ * passes has copied what it had to. Kernels are C functions of the test. */
+#include "runtime/island/island.h"
+#include "unit/trampoline.h"
+
+#define DIM(n) ((tn__operand){0, 0, n})
+#define SYM(s) ((tn__operand){1, 0, s})
+enum { MOST_ISLANDS = 8, MOST_VALUES = 40, WORDS = 16, PROGRAMS = 300 };
+static const tn__operand nowhere = {0, 0, 0};
+
+/* z[i] = 3 x[i] + y[i], of i64; `n` elements. */
+static int32_t mix(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  const int64_t *x = buffers[0], *y = buffers[1];
+  int64_t *z = buffers[2];
+  for (int64_t i = 0; i < scalars[0]; i++) {
+    if (x[i] == -1) return TN_KERNEL_BAD_VALUE;
+    z[i] = (int64_t)(3 * (uint64_t)x[i] + (uint64_t)y[i]);
+  }
+  return TN_KERNEL_OK;
+}
+
+typedef struct program {
+  test_exe t;
+  tn__exe_func *f;
+  int devices[MOST_ISLANDS + 1], kernels[MOST_ISLANDS + 1], device_count; /* the first is the host */
+  int n;                                                                  /* the scalar with the size */
+} program;
+
+static void begin(program *p, int islands) {
+  tn__target target;
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(&p->t, "native");
+  p->device_count = islands + 1;
+  for (int i = 0; i < p->device_count; i++) {
+    p->devices[i] = i == 0 ? 0 : tn__exe_device(p->t.exe, kDLExtDev, 7 * i, &target);
+    char name[16];
+    snprintf(name, sizeof name, "mix%d", i);
+    p->kernels[i] = test_exe_kernel(&p->t, name, mix, 3, 1);
+    tn__exe_kernel_on(p->t.exe, p->devices[i], p->kernels[i]);
+  }
+  p->f = tn__exe_function(p->t.exe, "main");
+  p->n = tn__exe_symbol(p->f, "n");
+}
+
+static int place(program *p, int device, tn__storage storage, int index, tn__operand offset) {
+  tn__operand dims[1] = {SYM(p->n)};
+  int reg = tn__exe_register(p->f, TN_I64, 1, dims, storage, index, offset);
+  tn__exe_register_on(p->f, p->devices[device], reg);
+  return reg;
+}
+
+static void emit_mix(program *p, int device, int x, int y, int z) {
+  const int reads[] = {x, y};
+  tn__exe_emit_kernel(p->f, p->kernels[device], reads, 2, &z, 1, &p->n, 1);
+}
+
+static void emit_copy(program *p, int to, int from) {
+  tn__exe_emit(p->f, TN__OP_COPY, (const uint32_t[]){(uint32_t)to, (uint32_t)from}, 2);
+}
+
+static tn_status *run(program *p, int64_t n, int64_t *x, int64_t *y) {
+  tn_executable *exe;
+  tn_session *session = test_exe_open(&p->t, &exe);
+  int64_t shape[1] = {n};
+  DLTensor in = test_tensor(TN_I64, 1, shape, x), out = test_tensor(TN_I64, 1, shape, y);
+  check_ok(tn_session_set_input(session, NULL, "x", &in, TN_BIND_PERSISTENT_IN_PLACE));
+  check_ok(tn_session_set_output(session, NULL, "y", &out, TN_BIND_PERSISTENT_IN_PLACE));
+  tn_status *status = NULL;
+  for (int i = 0; i < 2 && status == NULL; i++)
+    status = tn_session_invoke(session, NULL); /* the second reuses the first's */
+  test_exe_close(&p->t, exe, session);
+  return status;
+}
+
+/* ---- random programs --------------------------------------------------------------------------------------------- */
+
+static uint64_t random_state;
+static int below(int n) {
+  random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+  return (int)((random_state >> 33) % (uint64_t)n);
+}
+
+typedef struct drawn {
+  int reg[MOST_VALUES][MOST_ISLANDS + 1]; /* of the value on the device, or -1 */
+  int home[MOST_VALUES];
+  int64_t is[MOST_VALUES][WORDS];
+  int count;
+} drawn;
+
+/* The value on the device: where it is, or a copy, made once. */
+static int on(program *p, drawn *d, int v, int device) {
+  if (d->reg[v][device] >= 0) return d->reg[v][device];
+  bool dynamic = below(2);
+  int to = place(p, device, dynamic ? TN__STORAGE_DYNAMIC : TN__STORAGE_ARENA, 0,
+                 dynamic ? nowhere : DIM((v * (MOST_ISLANDS + 1) + device) * 128));
+  if (dynamic) tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)to}, 1);
+  emit_copy(p, to, d->reg[v][d->home[v]]);
+  return d->reg[v][device] = to;
+}
+
+static int add(drawn *d, int device, int reg) {
+  memset(d->reg[d->count], 0xff, sizeof d->reg[0]);
+  d->reg[d->count][device] = reg;
+  d->home[d->count] = device;
+  return d->count++;
+}
+
+static void run_drawn(uint64_t seed) {
+  static drawn d;
+  static const int64_t hundreds[WORDS] = {100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1100};
+  program p;
+  random_state = seed;
+  memset(&d, 0, sizeof d);
+  begin(&p, 1 + below(MOST_ISLANDS));
+  tn__operand dims[1] = {SYM(p.n)}, whole[1] = {DIM(WORDS)};
+  tn__exe_input(p.f, "x", TN_I64, 1, dims);
+  tn__exe_output(p.f, "y", TN_I64, 1, dims);
+  for (int i = 0; i < p.device_count; i++)
+    tn__exe_arena_on(p.f, p.devices[i], DIM(MOST_VALUES * (MOST_ISLANDS + 1) * 128));
+  int x = add(&d, 0, place(&p, 0, TN__STORAGE_INPUT, 0, nowhere));
+  int64_t in[WORDS], out[WORDS], n = WORDS; /* constants have all of them */
+  for (int i = 0; i < WORDS; i++) in[i] = d.is[x][i] = below(1000);
+  int device = below(p.device_count);
+  int constant = tn__exe_constant_on(p.t.exe, p.devices[device], "hundreds", TN_I64, 1, (int64_t[]){WORDS}, hundreds,
+                                     sizeof hundreds);
+  int reg = tn__exe_register(p.f, TN_I64, 1, whole, TN__STORAGE_CONSTANT, constant, nowhere);
+  tn__exe_register_on(p.f, p.devices[device], reg);
+  memcpy(d.is[add(&d, device, reg)], hundreds, sizeof hundreds);
+  int operations = 1 + below(MOST_VALUES - 3);
+  for (int i = 0; i < operations; i++) {
+    int a = below(d.count), b = below(d.count);
+    device = below(p.device_count);
+    int left = on(&p, &d, a, device), right = on(&p, &d, b, device);
+    int z = place(&p, device, TN__STORAGE_ARENA, 0, DIM((d.count * (MOST_ISLANDS + 1) + device) * 128));
+    emit_mix(&p, device, left, right, z);
+    int made = add(&d, device, z);
+    for (int k = 0; k < WORDS; k++) d.is[made][k] = (int64_t)(3 * (uint64_t)d.is[a][k] + (uint64_t)d.is[b][k]);
+  }
+  int y = place(&p, 0, TN__STORAGE_OUTPUT, 0, nowhere);
+  emit_copy(&p, y, d.reg[d.count - 1][d.home[d.count - 1]]);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  check_ok(run(&p, n, in, out));
+  assert_memory_equal(out, d.is[d.count - 1], sizeof out);
+}
+
+static void test_any_placement_gives_the_same(void **state) {
+  for (uint64_t seed = 1; seed <= PROGRAMS; seed++) run_drawn(seed);
+}
+
+/* ---- single things ----------------------------------------------------------------------------------------------- */
+
+static void begin_with_values(program *p, int islands, int *x, int *y) {
+  begin(p, islands);
+  tn__operand dims[1] = {SYM(p->n)};
+  tn__exe_input(p->f, "x", TN_I64, 1, dims);
+  tn__exe_output(p->f, "y", TN_I64, 1, dims);
+  *x = place(p, 0, TN__STORAGE_INPUT, 0, nowhere);
+  *y = place(p, 0, TN__STORAGE_OUTPUT, 0, nowhere);
+}
+
+/* Larger than a piece of a copy, and a size that is known at run time only. */
+static void test_large_values_between_islands(void **state) {
+  enum { N = 300007 };
+  program p;
+  int x, y;
+  begin_with_values(&p, 2, &x, &y);
+  int a = place(&p, 1, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(&p, 2, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_emit(p.f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  tn__exe_emit(p.f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)b}, 1);
+  emit_copy(&p, a, x);
+  emit_copy(&p, b, a);
+  emit_copy(&p, y, b);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  int64_t *in = malloc(N * sizeof *in), *out = calloc(N, sizeof *out);
+  for (int i = 0; i < N; i++) in[i] = (int64_t)i * i;
+  check_ok(run(&p, N, in, out));
+  assert_memory_equal(in, out, N * sizeof *in);
+  free(in);
+  free(out);
+}
+
+static void test_a_kernel_that_fails_on_an_island(void **state) {
+  program p;
+  int x, y;
+  int64_t in[2] = {5, -1}, out[2];
+  begin_with_values(&p, 1, &x, &y);
+  int a = place(&p, 1, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(&p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_emit(p.f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  tn__exe_emit(p.f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)b}, 1);
+  emit_copy(&p, a, x);
+  emit_mix(&p, 1, a, a, b);
+  emit_copy(&p, y, b);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  check_fails(run(&p, 2, in, out), TN_OUT_OF_RANGE, "kernel \"mix1\": a value that the operator does not allow");
+}
+
+/* ---- what cannot be ---------------------------------------------------------------------------------------------- */
+
+static void input_on_an_island(program *p, int x, int y) { tn__exe_register_on(p->f, 1, x); }
+static void kernel_elsewhere(program *p, int x, int y) { emit_mix(p, 1, x, x, y); }
+static void view_elsewhere(program *p, int x, int y) { place(p, 1, TN__STORAGE_VIEW, x, nowhere); }
+static void load_elsewhere(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere), s = tn__exe_scalar(p->f);
+  tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  tn__exe_emit(p->f, TN__OP_SCALAR_LOAD, (const uint32_t[]){(uint32_t)s, (uint32_t)a, 0}, 3);
+}
+static void fill_elsewhere(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  tn__exe_emit_builtin(p->f, TN__BUILTIN_FILL_ZERO, NULL, 0, &a, 1, NULL, 0);
+}
+static void constant_elsewhere(program *p, int x, int y) {
+  static const int64_t seven = 7;
+  tn__operand dims[1] = {DIM(1)};
+  int c = tn__exe_constant(p->t.exe, "seven", TN_I64, 1, (int64_t[]){1}, &seven, sizeof seven);
+  tn__exe_register_on(p->f, 1, tn__exe_register(p->f, TN_I64, 1, dims, TN__STORAGE_CONSTANT, c, nowhere));
+}
+static void move_elsewhere(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(p, 0, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  tn__exe_emit(p->f, TN__OP_MOVE, (const uint32_t[]){(uint32_t)b, (uint32_t)a}, 2);
+}
+static void no_arena(program *p, int x, int y) {
+  tn__operand dims[1] = {DIM(8)};
+  tn__exe_register_on(p->f, 1, tn__exe_register(p->f, TN_I64, 1, dims, TN__STORAGE_ARENA, 0, DIM(0)));
+}
+
+static void test_what_cannot_be(void **state) {
+  static const struct {
+    void (*add)(program *p, int x, int y);
+    const char *words;
+  } cases[] = {
+      {input_on_an_island, "the executable is damaged: function \"main\": register 0 is an input on device 1"},
+      {kernel_elsewhere,
+       "the executable is damaged: function \"main\", code word 0, KERNEL: kernel \"mix1\" is of device "
+       "1, and register 0 is on device 0"},
+      {view_elsewhere,
+       "the executable is damaged: function \"main\": register 2 on device 1 is a view of register 0 on device 0"},
+      {load_elsewhere,
+       "the executable is damaged: function \"main\", code word 3, SCALAR_LOAD: register 2 is on device 1, "
+       "not on the host"},
+      {fill_elsewhere,
+       "the executable is damaged: function \"main\", code word 3, BUILTIN: register 2 is on device 1, not "
+       "on the host"},
+      {constant_elsewhere,
+       "the executable is damaged: function \"main\": register 2 is on device 1 and its constant "
+       "\"seven\" on device 0"},
+      {move_elsewhere,
+       "the executable is damaged: function \"main\", code word 3, MOVE: registers 3 and 2 are not two DYNAMIC ones of "
+       "one type and device"},
+      {no_arena,
+       "the executable is damaged: function \"main\": register 2 (64 bytes at 0) does not fit into the arena of 0"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    program p;
+    int x, y;
+    tn_executable *exe;
+    begin_with_values(&p, 1, &x, &y);
+    cases[i].add(&p, x, y);
+    emit_copy(&p, y, x);
+    tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+    tn__bytes bytes = test_exe_finish(&p.t);
+    check_fails(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe), TN_DATA_LOSS, cases[i].words);
+    test_exe_release(&p.t);
+  }
+}
+
+static void test_devices_that_are_not_there(void **state) {
+  static const struct {
+    int type, id;
+    tn_status_code code;
+    const char *words;
+  } cases[] = {
+      {kDLOpenCL, 0, TN_UNSUPPORTED,
+       "the executable wants a device of type 4 with memory \"\"; this runtime has the CPU and islands only"},
+      {kDLCPU, 1, TN_UNSUPPORTED, "the executable wants the CPU with number 1; there is one, number 0"},
+      {kDLExtDev, 256, TN_NOT_FOUND, "there is no island with number 256: the numbers go from 0 to 255"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    program p;
+    int x, y;
+    tn__target target;
+    tn_executable *exe = NULL;
+    tn_session *session = NULL;
+    begin_with_values(&p, 0, &x, &y);
+    check_ok(tn__target_parse("native", &target));
+    tn__exe_device(p.t.exe, cases[i].type, cases[i].id, &target);
+    emit_copy(&p, y, x);
+    tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+    tn__bytes bytes = test_exe_finish(&p.t);
+    tn_status *status = tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe);
+    if (status == NULL) status = tn_session_create(exe, NULL, &session);
+    check_fails(status, cases[i].code, cases[i].words);
+    tn_executable_release(exe);
+    test_exe_release(&p.t);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_any_placement_gives_the_same),     cmocka_unit_test(test_large_values_between_islands),
+      cmocka_unit_test(test_a_kernel_that_fails_on_an_island), cmocka_unit_test(test_what_cannot_be),
+      cmocka_unit_test(test_devices_that_are_not_there),
+  };
+  return cmocka_run_group_tests_name("vm_devices", tests, NULL, NULL);
+}
