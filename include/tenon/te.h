@@ -134,7 +134,9 @@ typedef struct tn_schedule_options { /* fields that are 0 take the target's */
   /* Tensors are dense and have memory of their own, whatever the declaration says of strides and `over`: for
    * tn_te_module(), whose callers bind tensors of any strides. tn_te_explain() does so anyway. Since 0.2 */
   bool dense;
-  const char *tuned; /* a file of tuned schedules, as tn_compile_options.tuned; since 0.2 */
+  const char *tuned;      /* a file of tuned schedules, as tn_compile_options.tuned; since 0.2 */
+  const char *tuned_text; /* what is in that file, for those who have read it already; NULL: it is read; since 0.2 */
+  const tn_log_sink *log; /* warns of tuned schedules that are refused, or of which none is for this; since 0.2 */
 } tn_schedule_options;
 /* An optimised schedule for `target` (NULL: this machine): what options.schedule or the declaration's text says, or
  * else one that is chosen without measuring. */

@@ -23,11 +23,15 @@ typedef struct work {
   tn_te **tes;
   tn_schedule **schedules;
   int count;
+  tn__file_map tuned; /* the file of --tuned, read once; or nothing */
+  char *tuned_text;
 } work;
 
 static void release(work *w) {
   for (int i = 0; w->schedules != NULL && i < w->count; i++) tn_schedule_release(w->schedules[i]);
   free(w->schedules);
+  free(w->tuned_text);
+  tn__file_map_close(&w->tuned);
   tn_te_list_release(w->tes, w->count);
 }
 
@@ -79,21 +83,29 @@ static tn_status *schedule(const cli_args *args, tn_schedule_options options_now
   return missing;
 }
 
+/* For all kernels. A byte 0 in the text is found where it is read, which the file's own text is for then. */
+static tn_status *read_tuned(const cli_compile *setup, tn_schedule_options *schedules, work *w) {
+  if (schedules->tuned == NULL) return NULL;
+  TN_RETURN_IF_ERROR(tn__file_map_open(schedules->tuned, &w->tuned));
+  w->tuned_text = strndup((const char *)w->tuned.data, w->tuned.size);
+  if (w->tuned_text == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
+  if (strlen(w->tuned_text) == w->tuned.size) schedules->tuned_text = w->tuned_text;
+  schedules->log = setup->options.log;
+  return NULL;
+}
+
 /* A file of tuned schedules for another target, number of threads or version of the declarations would be of no use
  * without a word. */
-static tn_status *tell_of_tuned(const char *path, const work *w) {
-  tn__file_map map;
-  bool taken = false;
-  TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
+static tn_status *tell_of_tuned(const cli_compile *setup, const char *path, const work *w) {
+  bool taken = setup->warned; /* or told */
   tn_status *status = NULL;
   for (int i = 0; i < w->count && status == NULL && !taken; i++) {
     char *trace;
     status = tn_schedule_trace(w->schedules[i], &trace);
     if (status != NULL) break;
-    taken = memmem(map.data, map.size, trace, strlen(trace)) != NULL;
+    taken = memmem(w->tuned.data, w->tuned.size, trace, strlen(trace)) != NULL;
     free(trace);
   }
-  tn__file_map_close(&map);
   if (status == NULL && !taken)
     fprintf(stderr,
             "tenon: %s has no schedule that fits these declarations, target and number of threads, and all are chosen "
@@ -182,8 +194,9 @@ static int run(const cli_args *args) {
   if (status == NULL)
     status = tn_te_parse_file(args->file, cli_value(args, "--kernel"), setup.options.dims, setup.options.dim_count,
                               &w.tes, &w.count);
+  if (status == NULL) status = read_tuned(&setup, &options_now, &w);
   if (status == NULL) status = schedule(args, options_now, &w);
-  if (status == NULL && options_now.tuned != NULL) status = tell_of_tuned(options_now.tuned, &w);
+  if (status == NULL && options_now.tuned != NULL) status = tell_of_tuned(&setup, options_now.tuned, &w);
   if (status == NULL) status = stage != NULL ? write_stage(stage, path, &build, &w) : write_files(path, &build, &w);
   release(&w);
   return cli_report(status);

@@ -3,6 +3,7 @@
 #ifndef TENON_CLI_CLI_H
 #define TENON_CLI_CLI_H
 
+#include <pthread.h>
 #include <stdio.h>
 
 #include "base/file.h"
@@ -103,6 +104,9 @@ typedef struct cli_compile {
   tn__file_map key;               /* the contents of --key FILE, or nothing */
   cli_list *lists[CLI_MOST_ROWS]; /* of options that were given, by row of the table; the process has them to its end */
   tn_log_sink log;
+  pthread_mutex_t log_lock;
+  bool warned;        /* something was told */
+  char *last_warning; /* which is not told twice in a row; the process has it to its end */
   double phase_start; /* of the progress that is shown: seconds of a steady clock */
   bool inspect_only;  /* what is opened is not run, and may be for another machine */
 } cli_compile;

@@ -280,9 +280,11 @@ static tn_status *explain_declarations(explain *e) {
                                       e->setup.options.dim_count, &e->tes, &e->te_count));
   tn_schedule_options schedule = {.size = sizeof schedule};
   cli_schedule_setup(e->args, &schedule); /* which was read before, and is right */
+  schedule.log = e->setup.options.log;
   schedule.dense = true;
   TN_RETURN_IF_ERROR(cli_read_schedule(e->args, &schedule, &e->schedule_text));
   TN_RETURN_IF_ERROR(tn_te_explain(e->tes, e->te_count, e->setup.options.target, &schedule, &e->explanation));
+  schedule.log = NULL; /* all was told */
   if (!cli_flag(e->args, "--no-run")) {
     TN_RETURN_IF_ERROR(build_kernels(e, &schedule));
     TN_RETURN_IF_ERROR(measure(e));

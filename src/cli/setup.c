@@ -12,8 +12,17 @@
 #include "cli/cli.h"
 
 static void write_log(void *user, tn_log_level level, const char *line) {
-  (void)user;
+  cli_compile *setup = user;
   if (level < TN_LOG_WARNING) return;
+  pthread_mutex_lock(&setup->log_lock);
+  bool again = setup->last_warning != NULL && strcmp(setup->last_warning, line) == 0; /* each kernel may say so */
+  if (!again) {
+    free(setup->last_warning);
+    setup->last_warning = strdup(line);
+    setup->warned = true;
+  }
+  pthread_mutex_unlock(&setup->log_lock);
+  if (again) return;
   fputs("tenon: ", stderr);
   cli_put_shown(stderr, line);
   fputc('\n', stderr);
@@ -298,7 +307,8 @@ static void print_times(void *user, const tn_phase_time *const *times, int count
 }
 
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
-  *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log.write = write_log};
+  *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log = {write_log, setup}};
+  pthread_mutex_init(&setup->log_lock, NULL);
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (row->cli.name && !read_row(args, setup, row)) return false;
   if (cli_misused_status(args->command, tn_compile_arguments_check(NULL, 0, &setup->options))) return false;

@@ -72,7 +72,7 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
 const tn__chooser *tn__driver_chooser(const tn__driver *driver, const tn__chooser *otherwise) {
   const tn_compile_options *o = driver->options;
   if (o->tuned == NULL) return otherwise;
-  return tn__kernels_tuned(driver->arena, o->tuned, &driver->target, driver->schedule.threads, otherwise, o->log);
+  return tn__kernels_tuned(driver->arena, o->tuned, NULL, &driver->target, driver->schedule.threads, otherwise, o->log);
 }
 
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {

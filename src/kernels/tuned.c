@@ -92,21 +92,33 @@ static void read_all(reader *r, size_t size) {
 
 static void close_map(void *map) { tn__file_map_close(map); }
 
-const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const tn__target *target, int threads,
-                                     const tn__chooser *otherwise, const tn_log_sink *log) {
+/* The file's text, and how long it is. */
+static const char *read_file(tn__arena *arena, const char *path, size_t *size) {
   tn__file_map *map = TN__NEW(arena, tn__file_map);
   tn__check(arena->escape, tn__file_map_open(path, map));
   tn__arena_defer(arena, close_map, map);
+  *size = map->size;
+  return tn__arena_strndup(arena, (const char *)map->data, map->size);
+}
+
+const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const char *text, const tn__target *target,
+                                     int threads, const tn__chooser *otherwise, const tn_log_sink *log) {
+  size_t size = text != NULL ? strlen(text) : 0;
   reader r = {.arena = arena, .path = path, .target = target, .threads = threads};
-  r.at = tn__arena_strndup(arena, (const char *)map->data, map->size);
-  read_all(&r, map->size);
+  r.at = text != NULL ? text : read_file(arena, path, &size);
+  read_all(&r, size);
   if (r.traces.count == 0) {
     tn__log(log, TN_LOG_WARNING, "%s has no schedule for %s on %d thread%s, and all are chosen without it", path,
             target->name, threads, threads == 1 ? "" : "s");
     return otherwise;
   }
   tn__recorded *recorded = TN__NEW(arena, tn__recorded);
-  *recorded = (tn__recorded){.traces = r.traces.data, .count = r.traces.count, .otherwise = otherwise};
+  *recorded = (tn__recorded){.traces = r.traces.data,
+                             .count = r.traces.count,
+                             .otherwise = otherwise,
+                             .path = tn__arena_strdup(arena, path),
+                             .log = log,
+                             .told = TN__NEW_ARRAY(arena, r.traces.count, atomic_bool)};
   tn__chooser *chooser = TN__NEW(arena, tn__chooser);
   *chooser = tn__chooser_recorded(recorded);
   return chooser;

@@ -5,9 +5,10 @@
 
 #include "schedule/sketch/plan.h"
 
-/* A chooser in the arena that proposes the file's traces for the target and so many threads first, and then what
- * `otherwise` does. Warns when the file has none for them. Throws what is wrong with the file, with its line. */
-const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const tn__target *target, int threads,
-                                     const tn__chooser *otherwise, const tn_log_sink *log);
+/* Of the file, or of `text`, which is what it holds where that is not NULL: a chooser in the arena that proposes its
+ * traces for the target and so many threads first, and then what `otherwise` does. Warns when there are none for them,
+ * and of each that is refused. Throws what is wrong with the file, with its line. */
+const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const char *text, const tn__target *target,
+                                     int threads, const tn__chooser *otherwise, const tn_log_sink *log);
 
 #endif

@@ -113,10 +113,33 @@ class TuneTest(unittest.TestCase):
         rng = np.random.default_rng(1)
         a, b = rng.normal(size=(61, 70)).astype("f"), rng.normal(size=(70, 53)).astype("f")
         self.assertEqual(self.warnings_of_build("--threads", 1), "")
-        self.assertIn("has no schedule that fits", self.warnings_of_build("--threads", 2))
+        self.assertRegex(self.warnings_of_build("--threads", 2), r"has no schedule for \S+ on 2 threads, and all are chosen without it")
+        self.file.write_text(KERNELS.replace("61", "47").replace("90", "80"))
+        self.assertIn("has no schedule that fits these declarations, target and number of threads",
+                      self.warnings_of_build("--threads", 1))
+        self.file.write_text(KERNELS)
         kernel = tn.build_te(self.file, "product", tuned=self.schedules, threads=1)
         self.assertIn(kernel.trace, tuned)
         np.testing.assert_allclose(kernel(a, b), a.astype("d") @ b, rtol=1e-4, atol=1e-4)
+
+    def test_a_refused_schedule_is_told(self):
+        """A file whose steps do not fit any more, as one of another version may be: once a kernel, with the reason."""
+        self.tune("--deterministic", "--trials", 20, "--quiet")
+        native = re.search(r"^target (\S+) ", self.schedules.read_text(), re.M)[1]
+        static = tenon("build", self.file, "--emit", "trace", "--threads", 1).stdout
+        traces = re.findall(r"^trace .*?^end$", static, re.M | re.S)
+        self.schedules.write_text("tenon schedules 1\n" + "".join(
+            f"target {native} threads 1\n" + trace.splitlines()[0] + '\nsplit "C.none" 0 4\nend\n' for trace in traces))
+        words = (r"kernels\.schedules: the schedule of kernel {} is refused, and another one is chosen: .*C\.none")
+        said = self.warnings_of_build("--threads", 1)
+        self.assertEqual(said.count("is refused"), 2)
+        for name in ("product", "rows"):
+            self.assertRegex(said, words.format(name))
+        self.assertNotIn("has no schedule that fits", said)
+        with self.assertWarnsRegex(RuntimeWarning, words.format("product")):
+            tn.build_te(self.file, "product", tuned=self.schedules, threads=1)
+        explained = tenon("explain", self.file, "--tuned", self.schedules, "--threads", 1, "--no-run").stderr
+        self.assertEqual(explained.count("is refused"), 2)
 
     def warnings_of_build(self, *options):
         return tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules, *options).stderr
@@ -324,7 +347,7 @@ class TuneTest(unittest.TestCase):
         self.schedules.write_text("tenon schedules 1\n")
         done = tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules)
         self.assertEqual(done.stdout, tenon("build", self.file, "--emit", "trace").stdout)
-        self.assertIn("has no schedule that fits these declarations, target and number of threads", done.stderr)
+        self.assertRegex(done.stderr, r"kernels\.schedules has no schedule for \S+ on 1 thread, and all are chosen without it")
 
 
 if __name__ == "__main__":

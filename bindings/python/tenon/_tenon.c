@@ -263,6 +263,7 @@ static tn_status *build_and_open(model_object *model, te_arguments *a) {
   tn_schedule *schedule = NULL;
   const tn_compile_options *o = &a->given.options;
   tn_schedule_options options = schedule_options_of(&a->given);
+  options.log = &model->warnings->sink;
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
   tn_status *status = parse_te(a, &te);
   if (status == NULL) status = tn_schedule_create(te, o->target, &options, &schedule);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/log.h"
 #include "schedule/internal.h"
 
 static tn__arena *arena_of(const tn__plan_unit *unit) { return tn__ir_arena(tn__te_ir(unit->te)); }
@@ -129,14 +130,27 @@ bool tn__plan_is_trace_of(const char *trace, const tn__te *te) {
   return tn__sched_trace_is_of(trace, digest);
 }
 
-/* The trace of the unit's declaration; NULL when there is none. */
-static const char *trace_of(const tn__recorded *r, const tn__plan_unit *unit) {
+/* The trace of the unit's declaration; -1 when there is none. */
+static int index_of(const tn__recorded *r, const tn__plan_unit *unit) {
   char digest[17];
-  if (unit->part != NULL) return NULL;
+  if (unit->part != NULL) return -1;
   tn__sched_digest(unit->te, digest);
   for (int i = 0; i < r->count; i++)
-    if (tn__sched_trace_is_of(r->traces[i], digest)) return r->traces[i];
-  return NULL;
+    if (tn__sched_trace_is_of(r->traces[i], digest)) return i;
+  return -1;
+}
+
+static const char *trace_of(const tn__recorded *r, const tn__plan_unit *unit) {
+  int index = index_of(r, unit);
+  return index >= 0 ? r->traces[index] : NULL;
+}
+
+/* Once for each trace, whoever asks and however often: what is proposed does not depend on it. */
+static void tell_refused(const tn__recorded *r, const tn__plan_unit *unit, const tn__candidate *refused) {
+  if (r->log == NULL || atomic_exchange(&r->told[index_of(r, unit)], true)) return;
+  tn__log(r->log, TN_LOG_WARNING, "%s: the schedule of kernel %s is refused, and another one is chosen: %s",
+          r->path != NULL ? r->path : "a trace", tn__te_name(unit->te),
+          refused->why != NULL ? refused->why : "no words");
 }
 
 static bool propose_recorded(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
@@ -151,6 +165,7 @@ static bool propose_recorded(const tn__chooser *chooser, const tn__plan_unit *un
   }
   TN__INVARIANT(r->otherwise != NULL); /* a required trace that is refused is an error: nobody asks for another */
   bool was_own = own != NULL && refused->trace == own;
+  if (was_own) tell_refused(r, unit, refused);
   return r->otherwise->propose(r->otherwise, unit, was_own ? NULL : refused, out);
 }
 
@@ -203,7 +218,7 @@ static void apply(tn__escape *escape, void *arg) {
 }
 
 /* The candidate's schedule, or NULL when its steps are refused. */
-static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser *chooser, const tn__candidate *c) {
+static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser *chooser, tn__candidate *c) {
   tn__arena *arena = arena_of(unit);
   tn__escape *outer = arena->escape, escape;
   attempt a = {unit, chooser, c, NULL};
@@ -211,6 +226,7 @@ static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser 
   arena->escape = outer;
   if (status == NULL) return a.result;
   if (c->required || tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
+  if (c->trace != NULL) c->why = tn__arena_strdup(arena, tn_status_message(status));
   tn_status_free(status);
   return NULL;
 }

@@ -16,6 +16,8 @@
 #ifndef TENON_SCHEDULE_SKETCH_PLAN_H
 #define TENON_SCHEDULE_SKETCH_PLAN_H
 
+#include <stdatomic.h>
+
 #include "base/linked.h"
 #include "schedule/sketch/sketch.h"
 
@@ -47,6 +49,7 @@ typedef struct tn__candidate {
   int64_t weighed;                   /* how many others it was preferred to */
   const char *rule;                  /* what it is called; NULL: the sketch's name, or "recorded trace" */
   bool required;                     /* when it is refused, that is the call's error, and nothing else is tried */
+  const char *why;                   /* once it is refused */
 } tn__candidate;
 
 typedef struct tn__chooser tn__chooser;
@@ -80,6 +83,9 @@ typedef struct tn__recorded {
   const char *const *traces;
   int count;                    /* of traces, at least 1 unless `otherwise` chooses */
   const tn__chooser *otherwise; /* where none is of the declaration, or its steps are refused; NULL: an error */
+  const char *path;             /* of the file that they are from, for warnings */
+  const tn_log_sink *log;       /* is told of a trace that is refused, once; may be NULL */
+  atomic_bool *told;            /* by trace: it was; where there is a log */
 } tn__recorded;
 tn__chooser tn__chooser_recorded(const tn__recorded *recorded);
 
