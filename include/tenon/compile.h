@@ -47,7 +47,8 @@ typedef struct tn_alias_setting {
 /* How a model is compiled. */
 typedef struct tn_compile_options {
   size_t size; /* sizeof(tn_compile_options); when nothing else is set: the defaults */
-  /* NULL or "native": this machine; "x86-64-v3", "cpu -mcpu=haswell -cores=2", "aarch64", ... (docs/targets.md) */
+  /* NULL or "native": this machine; "x86-64-v3", "cpu -mcpu=haswell -cores=2", "aarch64", ... (docs/targets.md).
+   * Several have semicolons between them (docs/devices.md): "cpu; opencl -device=0". */
   const char *target;
   const tn_dim_setting *dims; /* sizes of symbolic dimensions, which are fixed then */
   int dim_count;              /* of them */
@@ -105,6 +106,15 @@ typedef struct tn_compile_options {
    * that; the others are chosen. The file's schedules decide what code there is, not its name. NULL: none. Since
    * 0.2. */
   const char *tuned;
+  /* The target that runs what is no kernel (docs/devices.md): shapes, conditions, lists and strings. NULL: the one that
+   * a target names, else the only CPU among the targets. Since 0.2. */
+  const char *host;
+  /* Where nodes run, by their names: "encoder.*=opencl:0"; of several that fit the last one counts. Since 0.2. */
+  const char *const *place;
+  int place_count; /* of them */
+  /* Called with the devices of a compilation, and where the plan puts each node; the cache is left out then. May be
+   * NULL. Since 0.2. */
+  void (*devices)(void *user, const char *text);
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */

@@ -296,6 +296,8 @@ tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options,
   return NULL;
 }
 
+static void print_devices(void *user, const char *text) { fputs(text, stderr); }
+
 static void print_times(void *user, const tn_phase_time *const *times, int count) {
   double total = 0;
   for (int i = 0; i < count; i++) total += times[i]->seconds;
@@ -315,6 +317,7 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   setup->options.log = &setup->log;
   if (setup->options.print_after) setup->options.print = show_pass;
   if (cli_flag(args, "--time-passes")) setup->options.times = print_times;
+  if (cli_flag(args, "--explain-devices")) setup->options.devices = print_devices;
   if (isatty(STDERR_FILENO) && !setup->options.print) {
     setup->options.progress = show_progress;
     setup->options.user = setup;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/options.h"
+#include "driver/devices.h"
 #include "ir/passes.h"
 #include "kernels/machine.h"
 #include "kernels/texts.h"
@@ -44,9 +45,7 @@ static unsigned read_words(tn__arena *arena, const tn_compile_options *options) 
 
 void tn__driver_check_options(tn__arena *arena, void *options) {
   const tn_compile_options *o = options;
-  tn__target target;
-  tn__check(arena->escape, tn__target_parse(o->target, &target));
-  tn__backend_of(arena->escape, &target);
+  tn__backend_of(arena->escape, tn__driver_check_devices(arena, o));
   read_words(arena, o);
 }
 
@@ -77,14 +76,17 @@ const tn__chooser *tn__driver_chooser(const tn__driver *driver, const tn__choose
 
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
   *driver = (tn__driver){.arena = arena, .options = options};
-  tn__check(arena->escape, tn__kernels_machine_target(options, &driver->target, NULL));
+  tn__driver_devices_init(driver);
+  tn_compile_options first = *options;
+  first.target = tn__driver_target_text(arena, options->target);
+  tn__check(arena->escape, tn__kernels_machine_target(&first, &driver->target, NULL));
   driver->backend = tn__backend_of(arena->escape, &driver->target);
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : tn__target_threads(&driver->target);
   driver->chooser = tn__driver_chooser(driver, &tn__chooser_static);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
   driver->texts = read_words(arena, options);
   if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
-  if (!options->no_cache && !options->print_after) {
+  if (!options->no_cache && !options->print_after && !options->devices) {
     uint64_t limit = options->cache_limit_bytes ? options->cache_limit_bytes : UINT64_C(2) << 30;
     driver->cache = tn__cache_open(arena, options->cache_directory, limit, options->log);
   }
@@ -271,11 +273,25 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
   tn__compilation_prepare(c);
 }
 
+/* Before any pass: by the names and the shape that the model has. */
+static void place(tn__compilation *c) {
+  tn__graph **graphs = TN__NEW_ARRAY(c->driver.arena, c->entries.count, tn__graph *);
+  const char **names = TN__NEW_ARRAY(c->driver.arena, c->entries.count, const char *);
+  int count = 0;
+  for (int i = 0; i < c->entries.count; i++) {
+    if (c->entries.data[i].dispatch) continue;
+    names[count] = c->entries.data[i].name;
+    graphs[count++] = c->entries.data[i].graph;
+  }
+  tn__driver_place(&c->driver, names, graphs, count);
+}
+
 void tn__compilation_optimize(tn__compilation *c) {
   if (c->entries.count == 0) {
     tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
     tn__vec_push(c->driver.arena, &c->entries, only);
   }
+  place(c);
   tn__driver_progress(&c->driver, "optimize", 0, 1);
   for (int i = 0; i < c->entries.count; i++)
     if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);

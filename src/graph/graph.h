@@ -118,6 +118,10 @@ struct tn__value {
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
   const tn__expr *const *elements; /* i64 whatever the dtype; of bool tensors: 0 or 1 */
   tn__extent extent;               /* graph inputs */
+  /* Where it is said to live: "opencl:0"; NULL: nothing is said. A value that is said to live somewhere is not copied
+   * on the way to or from there, unless an operator on_device or device_copy says so. */
+  const char *place;
+  const struct tn__virtual_device *device; /* where planning has put it (graph/place); NULL: there was no planning */
   /* Where it is used; a place where something else is by now counts no more. */
   TN__VEC(tn__operand_place) readers; /* operands of nodes */
   TN__VEC(int) results;               /* outputs of the graph, by number */
@@ -190,8 +194,10 @@ typedef enum tn__op_fact {
   TN__FACT_LATE_SIZES = 1 << 13, /* a run may not tell the sizes of its result, which then are those of `empty` */
   TN__FACT_WEIGHTS = 1 << 14,    /* softmax: each row becomes weights, which attention multiplies values by */
   TN__FACT_BODY = 1 << 15,       /* a composite that carries its body along: a graph over the symbols of the node's */
-  TN__FACT_WHOLE = 1 << 16       /* a composite that is not touched before a pass has taken it or put its body there:
+  TN__FACT_WHOLE = 1 << 16,      /* a composite that is not touched before a pass has taken it or put its body there:
                                     not folded, and nothing moves into it */
+  TN__FACT_SAYS_PLACE = 1 << 17, /* its operand, or its result, which is the operand, is said to live somewhere */
+  TN__FACT_COPIES = 1 << 18      /* its result is the operand in another place */
 } tn__op_fact;
 
 /* How a node goes along when the dimensions of its result change places. */

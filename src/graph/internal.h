@@ -89,7 +89,7 @@ typedef struct tn__op_family {
 } tn__op_family;
 extern const tn__op_family tn__ops_elementwise, tn__ops_shape, tn__ops_reduce, tn__ops_contract, tn__ops_composite,
     tn__ops_quantized, tn__ops_winograd, tn__ops_gather, tn__ops_sort, tn__ops_vision, tn__ops_recurrent, tn__ops_math,
-    tn__ops_control, tn__ops_sequence, tn__ops_string;
+    tn__ops_control, tn__ops_sequence, tn__ops_string, tn__ops_device;
 
 /* ---- for infer --------------------------------------------------------------------------------------------------- */
 /* Throws "<origin>: <operator>: <text>". */

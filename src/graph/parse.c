@@ -52,6 +52,7 @@ typedef struct written_type {
   const tn__expr *dims[TN__MAX_RANK];
   tn__held held; /* rank -1: none */
   const tn__expr *held_dims[TN__MAX_RANK];
+  const char *place; /* NULL: none is said */
 } written_type;
 
 #define FAIL(s, at, ...) tn__lexer_fail(&(s)->r->parser.lex, at, __VA_ARGS__)
@@ -390,6 +391,9 @@ static written_type read_type(scope *s, const char *input) {
   type.rank = tensor ? rank : 0;
   type.item_rank = tensor ? 0 : any ? TN__ANY_RANK : rank;
   read_held(s, &type);
+  tn__lexer ahead = *lex; /* a result may have this name */
+  if (tn__lexer_take(&ahead, "on") && ahead.token.kind == TN__TOKEN_STRING && tn__lexer_take(lex, "on"))
+    type.place = take_string(s, "a device in quotes, such as \"cpu:0\"");
   return type;
 }
 
@@ -467,6 +471,7 @@ static void read_input(scope *s) {
   tn__value *input = tn__graph_input(s->graph, name, type.dtype, type.rank, type.dims);
   s->r->making = false;
   input->holds = type.holds;
+  input->place = type.place;
   input->item_rank = type.item_rank;
   define(s, &at, name, input);
   input->extent = read_extent(s, input);
@@ -645,6 +650,7 @@ static void read_constant(scope *s) {
     if (!tn__value_is_held(s->graph, value))
       FAIL(s, &type.at, "the sizes, the tensor and its layout do not belong together in %s", type_text(s, &type));
   }
+  value->place = type.place;
   define(s, &at, name, value);
 }
 
@@ -757,7 +763,10 @@ static void define_results(scope *s, const tn__token *at, tn__node *node, const 
   for (int i = 0; i < node->output_count; i++)
     define(s, &results->types.data[i].at, results->names.data[i], node->outputs[i]);
   for (int i = 0; i < node->output_count; i++)
-    if (results->types.data[i].dtype != TN_DTYPE_INVALID) check_type(s, node->outputs[i], &results->types.data[i]);
+    if (results->types.data[i].dtype != TN_DTYPE_INVALID) {
+      check_type(s, node->outputs[i], &results->types.data[i]);
+      node->outputs[i]->place = results->types.data[i].place;
+    }
   const tn__attr *elements = tn__node_attr(node, "elements");
   if (tn__g_is_op(node, "from_elements") && elements != NULL && elements->count == 1)
     tn__graph_keep_long_dim(s->graph, elements->exprs[0], node->outputs[0]);

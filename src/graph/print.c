@@ -66,7 +66,12 @@ static void print_name(const char *name, tn__strbuf *out) {
 
 static void print_expr(const printer *p, const tn__expr *e) { tn__g_print_expr(e, p->exprs, p->out); }
 
-static void print_type(const printer *p, const tn__value *value) { tn__value_print_type(value, p->exprs, p->out); }
+static void print_type(const printer *p, const tn__value *value) {
+  tn__value_print_type(value, p->exprs, p->out);
+  if (value->place == NULL) return;
+  tn__strbuf_append(p->out, " on ");
+  print_string(value->place, p->out);
+}
 
 static void print_origin(const char *origin, tn__strbuf *out) {
   if (origin == NULL) return;

@@ -4,9 +4,9 @@
 
 /* The table: one line a family, one row an operator inside it. */
 static const tn__op_family *const families[] = {
-    &tn__ops_elementwise, &tn__ops_shape,    &tn__ops_reduce,  &tn__ops_contract, &tn__ops_composite,
-    &tn__ops_quantized,   &tn__ops_winograd, &tn__ops_gather,  &tn__ops_sort,     &tn__ops_vision,
-    &tn__ops_recurrent,   &tn__ops_math,     &tn__ops_control, &tn__ops_sequence, &tn__ops_string,
+    &tn__ops_elementwise, &tn__ops_shape,    &tn__ops_reduce, &tn__ops_contract, &tn__ops_composite, &tn__ops_quantized,
+    &tn__ops_winograd,    &tn__ops_gather,   &tn__ops_sort,   &tn__ops_vision,   &tn__ops_recurrent, &tn__ops_math,
+    &tn__ops_control,     &tn__ops_sequence, &tn__ops_string, &tn__ops_device,
 };
 enum { FAMILY_COUNT = sizeof(families) / sizeof(families[0]) };
 

@@ -58,7 +58,8 @@ typedef struct tn__driver {
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__model *model;      /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time *) times;
-  tn__work *work; /* of the whole compilation */
+  tn__work *work;                     /* of the whole compilation */
+  struct tn__driver_devices *devices; /* driver/devices.h; NULL: of drivers that compile no model */
 } tn__driver;
 
 void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total);

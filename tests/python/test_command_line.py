@@ -20,7 +20,9 @@ KERNELS = "kernel k(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\nkernel g(A: f32[N])
 
 # By option: values that no file makes right. Of the others any word may be one.
 WRONG_VALUES = {
-    "--target": ["pentium", "x86-64-v3+nothing", "gpu,warp=64"],
+    "--target": ["pentium", "x86-64-v3+nothing", "gpu,warp=64", "cpu -croes=2", "opencl", "cpu;", "cpu; cpu"],
+    "--host": ["pentium", "cpu -host=cpu"],
+    "--place": ["a", "a=", "=cpu", "a=opencl", "a=cpu:x", "a=cpu:1", "a=cpu/textur"],
     "--dim": ["n", "n=", "=3", "n=x", "n=-1", "n=99999999999999999999", "n=1,m", "n=1x"],
     "--alias": ["y", "y=", "=x"],
     "--capacity": ["n", "n=0", "n=x", "n=-1"],

@@ -482,6 +482,8 @@ def compile(
     machine: str | os.PathLike[str] | None = None,
     measure: bool = True,
     tuned: str | os.PathLike[str] | None = None,
+    host: str | None = None,
+    place: Iterable[str] = (),
     compile_threads: int | None = None,
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,

@@ -36,6 +36,8 @@ class Options(TypedDict, total=False):
     machine: str
     no_measure: bool
     tuned: str
+    host: str
+    place: list[str]
     compile_threads: int
     no_cache: bool
     cache_directory: str

@@ -1,0 +1,19 @@
+/* Where the values of a compilation live (docs/devices.md). */
+#ifndef TENON_DRIVER_DEVICES_H
+#define TENON_DRIVER_DEVICES_H
+
+#include "graph/place/place.h"
+#include "kernels/kernels.h"
+
+typedef struct tn__driver_devices tn__driver_devices;
+
+/* Of the options' targets the text of the first, where operators run unless something else is said. */
+const char *tn__driver_target_text(tn__arena *arena, const char *targets);
+/* Throws what is wrong with the options' targets, host and placements; the default device's target. */
+const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_options *options);
+/* Reads the same into the driver, and warns. */
+void tn__driver_devices_init(tn__driver *driver);
+/* Plans the graphs, tells the plan, and refuses what this version cannot run. */
+void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *const *graphs, int count);
+
+#endif

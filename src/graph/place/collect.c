@@ -1,0 +1,246 @@
+/* What there is to plan: which values must live together, where they may be copied, and what is said of them. */
+#include <string.h>
+
+#include "graph/internal.h"
+#include "graph/place/plan.h"
+
+/* ---- scopes and values ------------------------------------------------------------------------------------------- */
+
+static bool is_control(const tn__node *node) { return node->op->lowering == TN__LOWER_CONTROL; }
+static bool is_copy(const tn__node *node) { return tn__op_has(node, TN__FACT_COPIES); }
+static bool is_annotation(const tn__node *node) { return tn__op_has(node, TN__FACT_SAYS_PLACE); }
+
+static bool is_tensor_of_numbers(const tn__value *value) {
+  return value->holds == TN__HOLDS_TENSOR && value->dtype != TN_STRING;
+}
+
+/* What the machine's builtins do, and whatever is about lists and strings, is the host's. */
+static bool is_of_host(const tn__node *node) {
+  bool host = node->op->lowering == TN__LOWER_BUILTIN;
+  if (is_copy(node) || is_annotation(node)) return false;
+  for (int i = 0; i < node->input_count && !host; i++)
+    host = node->inputs[i] != NULL && !is_tensor_of_numbers(node->inputs[i]);
+  for (int i = 0; i < node->output_count && !host; i++) host = !is_tensor_of_numbers(node->outputs[i]);
+  return host;
+}
+
+static bool is_few_integers(const tn__value *value) {
+  return is_tensor_of_numbers(value) && !tn__dtype_is_float(value->dtype) &&
+         tn__g_element_count(value->rank, value->dims) >= 0;
+}
+
+/* Arithmetic of sizes: small for any device, and slow on all but the host, which reads it. */
+static bool is_of_shapes(const tn__node *node) {
+  bool few = !is_copy(node) && !is_annotation(node);
+  for (int i = 0; i < node->input_count && few && !is_control(node); i++)
+    few = node->inputs[i] == NULL || is_few_integers(node->inputs[i]);
+  for (int i = 0; i < node->output_count && few && !is_control(node); i++) few = is_few_integers(node->outputs[i]);
+  return few;
+}
+
+static bool reads_constants_only(const tn__node *node) {
+  for (int i = 0; i < node->input_count; i++)
+    if (node->inputs[i] != NULL && node->inputs[i]->data == NULL) return false;
+  return true;
+}
+
+static void add_value(tn__plan *plan, int scope, tn__value *value, bool loose) {
+  tn__plan_value *v = &plan->values.data[tn__plan_index(plan, scope, value)];
+  v->value = value;
+  v->shape = is_few_integers(value) && (value->producer == NULL || is_of_shapes(value->producer));
+  v->loose = loose && (value->place == NULL || value->data != NULL);
+}
+
+static void add_scope(tn__plan *plan, tn__graph *graph, int outer, tn__node *node, int body) {
+  int count, scope = plan->scopes.count;
+  tn__graph_use_counts(graph, &count);
+  tn__plan_scope s = {.graph = graph,
+                      .base = plan->values.count,
+                      .limit = count,
+                      .outer = outer,
+                      .node = node,
+                      .body = body,
+                      .first = scope - body};
+  tn__vec_push(plan->arena, &plan->scopes, s);
+  for (int i = 0; i < count; i++) {
+    int index = plan->values.count;
+    tn__plan_domain alone = {index, 1, -1, NULL, false};
+    tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){0}));
+    tn__vec_push(plan->arena, &plan->domains, alone);
+  }
+  /* The callers' tensors may be copied to whoever reads them; a body's are what is handed to it. */
+  for (int i = 0; i < tn__graph_input_count(graph); i++)
+    add_value(plan, scope, tn__graph_input_at(graph, i), outer < 0);
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    tn__node *n = tn__graph_node_at(graph, i);
+    bool placed =
+        !is_control(n) && (is_of_host(n) || reads_constants_only(n) || tn__place_rule_of(plan->options, n) != NULL);
+    plan->result.steps += 1 + (uint64_t)n->input_count;
+    for (int k = 0; k < n->input_count; k++)
+      if (n->inputs[k] != NULL && n->inputs[k]->data != NULL) add_value(plan, scope, n->inputs[k], true);
+    for (int k = 0; k < n->output_count; k++)
+      add_value(plan, scope, n->outputs[k], !is_copy(n) && !is_annotation(n) && placed);
+  }
+  for (int i = 0; i < tn__graph_output_count(graph); i++)
+    if (tn__graph_output_at(graph, i)->data != NULL) add_value(plan, scope, tn__graph_output_at(graph, i), true);
+}
+
+/* Bodies behind the graph that they are in, those of one node side by side. */
+static void add_scopes(tn__plan *plan, tn__graph *graph) {
+  add_scope(plan, graph, -1, NULL, 0);
+  for (int s = 0; s < plan->scopes.count; s++) {
+    tn__graph *g = plan->scopes.data[s].graph;
+    for (int i = 0; i < tn__graph_node_count(g); i++) {
+      tn__node *n = tn__graph_node_at(g, i);
+      for (int b = 0; is_control(n) && !n->dead && b < n->graph_count; b++) add_scope(plan, n->graphs[b], s, n, b);
+    }
+  }
+}
+
+/* ---- uses -------------------------------------------------------------------------------------------------------- */
+
+typedef struct use {
+  int scope;
+  tn__plan_place place;
+  tn__node *node;
+  int index, bodies;
+  tn__symbol *symbol;
+} use;
+
+/* `value` is read in the domain of `to`. */
+static void read_value(tn__plan *plan, const use *u, const tn__value *value, int to, bool may_copy) {
+  int from = tn__plan_index(plan, u->scope, value);
+  may_copy |= plan->values.data[from].shape != plan->values.data[to].shape;
+  plan->result.steps++;
+  if (!may_copy && !plan->values.data[from].loose) {
+    tn__plan_unite(plan, from, to);
+    return;
+  }
+  tn__plan_edge edge = {u->scope, from, to, u->place, u->node, u->index, u->bodies, u->symbol};
+  tn__vec_push(plan->arena, &plan->edges, edge);
+}
+
+static const tn__virtual_device *device_said(tn__plan *plan, const tn__node *node, const char *text) {
+  const tn__virtual_device *device = NULL;
+  tn_status *status = tn__compile_config_find(plan->config, text, &device);
+  if (status != NULL && node != NULL && node->origin != NULL) status = tn_status_prefix(status, "%s", node->origin);
+  tn__check(plan->arena->escape, status);
+  return device;
+}
+
+static void fix_text(tn__plan *plan, int value, const tn__node *node, const char *text, const char *by) {
+  const tn__virtual_device *device = device_said(plan, node, text);
+  tn__plan_fix(plan, value, device, value, by, false);
+}
+
+static void collect_annotation(tn__plan *plan, int scope, tn__node *node) {
+  const char *text = tn__node_string(node, "device", "");
+  bool body = tn__node_int(node, "body", 0) != 0, result = tn__node_int(node, "result", 0) != 0;
+  int x = tn__plan_index(plan, scope, node->inputs[0]), y = tn__plan_index(plan, scope, node->outputs[0]);
+  use u = {scope, TN__PLAN_OPERAND, node, 0, 0, NULL};
+  read_value(plan, &u, node->inputs[0], y, body != result);
+  if (body) fix_text(plan, x, node, text, "the operand of on_device");
+  if (result) fix_text(plan, y, node, text, "the result of on_device");
+}
+
+static void collect_copy(tn__plan *plan, int scope, tn__node *node) {
+  int y = tn__plan_index(plan, scope, node->outputs[0]);
+  use u = {scope, TN__PLAN_OPERAND, node, 0, 0, NULL};
+  read_value(plan, &u, node->inputs[0], y, true);
+  fix_text(plan, y, node, tn__node_string(node, "to", ""), "a copy");
+}
+
+static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
+  tn__place_rule *rule = tn__place_rule_of(plan->options, node);
+  bool host = is_of_host(node), placed = host || rule != NULL;
+  if (node->output_count == 0) return;
+  int at = tn__plan_index(plan, scope, node->outputs[0]);
+  for (int k = 1; k < node->output_count; k++) tn__plan_unite(plan, at, tn__plan_index(plan, scope, node->outputs[k]));
+  if (rule != NULL) rule->matched++;
+  if (host)
+    tn__plan_fix(plan, at, plan->config->host, at, "lists and strings are on the host", true);
+  else if (rule != NULL)
+    tn__plan_fix(plan, at, rule->device, at, tn__arena_printf(plan->arena, "placed by \"%s\"", rule->text), false);
+  for (int k = 0; k < node->input_count; k++) {
+    use u = {scope, TN__PLAN_OPERAND, node, k, 0, NULL};
+    if (node->inputs[k] != NULL) read_value(plan, &u, node->inputs[k], at, placed);
+  }
+}
+
+/* ---- control ----------------------------------------------------------------------------------------------------- */
+
+static int body_scope(const tn__plan *plan, const tn__node *node, int from) {
+  int s = from;
+  while (plan->scopes.data[s].node != node) s++;
+  return s;
+}
+
+/* Operands are what bodies take, and their results what the node gives: both arms agree with each other, as both agree
+ * with that. A loop's variables agree with the start, with the next round's and with the result. */
+static void collect_control(tn__plan *plan, int scope, tn__node *node, int bodies) {
+  bool loop = tn__op_has(node, TN__FACT_LOOPS), chooses = !loop && node->graph_count == 2;
+  use condition = {scope, TN__PLAN_OPERAND, node, 0, bodies, NULL};
+  if (chooses) read_value(plan, &condition, node->inputs[0], plan->host, true);
+  for (int k = chooses; k < node->input_count; k++) {
+    use u = {scope, TN__PLAN_OPERAND, node, k, bodies, NULL};
+    int formal = tn__plan_index(plan, bodies, tn__graph_input_at(node->graphs[0], k - chooses));
+    for (int b = 1; b < node->graph_count; b++)
+      tn__plan_unite(plan, formal, tn__plan_index(plan, bodies + b, tn__graph_input_at(node->graphs[b], k - chooses)));
+    read_value(plan, &u, node->inputs[k], formal, false);
+    if (loop) tn__plan_unite(plan, formal, tn__plan_index(plan, scope, node->outputs[k]));
+  }
+  for (int b = 0; b < node->graph_count; b++)
+    for (int k = 0; k < tn__graph_output_count(node->graphs[b]); k++) {
+      bool test = loop && b == 0;
+      use u = {bodies + b, TN__PLAN_OUTPUT, NULL, k, 0, NULL};
+      int to = test ? plan->host : tn__plan_index(plan, scope, node->outputs[k]);
+      read_value(plan, &u, tn__graph_output_at(node->graphs[b], k), to, test);
+    }
+}
+
+static void collect_scope(tn__plan *plan, int scope, int *bodies) {
+  tn__graph *graph = plan->scopes.data[scope].graph;
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    if (node->dead) continue;
+    if (is_control(node))
+      collect_control(plan, scope, node, *bodies = body_scope(plan, node, *bodies));
+    else if (is_annotation(node))
+      collect_annotation(plan, scope, node);
+    else if (is_copy(node))
+      collect_copy(plan, scope, node);
+    else
+      collect_primitive(plan, scope, node);
+  }
+  for (int i = 0; i < tn__graph_symbol_count(graph); i++) {
+    tn__symbol *symbol = graph->symbols.data[i];
+    use u = {scope, TN__PLAN_SYMBOL, NULL, i, 0, symbol};
+    if (symbol->source == TN__SYMBOL_ELEMENT) read_value(plan, &u, symbol->value, plan->host, true);
+  }
+}
+
+/* ---- what is said of values -------------------------------------------------------------------------------------- */
+
+static void fix_values(tn__plan *plan) {
+  for (int i = 0; i < plan->host; i++) {
+    const tn__value *value = plan->values.data[i].value;
+    if (value == NULL) continue;
+    if (value->place != NULL) fix_text(plan, i, value->producer, value->place, "said where it is made");
+    if (value->device != NULL) tn__plan_fix(plan, i, value->device, i, "planned before", false);
+    if (!is_tensor_of_numbers(value))
+      tn__plan_fix(plan, i, plan->config->host, i, "lists and strings are on the host", true);
+  }
+}
+
+void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
+  add_scopes(plan, graph);
+  plan->host = plan->values.count;
+  tn__plan_domain host = {plan->host, 1, -1, NULL, false};
+  tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){0}));
+  tn__vec_push(plan->arena, &plan->domains, host);
+  tn__plan_fix(plan, plan->host, plan->config->host, plan->host, "shapes and conditions are read by the host", true);
+  plan->values.data[plan->host].shape = true;
+  fix_values(plan);
+  int bodies = 0;
+  for (int s = 0; s < plan->scopes.count; s++) collect_scope(plan, s, &bodies);
+}

@@ -1,0 +1,300 @@
+/* A plan becomes part of the graph: annotations go, copies come, and every value says where it lives. */
+#include <string.h>
+
+#include "graph/internal.h"
+#include "graph/place/plan.h"
+
+/* What a value is in another place, made once: a copy, or a constant of its own. */
+typedef struct twin {
+  const tn__virtual_device *device;
+  tn__value *value;
+  int next; /* one more than its number; 0: none */
+} twin;
+
+/* A use of a value that has to be on a device; in lists by scope. */
+typedef struct wanted {
+  tn__plan_edge edge;
+  const tn__virtual_device *device;
+  int next; /* one more than its number; 0: none */
+} wanted;
+
+typedef struct rewriter {
+  tn__plan *plan;
+  int *first; /* by value: of its twins */
+  TN__VEC(twin) twins;
+  int *of_scope; /* by scope: of its uses */
+  TN__VEC(wanted) uses;
+} rewriter;
+
+static tn__value *twin_of(rewriter *r, int from, const tn__virtual_device *device) {
+  for (int t = r->first[from]; t != 0; t = r->twins.data[t - 1].next)
+    if (r->twins.data[t - 1].device == device) return r->twins.data[t - 1].value;
+  return NULL;
+}
+
+static void add_twin(rewriter *r, int from, const tn__virtual_device *device, tn__value *value) {
+  value->device = device;
+  twin t = {device, value, r->first[from]};
+  tn__vec_push(r->plan->arena, &r->twins, t);
+  r->first[from] = r->twins.count;
+}
+
+static tn__value *make_copy(rewriter *r, tn__graph *graph, tn__value *value, const tn__virtual_device *device) {
+  const char *to = tn__virtual_device_text(r->plan->arena, device), *origin = tn__graph_origin(graph);
+  tn__attr attr = tn__attr_string(graph, "to", to);
+  tn__graph_set_origin(graph, value->producer != NULL ? value->producer->origin : NULL);
+  tn__node *node = tn__node_create(graph, tn__op_find("device_copy"), &value, 1, &attr, 1, NULL, 0);
+  tn__graph_set_origin(graph, origin);
+  r->plan->result.copies++;
+  return node->outputs[0];
+}
+
+/* The value as it is read on a device. */
+static tn__value *on_device(rewriter *r, tn__graph *graph, int from, const tn__virtual_device *device) {
+  tn__value *value = r->plan->values.data[from].value, *found = twin_of(r, from, device);
+  if (found != NULL || value->device == device) return found != NULL ? found : value;
+  if (value->data != NULL) {
+    found = tn__g_constant_like(graph, value, value->data, value->splat);
+    r->plan->result.constants++;
+  } else {
+    found = make_copy(r, graph, value, device);
+  }
+  add_twin(r, from, device, found);
+  return found;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static bool is(const tn__node *node, tn__op_fact fact) { return node != NULL && tn__op_has(node, fact); }
+
+/* A constant lives where it is read first, by rank, so that which one is the copy depends on no order. */
+static void place_constants(tn__plan *plan) {
+  const tn__virtual_device **best = TN__NEW_ARRAY(plan->arena, plan->host, const tn__virtual_device *);
+  for (int i = 0; i < plan->edges.count; i++) {
+    int from = plan->edges.data[i].from;
+    const tn__virtual_device *device = tn__plan_device(plan, plan->edges.data[i].to);
+    if (plan->values.data[from].value->data == NULL) continue;
+    if (best[from] == NULL ||
+        tn__compile_config_rank(plan->config, device) < tn__compile_config_rank(plan->config, best[from]))
+      best[from] = device;
+  }
+  for (int i = 0; i < plan->host; i++) {
+    tn__value *value = plan->values.data[i].value;
+    if (value != NULL && value->data != NULL && best[i] != NULL && value->device == NULL && value->place == NULL)
+      value->device = best[i];
+  }
+}
+
+static void set_devices(tn__plan *plan) {
+  bool told = false;
+  place_constants(plan);
+  for (int i = 0; i < plan->host; i++) {
+    tn__value *value = plan->values.data[i].value;
+    if (value == NULL) continue;
+    if (value->device == NULL) value->device = tn__plan_device(plan, i);
+    plan->result.values++;
+    bool away = value->device != plan->config->primitive && !is(value->producer, TN__FACT_SAYS_PLACE);
+    bool ruled = away && !told && value->producer != NULL && tn__place_rule_of(plan->options, value->producer) != NULL;
+    if (ruled || (away && plan->result.elsewhere == NULL)) plan->result.elsewhere = value;
+    told |= ruled; /* the first that somebody placed says more than what followed it */
+  }
+}
+
+static const tn__virtual_device *device_at(const rewriter *r, int value) {
+  return r->plan->values.data[value].value->device;
+}
+
+/* What annotations and copies are of. */
+static int base_of(const tn__plan *plan, int scope, int value) {
+  while (true) {
+    const tn__node *node = plan->values.data[value].value->producer;
+    if (!is(node, TN__FACT_SAYS_PLACE) && !is(node, TN__FACT_COPIES)) return value;
+    value = tn__plan_index(plan, scope, node->inputs[0]);
+  }
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static void want(rewriter *r, const tn__plan_edge *edge, const tn__virtual_device *device) {
+  wanted w = {*edge, device, r->of_scope[edge->scope]};
+  tn__vec_push(r->plan->arena, &r->uses, w);
+  r->of_scope[edge->scope] = r->uses.count;
+}
+
+/* Which variable of the loop a body's input is, when no round changes it; -1: none. */
+static int constant_of_loop(const tn__plan *plan, int scope, const tn__value *value) {
+  const tn__plan_scope *s = &plan->scopes.data[scope];
+  if (s->node == NULL || value->producer != NULL || !tn__op_has(s->node, TN__FACT_LOOPS)) return -1;
+  const tn__graph *round = s->node->graphs[1];
+  for (int k = 0; k < tn__graph_input_count(s->graph); k++)
+    if (tn__graph_input_at(s->graph, k) == value)
+      return tn__graph_output_at(round, k) == tn__graph_input_at(round, k) ? k : -1;
+  return -1;
+}
+
+/* In the plan `value` is what `old` was. */
+static void take_place(tn__plan *plan, int scope, const tn__value *old, tn__value *value) {
+  tn__plan_scope *s = &plan->scopes.data[scope];
+  int index = tn__plan_index(plan, scope, old);
+  while (s->late.count <= (int)value->id - s->limit) tn__vec_push(plan->arena, &s->late, -1);
+  s->late.data[(int)value->id - s->limit] = index;
+  plan->values.data[index].value = value;
+}
+
+static tn__node *wider_node(rewriter *r, const tn__plan_scope *s, const tn__virtual_device *device, int k) {
+  tn__plan *plan = r->plan;
+  tn__graph *outer = plan->scopes.data[s->outer].graph;
+  tn__node *old = s->node;
+  int count = old->input_count;
+  tn__value **inputs = TN__NEW_ARRAY(plan->arena, count + 1, tn__value *);
+  memcpy(inputs, old->inputs, (size_t)count * sizeof *inputs);
+  inputs[count] = old->inputs[k];
+  const char *origin = tn__graph_origin(outer);
+  tn__graph_set_origin(outer, old->origin);
+  tn__node *wide =
+      tn__node_create(outer, old->op, inputs, count + 1, old->attrs, old->attr_count, old->graphs, old->graph_count);
+  tn__graph_set_origin(outer, origin);
+  for (int i = 0; i < count; i++) {
+    wide->outputs[i]->device = old->outputs[i]->device;
+    take_place(plan, s->outer, old->outputs[i], wide->outputs[i]);
+    tn__graph_replace_uses(outer, old->outputs[i], wide->outputs[i]);
+  }
+  wide->outputs[count]->device = device;
+  old->dead = true;
+  return wide;
+}
+
+/* "x@opencl:0", which no input of the body has. */
+static const char *new_name(const tn__graph *body, const char *name, const char *device) {
+  const char *text = tn__arena_printf(tn__graph_arena(body), "%s@%s", name, device);
+  for (int i = 0; i < tn__graph_input_count(body); i++)
+    if (strcmp(tn__graph_input_at(body, i)->name, text) == 0)
+      text = tn__arena_printf(tn__graph_arena(body), "%s'", text), i = -1;
+  return text;
+}
+
+/* The loop takes operand `k` once more, as it is on the device: another variable that no round changes, which stands
+ * for copies of the first one in the bodies. */
+static void widen_loop(rewriter *r, int scope, int k, const tn__virtual_device *device) {
+  tn__plan *plan = r->plan;
+  tn__plan_scope *s = &plan->scopes.data[scope];
+  tn__node *old = s->node;
+  for (int b = 0; b < 2; b++) {
+    tn__value *like = tn__graph_input_at(old->graphs[b], k);
+    const char *name = new_name(old->graphs[b], like->name, tn__virtual_device_text(plan->arena, device));
+    tn__value *again = tn__graph_input(old->graphs[b], name, like->dtype, like->rank, like->dims);
+    if (b == 1) tn__graph_output(old->graphs[b], again->name, again);
+    add_twin(r, tn__plan_index(plan, s->first + b, like), device, again);
+  }
+  int start = base_of(plan, s->outer, tn__plan_index(plan, s->outer, old->inputs[k]));
+  tn__node *wide = wider_node(r, s, device, k);
+  for (int b = 0; b < 2; b++) plan->scopes.data[s->first + b].node = wide;
+  tn__plan_edge edge = {s->outer, start, start, TN__PLAN_OPERAND, wide, wide->input_count - 1, s->first};
+  want(r, &edge, device);
+  r->plan->result.hoisted++;
+}
+
+/* ---- rewriting --------------------------------------------------------------------------------------------------- */
+
+static void use_instead(tn__plan *plan, const tn__plan_edge *e, tn__value *value) {
+  tn__graph *graph = plan->scopes.data[e->scope].graph;
+  tn__node *node = e->bodies > 0 ? plan->scopes.data[e->bodies].node : e->node;
+  const tn__value *now = e->place == TN__PLAN_OPERAND  ? node->inputs[e->index]
+                         : e->place == TN__PLAN_OUTPUT ? tn__graph_output_at(graph, e->index)
+                                                       : e->symbol->value;
+  if (now == value) return;
+  plan->changed = true;
+  if (e->place == TN__PLAN_OPERAND)
+    tn__node_set_input(graph, node, e->index, value);
+  else if (e->place == TN__PLAN_OUTPUT)
+    tn__graph_set_output(graph, e->index, value);
+  else
+    tn__symbol_set_value(graph, e->symbol, value);
+}
+
+static void serve(rewriter *r, const wanted *w) {
+  tn__plan *plan = r->plan;
+  const tn__plan_edge *e = &w->edge;
+  int from = base_of(plan, e->scope, e->from);
+  tn__value *value = plan->values.data[from].value;
+  int k = value->device == w->device || twin_of(r, from, w->device) != NULL || value->data != NULL
+              ? -1
+              : constant_of_loop(plan, e->scope, value);
+  if (k >= 0) widen_loop(r, e->scope, k, w->device);
+  use_instead(plan, e, on_device(r, plan->scopes.data[e->scope].graph, from, w->device));
+}
+
+/* Copies that are there already serve whoever needs them, unless they copy to where their operand is. */
+static void keep_copies(rewriter *r, int scope) {
+  tn__plan *plan = r->plan;
+  tn__graph *graph = plan->scopes.data[scope].graph;
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    if (node->dead || !is(node, TN__FACT_COPIES)) continue;
+    tn__value *copy = node->outputs[0];
+    int from = base_of(plan, scope, tn__plan_index(plan, scope, node->inputs[0]));
+    if (device_at(r, from) == copy->device || twin_of(r, from, copy->device) != NULL) continue;
+    tn__node_set_input(graph, node, 0, plan->values.data[from].value);
+    add_twin(r, from, copy->device, copy);
+    plan->result.copies++;
+  }
+}
+
+/* Annotations, and copies that are no more than others or go nowhere, give way to what they are of. */
+static void drop_annotations(rewriter *r, int scope) {
+  tn__plan *plan = r->plan;
+  tn__graph *graph = plan->scopes.data[scope].graph;
+  int count = tn__graph_node_count(graph);
+  for (int i = 0; i < count; i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    if (node->dead || (!is(node, TN__FACT_SAYS_PLACE) && !is(node, TN__FACT_COPIES))) continue;
+    tn__value *own = node->outputs[0];
+    if (own->id >= (uint32_t)(r->plan->scopes.data[scope].limit)) continue; /* made here */
+    int from = base_of(plan, scope, tn__plan_index(plan, scope, own));
+    tn__value *instead = on_device(r, graph, from, own->device);
+    if (instead == own) continue;
+    tn__graph_replace_uses(graph, own, instead);
+    node->dead = plan->changed = true;
+  }
+}
+
+static void say_place(tn__plan *plan, tn__value *value) {
+  if (value != NULL && value->device != NULL) value->place = tn__virtual_device_text(plan->arena, value->device);
+}
+
+static void say_places(tn__plan *plan, int scope) {
+  tn__graph *graph = plan->scopes.data[scope].graph;
+  for (int i = 0; i < tn__graph_input_count(graph); i++) say_place(plan, tn__graph_input_at(graph, i));
+  for (int i = 0; i < tn__graph_output_count(graph); i++) say_place(plan, tn__graph_output_at(graph, i));
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *node = tn__graph_node_at(graph, i);
+    for (int k = 0; k < node->input_count; k++) say_place(plan, node->inputs[k]);
+    for (int k = 0; k < node->output_count; k++) say_place(plan, node->outputs[k]);
+  }
+}
+
+void tn__plan_rewrite(tn__plan *plan) {
+  rewriter r = {.plan = plan,
+                .first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
+                .of_scope = TN__NEW_ARRAY(plan->arena, plan->scopes.count, int)};
+  set_devices(plan);
+  for (int s = 0; s < plan->scopes.count; s++) keep_copies(&r, s);
+  for (int i = plan->edges.count; i-- > 0;) {
+    const tn__plan_edge *e = &plan->edges.data[i];
+    if (e->place == TN__PLAN_OPERAND && (is(e->node, TN__FACT_SAYS_PLACE) || is(e->node, TN__FACT_COPIES))) continue;
+    want(&r, e, e->to == plan->host ? plan->config->host : device_at(&r, e->to));
+  }
+  /* Inner ones first: what leaves a loop stands in the graph around it. */
+  for (int s = plan->scopes.count; s-- > 0;) {
+    for (int u = r.of_scope[s]; u != 0;) {
+      wanted w = r.uses.data[u - 1];
+      u = w.next;
+      plan->result.steps++;
+      serve(&r, &w);
+    }
+    drop_annotations(&r, s);
+    if (plan->changed) tn__graph_sweep(plan->scopes.data[s].graph);
+  }
+  /* Where all is in one place the text of the graph says nothing of places. */
+  for (int s = 0; s < plan->scopes.count && plan->result.elsewhere != NULL; s++) say_places(plan, s);
+}

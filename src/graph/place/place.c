@@ -1,0 +1,127 @@
+/* Devices for all domains: completing, following, and what is left. */
+#include "graph/place/place.h"
+
+#include "graph/place/plan.h"
+
+static bool is_settled(const tn__plan_domain *d) { return d->device != NULL && tn__virtual_device_is_full(d->device); }
+
+static bool says_where(const tn__virtual_device *d) {
+  return d->device_type != 0 || d->device_id != TN__DEVICE_ID_FREE;
+}
+
+static void settle(tn__plan *plan, tn__plan_domain *d, const tn__virtual_device *otherwise) {
+  const tn__virtual_device *device = d->device;
+  if (device == NULL || !says_where(device))
+    device = device == NULL ? otherwise : tn__virtual_device_default(&plan->config->cache, device, otherwise);
+  d->device = tn__compile_config_complete(plan->config, device);
+}
+
+/* Domains of which a part is said are completed by what there is. */
+static void complete_all(tn__plan *plan) {
+  for (int i = 0; i < plan->domains.count; i++) {
+    tn__plan_domain *d = &plan->domains.data[i];
+    if (d->parent != i || d->device == NULL || !says_where(d->device) || is_settled(d)) continue;
+    const tn__virtual_device *full = tn__compile_config_complete(plan->config, d->device);
+    if (full == NULL)
+      tn__throwf(plan->arena->escape, TN_NOT_FOUND, "%s is to be on %s, and there is no such device: there are %s",
+                 tn__plan_value_name(plan, plan->causes.data[d->cause].value), tn__plan_device_text(plan, d->device),
+                 tn__compile_config_list(plan->config));
+    d->device = full;
+  }
+}
+
+/* Edges by the domain that reads: `first` by root, `next` by edge, both one more than the index, 0: none. */
+typedef struct followers {
+  int *first, *next;
+  const tn__virtual_device **offer; /* to a domain, of this level: the one of the least rank */
+} followers;
+
+/* A caller's tensor waits for all who read it: it follows them when they agree. */
+static bool waits(const tn__plan *plan, int value) {
+  const tn__plan_value *v = &plan->values.data[value];
+  return v->value != NULL && v->value->producer == NULL && v->value->data == NULL && v->loose;
+}
+
+/* The host's first, which waits for what it reads; then as targets were given. */
+static bool goes_before(const tn__plan *plan, const tn__virtual_device *a, const tn__virtual_device *b) {
+  if (a == plan->config->host || b == plan->config->host) return a == plan->config->host;
+  return tn__compile_config_rank(plan->config, a) < tn__compile_config_rank(plan->config, b);
+}
+
+/* From the domains that are settled towards those that make what they read, a level at a time, so that neither the
+ * order of nodes nor that of domains decides. */
+static void follow(tn__plan *plan) {
+  int count = plan->domains.count, frontier = 0;
+  followers f = {.first = TN__NEW_ARRAY(plan->arena, count, int),
+                 .next = TN__NEW_ARRAY(plan->arena, plan->edges.count, int),
+                 .offer = TN__NEW_ARRAY(plan->arena, count, const tn__virtual_device *)};
+  int *level = TN__NEW_ARRAY(plan->arena, count, int), *offered = TN__NEW_ARRAY(plan->arena, count, int);
+  for (int i = 0; i < plan->edges.count; i++) {
+    int root = tn__plan_find(plan, plan->edges.data[i].to);
+    f.next[i] = f.first[root];
+    f.first[root] = i + 1;
+  }
+  for (int i = 0; i < count; i++)
+    if (plan->domains.data[i].parent == i && is_settled(&plan->domains.data[i])) level[frontier++] = i;
+  while (frontier > 0) {
+    int found = 0;
+    for (int i = 0; i < frontier; i++)
+      for (int e = f.first[level[i]]; e != 0; e = f.next[e - 1]) {
+        int from = tn__plan_find(plan, plan->edges.data[e - 1].from);
+        const tn__virtual_device *device = plan->domains.data[level[i]].device;
+        plan->result.steps++;
+        bool small = plan->values.data[plan->edges.data[e - 1].from].shape;
+        if (is_settled(&plan->domains.data[from]) || waits(plan, plan->edges.data[e - 1].from)) continue;
+        if (plan->domains.data[level[i]].weak && !small) continue;
+        if (f.offer[from] == NULL) offered[found++] = from;
+        if (f.offer[from] == NULL || goes_before(plan, device, f.offer[from])) f.offer[from] = device;
+      }
+    frontier = found;
+    for (int i = 0; i < found; i++) {
+      tn__virtual_device anywhere = *f.offer[offered[i]];
+      anywhere.memory_scope = NULL; /* of a reader's memory its maker knows nothing */
+      settle(plan, &plan->domains.data[offered[i]], tn__virtual_device_of(&plan->config->cache, &anywhere));
+      level[i] = offered[i];
+    }
+  }
+}
+
+/* What is left: values where operators usually run; the callers' tensors where they are read, or with the host when
+ * that is in several places. */
+static void settle_rest(tn__plan *plan) {
+  int count = plan->domains.count;
+  bool *reads = TN__NEW_ARRAY(plan->arena, count, bool), *differs = TN__NEW_ARRAY(plan->arena, count, bool);
+  const tn__virtual_device **wanted = TN__NEW_ARRAY(plan->arena, count, const tn__virtual_device *);
+  for (int i = 0; i < plan->host; i++) {
+    int root = tn__plan_find(plan, i);
+    reads[root] |= plan->values.data[i].value != NULL && waits(plan, i);
+  }
+  for (int i = 0; i < count; i++)
+    if (plan->domains.data[i].parent == i && !reads[i] && !is_settled(&plan->domains.data[i]))
+      settle(plan, &plan->domains.data[i], plan->config->primitive);
+  for (int i = 0; i < plan->edges.count; i++) {
+    int from = tn__plan_find(plan, plan->edges.data[i].from);
+    const tn__virtual_device *device = tn__plan_device(plan, plan->edges.data[i].to);
+    plan->result.steps++;
+    if (device == NULL) continue;
+    differs[from] |= wanted[from] != NULL && wanted[from] != device;
+    wanted[from] = device;
+  }
+  for (int i = 0; i < count; i++) {
+    tn__plan_domain *d = &plan->domains.data[i];
+    if (d->parent != i || is_settled(d)) continue;
+    settle(plan, d, differs[i] ? plan->config->host : wanted[i] != NULL ? wanted[i] : plan->config->primitive);
+  }
+}
+
+tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options) {
+  tn__plan plan = {.arena = tn__graph_arena(graph), .options = options, .config = options->config};
+  for (int i = 0; i < options->rule_count; i++) options->rules[i].matched = 0;
+  tn__plan_collect(&plan, graph);
+  complete_all(&plan);
+  follow(&plan);
+  settle_rest(&plan);
+  tn__plan_rewrite(&plan);
+  tn__work_step(plan.arena, plan.result.steps);
+  return plan.result;
+}

@@ -1,0 +1,58 @@
+/* Planning of devices: every value gets a full virtual device, and copies stand where values change theirs
+ * (docs/devices.md has the rules).
+ *
+ * The method is unification. Each value has a domain, a set of values that live in one place; what reads and makes
+ * values without copies unites their domains (union-find), through bodies of branches, loops and calls, too. What is
+ * said of a value fixes its domain. Where a copy is allowed there is an edge between two domains instead. Then domains
+ * of which nothing is said follow those that read them, level by level from the fixed ones, by ranks of devices and not
+ * by the order of nodes; what is left lives where operators usually run. Copies are edges whose ends differ, one for
+ * each value and device; those of a loop's constants stand before the loop.
+ *
+ * It is linear in nodes and operands, and what it did is counted. Planning a second time changes nothing: a value that
+ * has a device keeps it, and new ones agree with their neighbours. */
+#ifndef TENON_GRAPH_PLACE_PLACE_H
+#define TENON_GRAPH_PLACE_PLACE_H
+
+#include "graph/graph.h"
+#include "target/devices/config.h"
+
+/* "encoder.*=opencl:0": nodes whose name fits run there. '*' is any text; of several rules that fit a node the last one
+ * counts. A node's name is the one in the model, or that of its first result. */
+typedef struct tn__place_rule {
+  const char *text; /* of the rule, for messages */
+  const char *pattern;
+  const tn__virtual_device *device;
+  int matched; /* nodes: set by planning */
+} tn__place_rule;
+
+typedef struct tn__place_options {
+  tn__compile_config *config;
+  tn__place_rule *rules;
+  int rule_count;
+} tn__place_options;
+
+typedef struct tn__place_result {
+  int copies;    /* operators device_copy that there are now */
+  int constants; /* constants that were doubled for another device */
+  int hoisted;   /* copies that stand before a loop, as no round changes what they copy */
+  int values;    /* that were placed */
+  uint64_t steps;
+  /* A node that does not run on the default device, or a value of its; NULL: everything is there. */
+  const tn__value *elsewhere;
+} tn__place_result;
+
+/* Plans the graph and the bodies of its control operators. TN_INVALID_ARGUMENT is thrown when what is said
+ * contradicts. */
+tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options);
+/* "opencl=..." into a rule; throws what is wrong with it. */
+tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text);
+/* For a rule that fits no node: the nearest name that there is, or NULL. */
+const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
+/* The name by which rules mean a node; length in *length. */
+const char *tn__place_name_of(const tn__node *node, size_t *length);
+/* The rule that places a node; NULL: none. */
+tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node);
+/* A line for each input and node: its device, operator and name, and which rule put it there. */
+void tn__place_explain(const tn__graph *graph, const tn__place_options *options, int indent, tn__strbuf *out);
+
+#endif
