@@ -523,6 +523,8 @@ typedef struct tn_tuner_view {
   double best_seconds;   /* the same with the best, or, when it is done, with what is shown to be better */
   int64_t seeds;         /* candidates that searches began with, as they were fast for similar kernels or elsewhere */
   int seeded;            /* kernels that have some */
+  double overhead;       /* share of the seconds that search and database took in the loop's thread */
+  double beside;         /* share of a core that the thread took that learns and proposes meanwhile */
 } tn_tuner_view;
 
 /* What there is to see of a kernel. Texts live until the tuner goes on or is released. */
@@ -543,6 +545,10 @@ typedef struct tn_task_view {
   const char *rule;         /* of the best candidate: "contraction"; NULL: none works */
   const char *decisions;    /* of the rule: "rows 14, vectors 2" */
   const char *trace;        /* its steps (docs/schedule.md) */
+  /* How well the times of candidates were predicted; known when the trials have ended, from eight of them on, else
+   * NAN. */
+  double correlation; /* Spearman's, of predicted and measured times: 1 is the same order */
+  double recall;      /* share of the fastest tenth, of four at least, that are among as many predicted fastest */
 } tn_task_view;
 
 /* Fills *out, whose `size` is set. */

@@ -8,6 +8,8 @@ static const cli_option options[] = {
     {"--target", "TARGET", "what is usual for x86-64-v3, x86-64-v4, aarch64, ... instead of this machine"},
     {"--no-measure", NULL, "what is usual for CPUs like this one"},
     {"--refresh", NULL, "measure this machine again"},
+    {"--from-records", "FILE",
+     "fit what is not measured to the tuning records of this machine in a database, and say how well it predicts"},
     {"--output", "FILE", "write it to a file (also -o), for --machine; default: the screen"},
     {0}};
 

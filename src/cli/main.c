@@ -47,6 +47,17 @@ static int run_tenon_tune(char **argv) {
   return EXIT_FAILED;
 }
 
+/* Records are read by the program that has the database. */
+static bool reads_records(int argc, char **argv) {
+  if (argc < 2 || strcmp(argv[1], "machine") != 0) return false;
+  bool found = false;
+  for (int i = 2; i < argc; i++) {
+    if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) return false;
+    found |= strcmp(argv[i], "--from-records") == 0 || strncmp(argv[i], "--from-records=", 15) == 0;
+  }
+  return found;
+}
+
 int main(int argc, char **argv) {
   static const cli_group group = {"tenon",
                                   "COMMAND FILE [OPTIONS]",
@@ -56,7 +67,7 @@ int main(int argc, char **argv) {
                                   COMMAND_COUNT};
   static char asking[] = "--help";
   if (argc > 2 && strcmp(argv[1], "help") == 0 && is_of_tenon_tune(argv[2])) argv[1] = argv[2], argv[2] = asking;
-  if (argc > 1 && is_of_tenon_tune(argv[1])) return run_tenon_tune(argv);
+  if (reads_records(argc, argv) || (argc > 1 && is_of_tenon_tune(argv[1]))) return run_tenon_tune(argv);
   if (argc < 2 || strcmp(argv[1], "--version") != 0) return cli_dispatch(&group, argc, argv);
   if (argc > 2) return cli_unknown(&group, argv[2], "--version goes with no other word, and not with");
   printf("tenon %s\n", tn_version());

@@ -55,6 +55,12 @@ const tn__machine_row tn__machine_rows[] = {
     {"memory_cores", "cores", "that memory serves at the full rate of each", AT(costs.memory_cores), false, 1, 1024, 0},
     {0}};
 
+const tn__machine_row *tn__machine_row_named(const char *name) {
+  for (const tn__machine_row *row = tn__machine_rows; row->name; row++)
+    if (strcmp(row->name, name) == 0) return row;
+  return NULL;
+}
+
 double tn__machine_get(const tn__machine *machine, const tn__machine_row *row) {
   const char *at = (const char *)machine + row->at;
   if (row->real) return *(const double *)(const void *)at;
@@ -109,9 +115,8 @@ static int words_of(char *line, char *words[4]) {
 }
 
 static tn_status *read_number(reading *r, const char *name, const char *value) {
-  const tn__machine_row *row = tn__machine_rows;
-  while (row->name && strcmp(row->name, name) != 0) row++;
-  if (!row->name)
+  const tn__machine_row *row = tn__machine_row_named(name);
+  if (!row)
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "%s:%d: a machine has no number \"%s\"; `tenon machine` prints those that there are",
                             r->name, r->line, name);

@@ -23,9 +23,11 @@ typedef struct tn__machine_row {
   double step;      /* in which a measurement is rounded: 1.15; 1: to whole numbers; 0: it is not measured */
 } tn__machine_row;
 
-extern const tn__machine_row tn__machine_rows[]; /* ends with a NULL name */
-double tn__machine_get(const tn__machine *machine, const tn__machine_row *row);
-void tn__machine_set(tn__machine *machine, const tn__machine_row *row, double value); /* integers are rounded */
+extern const tn__machine_row tn__machine_rows[];                           /* ends with a NULL name */
+TN__LINKED const tn__machine_row *tn__machine_row_named(const char *name); /* NULL: there is none */
+TN__LINKED double tn__machine_get(const tn__machine *machine, const tn__machine_row *row);
+TN__LINKED void tn__machine_set(tn__machine *machine, const tn__machine_row *row,
+                                double value); /* integers are rounded */
 
 /* Reads a file's text, which may be anything, for a target of `arch`, onto what the table has. `name` is the file's.
  * TN_INVALID_ARGUMENT: "NAME:3: ..." */

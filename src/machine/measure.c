@@ -29,8 +29,7 @@ double tn__machine_round(double value, double step) {
 }
 
 static void take(tn__machine *machine, const char *name, double value) {
-  const tn__machine_row *row = tn__machine_rows;
-  while (strcmp(row->name, name) != 0) row++;
+  const tn__machine_row *row = tn__machine_row_named(name);
   if (value <= 0) return; /* this build cannot measure it */
   value = tn__machine_round(tn__machine_round(value, row->step), 1);
   tn__machine_set(machine, row, value < row->low ? row->low : value > row->high ? row->high : value);

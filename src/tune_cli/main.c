@@ -12,6 +12,7 @@ static const struct command {
 } commands[] = {
     {"tune", "Measure schedules for models and declarations, and keep the fastest", tune_tune_main},
     {"db", "List, ask, tidy, merge, export and import tuning records", tune_db_main},
+    {"machine", "Fit a machine's numbers to the tuning records of it", tune_machine_main},
     {"worker", "Build and time candidates for a tuner; started by it", tune_worker_main},
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], EXIT_MISUSED = 2 };

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "tenon/database.h"
+#include "tune/search/accuracy.h"
 
 /* One trial: a record on the machine of the report. */
 typedef struct report_trial {
@@ -37,9 +38,9 @@ typedef struct report_task {
   report_trials trials;
   report_schedule first, best; /* the static choice, and the fastest verified one */
   int timed;
-  double rank_correlation; /* of predicted and measured times; NAN: too few */
-  int forecast_trials;     /* of the next minute's */
-  double gain;             /* seconds of a run of all that these are expected to take off; NAN: too few trials to say */
+  tn__accuracy accuracy; /* of predicted times, beside those that were measured */
+  int forecast_trials;   /* of the next minute's */
+  double gain;           /* seconds of a run of all that these are expected to take off; NAN: too few trials to say */
 } report_task;
 
 /* A measurement: when the machines worked on it. */

@@ -86,7 +86,9 @@ static void put_task(tn__strbuf *out, const report_task *task, int apart) {
   tn__strbuf_json_f64(out, "weight", task->weight);
   put_count(out, "trials", task->trials.count);
   put_count(out, "failed", task->trials.count - task->timed);
-  tn__strbuf_json_f64(out, "correlation", task->rank_correlation);
+  tn__strbuf_json_f64(out, "correlation", task->accuracy.correlation);
+  tn__strbuf_json_f64(out, "recall", task->accuracy.recall);
+  put_count(out, "top", task->accuracy.top);
   tn__strbuf_json_f64(out, "gain", task->gain);
   put_count(out, "forecast_trials", task->forecast_trials);
   put_schedule(out, "static", &task->first);

@@ -28,54 +28,16 @@ static void follow(report_task *task) {
 
 /* ---- predictions ------------------------------------------------------------------------------------------------- */
 
-typedef struct ranked {
-  double value;
-  int index;
-} ranked;
-
-static int by_value(const void *a, const void *b) {
-  const ranked *x = a, *y = b;
-  if (x->value != y->value) return x->value < y->value ? -1 : 1;
-  return x->index - y->index;
-}
-
-/* Replaces values by their ranks; equal ones have the mean of theirs. */
-static void rank(ranked *sorted, double *values, int count) {
-  for (int i = 0; i < count; i++) sorted[i] = (ranked){values[i], i};
-  qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-  for (int i = 0, end = 0; i < count; i = end) {
-    while (end < count && sorted[end].value == sorted[i].value) end++;
-    for (int k = i; k < end; k++) values[sorted[k].index] = 0.5 * (i + end - 1);
-  }
-}
-
-static double correlation(const double *x, const double *y, int count) {
-  double mean = 0.5 * (count - 1), xy = 0, xx = 0, yy = 0; /* the mean of ranks */
-  for (int i = 0; i < count; i++) {
-    xy += (x[i] - mean) * (y[i] - mean);
-    xx += (x[i] - mean) * (x[i] - mean);
-    yy += (y[i] - mean) * (y[i] - mean);
-  }
-  return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
-}
-
-/* Spearman's, of what was predicted and measured; NAN where there are fewer than eight of both. */
-static double rank_correlation(tn__arena *arena, const report_task *task) {
-  enum { LEAST = 8 };
-  int count = 0;
+static tn__accuracy accuracy_of(tn__arena *arena, const report_task *task) {
+  tn__accuracy accuracy;
   double *predicted = TN__NEW_ARRAY(arena, task->trials.count, double);
   double *measured = TN__NEW_ARRAY(arena, task->trials.count, double);
-  ranked *sorted = TN__NEW_ARRAY(arena, task->trials.count, ranked);
   for (int i = 0; i < task->trials.count; i++) {
-    const report_trial *t = &task->trials.data[i];
-    if (t->median <= 0 || t->predicted <= 0) continue;
-    predicted[count] = t->predicted;
-    measured[count++] = t->median;
+    predicted[i] = task->trials.data[i].predicted;
+    measured[i] = task->trials.data[i].median;
   }
-  if (count < LEAST) return NAN;
-  rank(sorted, predicted, count);
-  rank(sorted, measured, count);
-  return correlation(predicted, measured, count);
+  tn__check(arena->escape, tn__accuracy_of(predicted, measured, task->trials.count, &accuracy));
+  return accuracy;
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
@@ -232,7 +194,7 @@ void tune_report_sum_up(report *r) {
   for (int i = 0; i < r->tasks.count; i++) {
     report_task *task = &r->tasks.data[i];
     follow(task);
-    task->rank_correlation = rank_correlation(r->arena, task);
+    task->accuracy = accuracy_of(r->arena, task);
     for (int k = 0; k < task->trials.count; k++) {
       report_trial *t = &task->trials.data[k];
       t->elapsed = elapsed_at(session_of(r, t->when), t->when);

@@ -107,6 +107,7 @@ static void print_state(const tn_tuner_view *v, const char *separator, FILE *out
   if (isfinite(v->static_seconds) && v->best_seconds > 0) fprintf(out, " (%.2fx)", v->static_seconds / v->best_seconds);
   fprintf(out, "%s%lld trials, %.0f a minute; builders %.0f %%, runner %.0f %%", separator, (long long)v->trials,
           v->seconds > 0 ? 60 * (double)v->trials / v->seconds : 0, 100 * v->builder_share, 100 * v->runner_share);
+  fprintf(out, ", overhead %.1f %% and %.0f %% beside", 100 * v->overhead, 100 * v->beside);
   if (v->phase == TN_TUNER_COMPARES)
     fprintf(out, "; comparing");
   else if (v->phase != TN_TUNER_DONE && isfinite(v->left))
@@ -188,6 +189,23 @@ void tune_view_end(tune_view *view) {
 
 /* ---- in the end -------------------------------------------------------------------------------------------------- */
 
+/* How well candidates were predicted: the means over kernels, by their trials. */
+static void print_accuracy(const tn_tuner *tuner, int tasks, FILE *out) {
+  double correlation = 0, recall = 0, trials = 0;
+  for (int i = 0; i < tasks; i++) {
+    tn_task_view v = look_at(tuner, i);
+    if (isnan(v.correlation)) continue;
+    correlation += (double)v.trials * v.correlation;
+    recall += (double)v.trials * v.recall;
+    trials += (double)v.trials;
+  }
+  if (trials > 0)
+    fprintf(out,
+            "predictions: rank correlation %.2f within kernels; %.0f %% of each one's fastest tenth were among as many "
+            "that were predicted fastest\n",
+            correlation / trials, 100 * recall / trials);
+}
+
 static void print_failures(const tn_tuner *tuner, int tasks, FILE *out) {
   for (int e = TN_TRIAL_OK + 1; e < TN_TRIAL_CANCELLED; e++) {
     int64_t count = 0;
@@ -215,6 +233,7 @@ void tune_print_result(const tn_tuner *tuner, FILE *out) {
   for (int i = 0; i < v.tasks; i++) print_row(tuner, &v, &rows[i], MOST_NAME, out);
   print_state(&v, "; ", out);
   fputc('\n', out);
+  print_accuracy(tuner, v.tasks, out);
   print_failures(tuner, v.tasks, out);
   free(rows);
 }

@@ -48,7 +48,7 @@ WRONG_VALUES = {
     "--exhaustive": ["9", "x"],
 }
 # Options whose values are names or paths: only files tell whether they are right.
-ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--kernel", "--schedule", "--constant",
+ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--kernel", "--schedule", "--constant", "--from-records",
              "--profile", "--tuned", "--database"}
 
 

@@ -87,6 +87,42 @@ class TuneTest(unittest.TestCase):
         self.assertRegex(self.tune("--trials", 6, file=other).stderr, words)
         self.distinct()
 
+    def test_a_machine_is_fitted_to_records(self):
+        def machine(*arguments, status=0):
+            return tenon("machine", "--from-records", self.database, *arguments, status=status)
+        self.assertIn("there is no such database of tuning records", machine(status=1).stderr)
+        self.database.write_text("this is no database")
+        self.assertIn("is no database of tuning records", machine(status=1).stderr)
+        self.assertEqual(self.database.read_text(), "this is no database")
+        self.database.unlink()
+        self.tune("--trials", 20, "--seed", 1, "--no-comparison")
+        few = machine(status=1).stderr
+        self.assertRegex(few, r"tuning.db: \d+ records of this machine and target are too few to fit numbers to: `tenon tune` "
+                              r"measures more, and 40 are wanted at least")
+        self.tune("--trials", 90, "--seed", 1, "--no-comparison")
+        file = self.folder / "fitted.txt"
+        self.assertEqual(machine("-o", file).stdout, "")
+        text = file.read_text()
+        self.assertRegex(text, r"# fitted to \d+ records of 2 kernels, and judged by \d+ others:\n# rank correlation of predicted "
+                               r"and measured times -?[0-9.]+ before, -?[0-9.]+ after; median error [0-9.]+ times before, "
+                               r"[0-9.]+ after\n")
+        self.assertEqual(machine().stdout, text)  # the same records, the same numbers
+        tenon("build", self.file, "--kernel", "rows", "--machine", file, "-o", self.folder / "rows")
+        usual = tenon("machine", "--target", "haswell").stdout
+        numbers = lambda lines: {line.split()[0]: line.split()[1] for line in lines.splitlines() if line[0] != "#"}
+        self.assertEqual(numbers(text).keys(), numbers(usual).keys())
+        wrong = machine("--target", "haswell", status=1).stderr
+        self.assertRegex(wrong, r"none of this machine's records is for x86-64-v3, and \d+ are for other targets, as .*: --target names one")
+        lines = self.folder / "records.jsonl"
+        tenon("db", "export", "-o", lines, "--database", self.database)
+        own = next(line.split()[1] for line in text.splitlines())
+        lines.write_text(re.sub(r'"machine": "[^"]*"', '"machine": "Abacus 1.2.3"', lines.read_text()))
+        self.database.unlink()
+        tenon("db", "import", lines, "--database", self.database)
+        elsewhere = machine(status=1).stderr
+        self.assertRegex(elsewhere, rf"none of its \d+ times was measured on this machine, {own}.*, but on others, as Abacus 1.2.3: "
+                                    "`tenon tune` measures here")
+
     def test_trials_are_kept_and_counted_on(self):
         out = self.tune("--trials", 24).stdout
         self.assertRegex(out, r"kernels\.schedules: \d schedules? faster than the static choice")

@@ -7,11 +7,18 @@
 
 #include "base/alloc.h"
 
+/* One of what is cheap and one of whole rows: thousands of points are ranked by the first, and the best of them by the
+ * second. */
+enum { CHEAP, WHOLE, BOOSTERS };
+enum { ROW = TN__MODEL_FEATURES + TN__FEATURES };
+_Static_assert(sizeof(tn__model_row) == ROW * sizeof(float), "rows lie without gaps");
+
 struct tn__cost_model {
   tn__model_sample *samples;
   int count, capacity;
-  int learned_from;      /* samples that the trees know */
-  BoosterHandle booster; /* NULL: none yet */
+  int tasks;                        /* that there are numbers for */
+  int learned_from;                 /* samples that the trees know */
+  BoosterHandle boosters[BOOSTERS]; /* NULL: none yet */
 };
 
 enum { TREES = 60 };
@@ -26,7 +33,8 @@ tn_status *tn__model_create(tn__cost_model **out) {
 
 void tn__model_release(tn__cost_model *model) {
   if (model == NULL) return;
-  if (model->booster != NULL) XGBoosterFree(model->booster);
+  for (int i = 0; i < BOOSTERS; i++)
+    if (model->boosters[i] != NULL) XGBoosterFree(model->boosters[i]);
   free(model->samples);
   tn__free(NULL, model, sizeof *model, 0);
 }
@@ -35,8 +43,8 @@ void tn__model_release(tn__cost_model *model) {
 
 static float scaled(double x) { return (float)(x > 0 ? log2(1 + x) : -log2(1 - x)); }
 
-void tn__model_features(const tn__space *space, const tn__space_point *point, const tn__space_cost *cost,
-                        float f[TN__MODEL_FEATURES]) {
+void tn__model_cheap(const tn__space *space, const tn__space_point *point, const tn__space_cost *cost,
+                     float f[TN__MODEL_FEATURES]) {
   const tn__cost *c = &cost->parts;
   const tn__sketch *k = space->rules[point->rule].sketch;
   int n = 0, rule = 0;
@@ -61,6 +69,8 @@ void tn__model_features(const tn__space *space, const tn__space_point *point, co
   while (n < TN__MODEL_FEATURES) f[n++] = 0;
 }
 
+int tn__model_new_task(tn__cost_model *model) { return model->tasks++; }
+
 tn_status *tn__model_add(tn__cost_model *model, const tn__model_sample *sample) {
   if (model->count == model->capacity) {
     int capacity = model->capacity > 0 ? 2 * model->capacity : 256;
@@ -69,11 +79,14 @@ tn_status *tn__model_add(tn__cost_model *model, const tn__model_sample *sample) 
     model->samples = grown;
     model->capacity = capacity;
   }
+  if (sample->task >= model->tasks) model->tasks = sample->task + 1;
   model->samples[model->count++] = *sample;
   return NULL;
 }
 
 int tn__model_samples(const tn__cost_model *model) { return model->count; }
+
+bool tn__model_knows(const tn__cost_model *model) { return model->boosters[WHOLE] != NULL; }
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
@@ -81,16 +94,18 @@ static tn_status *failed(const char *what) {
   return tn_status_create(TN_INTERNAL, "XGBoost cannot %s: %s", what, XGBGetLastError());
 }
 
-static tn_status *boost(BoosterHandle booster, DMatrixHandle rows) {
-  static const char *const settings[][2] = {{"objective", "reg:squarederror"},
-                                            {"base_score", "0"},
-                                            {"nthread", "1"},
-                                            {"verbosity", "0"},
-                                            {"max_depth", "5"},
-                                            {"eta", "0.15"},
-                                            {"min_child_weight", "2"},
-                                            {"subsample", "0.9"},
-                                            {"seed", "1"}};
+static tn_status *boost(BoosterHandle booster, DMatrixHandle rows, int which) {
+  const char *const settings[][2] = {
+      {"objective", "reg:squarederror"},
+      {"base_score", "0"},
+      {"nthread", "1"},
+      {"verbosity", "0"},
+      {"max_depth", "5"},
+      {"eta", "0.15"},
+      {"min_child_weight", "2"},
+      {"subsample", "0.9"},
+      {"colsample_bytree", which == WHOLE ? "0.5" : "1"}, /* of many columns that say the same */
+      {"seed", "1"}};
   for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
     if (XGBoosterSetParam(booster, settings[i][0], settings[i][1]) != 0) return failed(settings[i][0]);
   for (int i = 0; i < TREES; i++)
@@ -98,32 +113,57 @@ static tn_status *boost(BoosterHandle booster, DMatrixHandle rows) {
   return NULL;
 }
 
-static tn_status *matrix_of(const float *features, int count, DMatrixHandle *out) {
-  if (XGDMatrixCreateFromMat(features, (bst_ulong)count, TN__MODEL_FEATURES, NAN, out) != 0)
+static tn_status *matrix_of(const float *features, int count, int width, DMatrixHandle *out) {
+  if (XGDMatrixCreateFromMat(features, (bst_ulong)count, (bst_ulong)width, NAN, out) != 0)
     return failed("take the features");
   return NULL;
 }
 
-static tn_status *learn(tn__cost_model *model, float *features, float *errors) {
+static tn_status *learn(tn__cost_model *model, int which, const float *features, int width, const float *errors) {
   DMatrixHandle rows;
   BoosterHandle booster = NULL;
-  for (int i = 0; i < model->count; i++) {
-    memcpy(&features[(size_t)i * TN__MODEL_FEATURES], model->samples[i].features, sizeof model->samples[i].features);
-    errors[i] = model->samples[i].error;
-  }
-  TN_RETURN_IF_ERROR(matrix_of(features, model->count, &rows));
+  TN_RETURN_IF_ERROR(matrix_of(features, model->count, width, &rows));
   tn_status *status = NULL;
   if (XGDMatrixSetFloatInfo(rows, "label", errors, (bst_ulong)model->count) != 0 ||
       XGBoosterCreate(&rows, 1, &booster) != 0)
     status = failed("begin to learn");
-  if (status == NULL) status = boost(booster, rows);
+  if (status == NULL) status = boost(booster, rows, which);
   XGDMatrixFree(rows);
   if (status != NULL) {
     if (booster != NULL) XGBoosterFree(booster);
     return status;
   }
-  if (model->booster != NULL) XGBoosterFree(model->booster);
-  model->booster = booster;
+  if (model->boosters[which] != NULL) XGBoosterFree(model->boosters[which]);
+  model->boosters[which] = booster;
+  return NULL;
+}
+
+/* Errors relative to the mean of their task. */
+static tn_status *center(const tn__cost_model *model, float *errors) {
+  size_t tasks = (size_t)model->tasks;
+  double *sums = calloc(tasks, sizeof *sums), *counts = calloc(tasks, sizeof *counts);
+  bool good = sums != NULL && counts != NULL;
+  for (int i = 0; good && i < model->count; i++) {
+    sums[model->samples[i].task] += model->samples[i].error;
+    counts[model->samples[i].task]++;
+  }
+  for (int i = 0; good && i < model->count; i++) {
+    int task = model->samples[i].task;
+    errors[i] = (float)(model->samples[i].error - sums[task] / counts[task]);
+  }
+  free(sums);
+  free(counts);
+  return good ? NULL : tn_status_create(TN_OUT_OF_MEMORY, "out of memory to learn from %d samples", model->count);
+}
+
+static tn_status *learn_both(tn__cost_model *model, float *features, float *errors) {
+  TN_RETURN_IF_ERROR(center(model, errors));
+  for (int i = 0; i < model->count; i++)
+    memcpy(&features[(size_t)i * TN__MODEL_FEATURES], model->samples[i].row.cheap, sizeof model->samples[i].row.cheap);
+  TN_RETURN_IF_ERROR(learn(model, CHEAP, features, TN__MODEL_FEATURES, errors));
+  for (int i = 0; i < model->count; i++)
+    memcpy(&features[(size_t)i * ROW], &model->samples[i].row, sizeof model->samples[i].row);
+  TN_RETURN_IF_ERROR(learn(model, WHOLE, features, ROW, errors));
   model->learned_from = model->count;
   return NULL;
 }
@@ -131,30 +171,38 @@ static tn_status *learn(tn__cost_model *model, float *features, float *errors) {
 tn_status *tn__model_learn(tn__cost_model *model) {
   int fresh = model->count - model->learned_from;
   if (model->count < TN__MODEL_LEAST_SAMPLES || fresh < 8 || fresh * 10 < model->count) return NULL;
-  float *features = malloc((size_t)model->count * TN__MODEL_FEATURES * sizeof(float));
+  float *features = malloc((size_t)model->count * sizeof(tn__model_row));
   float *errors = malloc((size_t)model->count * sizeof(float));
   tn_status *status = NULL;
   if (features == NULL || errors == NULL)
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory to learn from %d samples", model->count);
   else
-    status = learn(model, features, errors);
+    status = learn_both(model, features, errors);
   free(features);
   free(errors);
   return status;
 }
 
-tn_status *tn__model_predict(const tn__cost_model *model, const float *features, int count, float *out) {
+static tn_status *predict(BoosterHandle booster, const float *features, int count, int width, float *out) {
   memset(out, 0, (size_t)count * sizeof *out);
-  if (model->booster == NULL || count == 0) return NULL;
+  if (booster == NULL || count == 0) return NULL;
   DMatrixHandle rows;
   bst_ulong length;
   const float *results;
-  TN_RETURN_IF_ERROR(matrix_of(features, count, &rows));
+  TN_RETURN_IF_ERROR(matrix_of(features, count, width, &rows));
   tn_status *status = NULL;
-  if (XGBoosterPredict(model->booster, rows, 0, 0, 0, &length, &results) != 0 || length != (bst_ulong)count)
+  if (XGBoosterPredict(booster, rows, 0, 0, 0, &length, &results) != 0 || length != (bst_ulong)count)
     status = failed("predict");
   else
     memcpy(out, results, (size_t)count * sizeof *out);
   XGDMatrixFree(rows);
   return status;
+}
+
+tn_status *tn__model_predict_cheap(const tn__cost_model *model, const float *cheap, int count, float *out) {
+  return predict(model->boosters[CHEAP], cheap, count, TN__MODEL_FEATURES, out);
+}
+
+tn_status *tn__model_predict(const tn__cost_model *model, const tn__model_row *rows, int count, float *out) {
+  return predict(model->boosters[WHOLE], rows->cheap, count, ROW, out);
 }

@@ -10,24 +10,37 @@
 
 enum { TN__MODEL_FEATURES = 40, TN__MODEL_LEAST_SAMPLES = 16 /* before it learns anything */ };
 
+/* A point as models read it: the static cost function's parts, the rule and the decisions, which cost next to nothing,
+ * and what its loops do, for which it has to be applied. */
+typedef struct tn__model_row {
+  float cheap[TN__MODEL_FEATURES];
+  float loops[TN__FEATURES];
+} tn__model_row;
+
 typedef struct tn__model_sample {
-  float features[TN__MODEL_FEATURES];
+  tn__model_row row;
   float error; /* the logarithm of measured over predicted seconds */
+  int task;    /* errors are learned relative to the mean of their task: only those of one task are compared */
 } tn__model_sample;
 
 typedef struct tn__cost_model tn__cost_model;
 
 TN_MUST_USE tn_status *tn__model_create(tn__cost_model **out);
 void tn__model_release(tn__cost_model *model); /* NULL is fine */
-/* What a model reads of a point. */
-void tn__model_features(const tn__space *space, const tn__space_point *point, const tn__space_cost *cost,
-                        float features[TN__MODEL_FEATURES]);
+/* What a model reads of a point that costs nothing. */
+void tn__model_cheap(const tn__space *space, const tn__space_point *point, const tn__space_cost *cost,
+                     float out[TN__MODEL_FEATURES]);
+/* A number for a task whose samples are added. */
+int tn__model_new_task(tn__cost_model *model);
 /* Adds what was measured; nothing is learned before tn__model_learn. */
 TN_MUST_USE tn_status *tn__model_add(tn__cost_model *model, const tn__model_sample *sample);
 int tn__model_samples(const tn__cost_model *model);
+bool tn__model_knows(const tn__cost_model *model); /* it has learned something */
 /* Learns from all samples anew, when there are enough new ones to be worth it. */
 TN_MUST_USE tn_status *tn__model_learn(tn__cost_model *model);
-/* The logarithm of measured over predicted for each of `count` rows of features. */
-TN_MUST_USE tn_status *tn__model_predict(const tn__cost_model *model, const float *features, int count, float *out);
+/* The logarithm of measured over predicted, relative to the mean of the task: by `count` rows of what is cheap alone,
+ * or by whole ones. */
+TN_MUST_USE tn_status *tn__model_predict_cheap(const tn__cost_model *model, const float *cheap, int count, float *out);
+TN_MUST_USE tn_status *tn__model_predict(const tn__cost_model *model, const tn__model_row *rows, int count, float *out);
 
 #endif

@@ -9,21 +9,29 @@
 #include "tune/search/points.h"
 
 enum {
-  BATCH = 8,        /* proposals that are made at a time, and thrown away when results come */
-  SAMPLES = 8192,   /* points of each rule that are drawn to begin with */
-  POOL = 512,       /* the best of these are kept */
-  OFFSPRING = 1024, /* of a generation */
-  PARENTS = 12,     /* the best measured that have children */
-  CHANCE = 8,       /* one proposal in so many is drawn by chance */
-  MOST_TRIES = 64   /* to find a random point that can be */
+  BATCH = 8,         /* proposals that are made at a time, and thrown away when results come */
+  SAMPLES = 8192,    /* points of each rule that are drawn to begin with */
+  POOL = 512,        /* the best of these are kept */
+  OFFSPRING = 1024,  /* of a generation */
+  LOOKED_INTO = 128, /* of a generation: the best by what is cheap, of which the loops are looked at */
+  PARENTS = 12,      /* the best measured that have children */
+  CHANCE = 16,       /* one proposal in so many is drawn by chance */
+  MOST_TRIES = 64    /* to find a random point that can be */
 };
 
 typedef struct ranked {
   tn__space_point point;
   tn__space_cost cost;
-  double score; /* predicted seconds in logarithms */
+  double score; /* predicted seconds in logarithms, relative to the mean of the task's errors once it has learned */
   int part;     /* in which it differs from another that is known; -1: in none alone */
 } ranked;
+
+/* What the loops of a point do, which is asked for again and again. */
+typedef struct looked {
+  uint64_t key; /* of the point; 0: free */
+  bool refused; /* a primitive refuses a step */
+  float loops[TN__FEATURES];
+} looked;
 
 struct tn__search {
   tn__space *space;
@@ -34,6 +42,8 @@ struct tn__search {
   int count, capacity;
   uint64_t *seen; /* hashes of traces, open addressing; 0: free */
   size_t seen_count, seen_capacity;
+  looked **looked; /* open addressing, NULL: free */
+  size_t looked_count, looked_capacity;
   ranked *pool; /* drawn at first, by what the cost function says */
   int pool_count;
   ranked batch[BATCH];
@@ -42,6 +52,9 @@ struct tn__search {
   int batch_count, batch_next;
   int told, told_at_batch; /* results; those that the batch knew */
   const tn__proposal *best;
+  int task;      /* of the model */
+  double errors; /* the sum of those of its samples: of measured over predicted, in logarithms */
+  int error_count;
   double promised; /* the best score of a point that is not measured, as the last batch had it */
   double clock_hz;
   tn__space_point next; /* of TN__SEARCH_ALL: the rule, and its point number next_index */
@@ -87,17 +100,107 @@ static int by_score(const void *a, const void *b) {
 }
 
 static tn_status *add_learned(tn__search *s, ranked *list, int count) {
-  if (s->model == NULL || count == 0) return NULL;
   float *features = malloc((size_t)count * TN__MODEL_FEATURES * sizeof(float)),
         *errors = malloc((size_t)count * sizeof(float));
   tn_status *status = features == NULL || errors == NULL ? no_memory() : NULL;
   for (int i = 0; status == NULL && i < count; i++)
-    tn__model_features(s->space, &list[i].point, &list[i].cost, &features[(size_t)i * TN__MODEL_FEATURES]);
-  if (status == NULL) status = tn__model_predict(s->model, features, count, errors);
+    tn__model_cheap(s->space, &list[i].point, &list[i].cost, &features[(size_t)i * TN__MODEL_FEATURES]);
+  if (status == NULL) status = tn__model_predict_cheap(s->model, features, count, errors);
   for (int i = 0; status == NULL && i < count; i++) list[i].score = log(list[i].cost.cycles / s->clock_hz) + errors[i];
   free(features);
   free(errors);
   return status;
+}
+
+static uint64_t key_of(const tn__space *space, const tn__space_point *point) {
+  uint64_t key = tn__hash_mix(17, (uint64_t)point->rule);
+  for (int d = 0; d < space->rules[point->rule].sketch->decision_count; d++)
+    key = tn__hash_mix(key, (uint64_t)point->values[d]);
+  for (int p = 0; point->rule == space->parts_of && p < space->part_count; p++)
+    key = tn__hash_bytes(key, &point->parts[p], sizeof point->parts[p]);
+  return key | 1;
+}
+
+static tn_status *make_room(tn__search *s) {
+  if (2 * s->looked_count < s->looked_capacity) return NULL;
+  size_t capacity = s->looked_capacity > 0 ? 2 * s->looked_capacity : 1024;
+  looked **grown = calloc(capacity, sizeof(looked *));
+  if (grown == NULL) return no_memory();
+  for (size_t i = 0; i < s->looked_capacity; i++) {
+    if (s->looked[i] == NULL) continue;
+    size_t at = s->looked[i]->key % capacity;
+    while (grown[at] != NULL) at = (at + 1) % capacity;
+    grown[at] = s->looked[i];
+  }
+  free(s->looked);
+  s->looked = grown;
+  s->looked_capacity = capacity;
+  return NULL;
+}
+
+/* What the loops of the point do, as it was found before or is now. */
+static tn_status *look(tn__search *s, const tn__space_point *point, const looked **out) {
+  uint64_t key = key_of(s->space, point);
+  TN_RETURN_IF_ERROR(make_room(s));
+  size_t at = key % s->looked_capacity;
+  while (s->looked[at] != NULL && s->looked[at]->key != key) at = (at + 1) % s->looked_capacity;
+  if (s->looked[at] == NULL) {
+    looked *l = calloc(1, sizeof *l);
+    if (l == NULL) return no_memory();
+    l->key = key;
+    tn_status *status = tn__space_features(s->space, point, l->loops);
+    if (tn_status_code_of(status) == TN_OUT_OF_MEMORY) {
+      free(l);
+      return status;
+    }
+    l->refused = status != NULL;
+    tn_status_free(status);
+    s->looked[at] = l;
+    s->looked_count++;
+  }
+  *out = s->looked[at];
+  return NULL;
+}
+
+static tn_status *fill_row(tn__search *s, const ranked *r, tn__model_row *out, bool *refused) {
+  const looked *l;
+  TN_RETURN_IF_ERROR(look(s, &r->point, &l));
+  tn__model_cheap(s->space, &r->point, &r->cost, out->cheap);
+  memcpy(out->loops, l->loops, sizeof out->loops);
+  if (refused != NULL) *refused = l->refused;
+  return NULL;
+}
+
+/* What is added to a score, as learned errors are relative to the task's mean. */
+static double usual_error(const tn__search *s) {
+  bool learned = s->model != NULL && tn__model_knows(s->model) && s->error_count > 0;
+  return learned ? s->errors / s->error_count : 0;
+}
+
+/* The first of a sorted list are ranked again, by what their loops do. */
+static tn_status *look_into(tn__search *s, ranked *list, int count) {
+  if (count > LOOKED_INTO) count = LOOKED_INTO;
+  tn__model_row *rows = malloc((size_t)count * sizeof *rows);
+  float *errors = malloc((size_t)count * sizeof *errors);
+  bool *refused = malloc((size_t)count * sizeof *refused);
+  tn_status *status = rows == NULL || errors == NULL || refused == NULL ? no_memory() : NULL;
+  for (int i = 0; status == NULL && i < count; i++) status = fill_row(s, &list[i], &rows[i], &refused[i]);
+  if (status == NULL) status = tn__model_predict(s->model, rows, count, errors);
+  for (int i = 0; status == NULL && i < count; i++)
+    list[i].score = refused[i] ? (double)INFINITY : log(list[i].cost.cycles / s->clock_hz) + errors[i];
+  if (status == NULL) qsort(list, (size_t)count, sizeof *list, by_score);
+  free(rows);
+  free(errors);
+  free(refused);
+  return status;
+}
+
+/* Sorts the list, the best first. */
+static tn_status *rank(tn__search *s, ranked *list, int count) {
+  bool learned = s->model != NULL && tn__model_knows(s->model) && count > 0;
+  if (learned) TN_RETURN_IF_ERROR(add_learned(s, list, count));
+  qsort(list, (size_t)count, sizeof *list, by_score);
+  return learned ? look_into(s, list, count) : NULL;
 }
 
 /* Adds a point to the list when it can be. */
@@ -255,7 +358,7 @@ static int first_of(const tn__search *s, const ranked *list, int count, int from
  * only when the model has learned by how much each is wrong: until then they take turns. Parts always do, each as often
  * as it takes of the time: the best of all would be those that change next to nothing. */
 static void take_best(tn__search *s, const ranked *list, int count) {
-  bool turns = s->model == NULL || tn__model_samples(s->model) < TN__MODEL_LEAST_SAMPLES;
+  bool turns = s->model == NULL || !tn__model_knows(s->model);
   int next[TN__SPACE_RULES] = {0};
   s->batch_count = s->batch_next = 0;
   for (int turn = 0, idle = 0; s->batch_count < BATCH && idle <= s->space->rule_count; turn++) {
@@ -277,16 +380,16 @@ static void take_best(tn__search *s, const ranked *list, int count) {
 static tn_status *fill_batch(tn__search *s) {
   tn__proposal *parents[PARENTS];
   if (s->space->rule_count == 0) return NULL;
+  if (s->model != NULL) TN_RETURN_IF_ERROR(tn__model_learn(s->model));
   ranked *list = malloc((OFFSPRING + POOL + TN__SPACE_RULES) * sizeof *list);
   if (list == NULL) return no_memory();
   int parent_count = best_measured(s, parents, PARENTS), count = 0;
   if (parent_count > 0) breed(s, parents, parent_count, list, &count);
   memcpy(&list[count], s->pool, (size_t)s->pool_count * sizeof *list);
   count += s->pool_count;
-  tn_status *status = add_learned(s, list, count);
+  tn_status *status = rank(s, list, count);
   if (status == NULL) {
-    qsort(list, (size_t)count, sizeof *list, by_score);
-    if (count > 0) s->promised = list[0].score;
+    if (count > 0) s->promised = list[0].score + usual_error(s);
     take_best(s, list, count);
     s->told_at_batch = s->told;
   }
@@ -313,8 +416,13 @@ static tn_status *add_proposal(tn__search *s, const ranked *r, const char *trace
     p->point = r->point;
     p->rule = s->space->rules[r->point.rule].name;
     p->decisions = tn__space_decisions(s->space, &r->point);
-    p->predicted = exp(r->score);
-    tn__model_features(s->space, &r->point, &r->cost, p->features);
+    p->predicted = exp(r->score + usual_error(s));
+    tn_status *status = fill_row(s, r, &p->row, NULL);
+    if (status != NULL) {
+      free(p->decisions);
+      free(p);
+      return status;
+    }
   } else {
     p->point.rule = -1;
     p->rule = s->space->static_rule;
@@ -424,12 +532,12 @@ tn_status *tn__search_tell(tn__search *s, int index, double median) {
   tn__space_cost cost = tn__space_weigh(s->space, &p->point);
   if (!isfinite(cost.cycles)) return NULL;
   enum { FAILED = 2 }; /* as if it took e^2 times what was predicted */
-  tn__model_sample sample;
-  memcpy(sample.features, p->features, sizeof sample.features);
+  tn__model_sample sample = {.row = p->row, .task = s->task};
   sample.error = isfinite(median) ? (float)log(median * s->clock_hz / cost.cycles) : FAILED;
   sample.error = fmaxf(fminf(sample.error, 4), -4);
-  TN_RETURN_IF_ERROR(tn__model_add(s->model, &sample));
-  return tn__model_learn(s->model);
+  s->errors += sample.error;
+  s->error_count++;
+  return tn__model_add(s->model, &sample);
 }
 
 tn_status *tn__search_know(tn__search *s, const char *rule, const char *decisions, const char *trace, double median) {
@@ -486,6 +594,7 @@ tn_status *tn__search_create(tn__space *space, tn__cost_model *model, tn__search
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn__search), 0, &memory));
   tn__search *s = memory;
   *s = (tn__search){.space = space, .model = model, .kind = kind, .random = tn__hash_mix(seed, 7), .promised = NAN};
+  if (model != NULL) s->task = tn__model_new_task(model);
   s->clock_hz = 1e6 * space->target.cpu.machine.core.megahertz;
   tn_status *status = kind == TN__SEARCH_EVOLUTION ? fill_pool(s) : NULL;
   if (status != NULL) {
@@ -504,6 +613,8 @@ void tn__search_release(tn__search *s) {
     free(s->proposals[i]);
   }
   free(s->proposals);
+  for (size_t i = 0; i < s->looked_capacity; i++) free(s->looked[i]);
+  free(s->looked);
   free(s->seen);
   free(s->pool);
   tn__free(NULL, s, sizeof *s, 0);

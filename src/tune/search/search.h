@@ -20,7 +20,7 @@ typedef struct tn__proposal {
   double predicted; /* seconds; NAN: nobody knows */
   double median;    /* measured seconds; INFINITY: it failed; NAN: not known yet */
   bool seed;        /* it was fast for a kernel like this one */
-  float features[TN__MODEL_FEATURES];
+  tn__model_row row;
 } tn__proposal;
 
 typedef enum tn__search_kind {

@@ -273,6 +273,24 @@ tn_status *tn__space_trace(const tn__space *space, const tn__space_point *point,
   return status;
 }
 
+typedef struct describing {
+  const tn__space *space;
+  const tn__space_point *point;
+  float *out;
+} describing;
+
+static void describe_body(tn__arena *arena, void *user) {
+  const describing *d = user;
+  tn__plan_unit unit;
+  tn__space_declare(arena, d->space->task, &d->space->target, &unit);
+  tn__features_of_schedule(tn__space_apply(arena, d->space, d->point, &unit), &d->space->target, d->out);
+}
+
+tn_status *tn__space_features(const tn__space *space, const tn__space_point *point, float out[TN__FEATURES]) {
+  describing d = {space, point, out};
+  return tn__with_arena(NULL, describe_body, &d);
+}
+
 /* ---- parts of spaces --------------------------------------------------------------------------------------------- */
 
 /* How many choices of each decision are left, around a point. */

@@ -7,6 +7,7 @@
 #define TENON_TUNE_SEARCH_SPACE_H
 
 #include "schedule/rules/choose.h"
+#include "schedule/sketch/features.h"
 #include "tenon/tune.h"
 
 enum { TN__SPACE_RULES = 24, TN__SPACE_PARTS = 16 };
@@ -67,6 +68,9 @@ void tn__space_close(tn__space *space); /* NULL is fine */
 tn__space_cost tn__space_weigh(tn__space *space, const tn__space_point *point);
 /* The trace of the point's schedule, freed with free(). TN_INVALID_ARGUMENT when a primitive refuses a step. */
 TN_MUST_USE tn_status *tn__space_trace(const tn__space *space, const tn__space_point *point, char **out);
+/* What the loops of the point's schedule do. TN_INVALID_ARGUMENT when a primitive refuses a step. */
+TN_MUST_USE tn_status *tn__space_features(const tn__space *space, const tn__space_point *point,
+                                          float out[TN__FEATURES]);
 /* Leaves of each rule's decisions the choices around what is liked best, the static choice where the rule made that, so
  * that about `most` points that can be are left of all rules together: a space that can be measured as a whole. Parts
  * have their static choices there. */

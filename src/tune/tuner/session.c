@@ -296,9 +296,11 @@ static tn_status *start_runner(tn_tuner *t, const cores *c) {
   return status;
 }
 
+/* In the searches' thread. */
+static void core_ready(void *user) { uv_async_send(&((tn_tuner *)user)->wake); }
+
 /* Those that nobody supplied. */
-static tn_status *start_stations(tn_tuner *t, tn__tuner_options *options) {
-  cores c;
+static tn_status *start_stations(tn_tuner *t, cores *c, tn__tuner_options *options) {
   if (t->options.deterministic) {
     TN_RETURN_IF_ERROR(tn__simulation_create(t->options.seed, &t->simulated));
     t->builder = tn__simulation_builder(t->simulated);
@@ -306,10 +308,13 @@ static tn_status *start_stations(tn_tuner *t, tn__tuner_options *options) {
     options->clock_user = tn__simulation_clock(t->simulated);
     return append_runner(t, tn__simulation_runner(t->simulated));
   }
-  divide_cores(t, &c);
-  if (t->builder == NULL) TN_RETURN_IF_ERROR(start_builder(t, &c));
-  if (t->runner_count == 0) TN_RETURN_IF_ERROR(start_runner(t, &c));
-  options->exclusive = c.exclusive && t->own_builder && t->own_runners;
+  divide_cores(t, c);
+  if (t->builder == NULL) TN_RETURN_IF_ERROR(start_builder(t, c));
+  if (t->runner_count == 0) TN_RETURN_IF_ERROR(start_runner(t, c));
+  options->exclusive = c->exclusive && t->own_builder && t->own_runners;
+  options->ready = core_ready;
+  options->cores = c->all;
+  options->core_count = c->exclusive ? 0 : c->count - c->threads;
   return NULL;
 }
 
@@ -376,6 +381,7 @@ static void on_wake(uv_async_t *handle) {
   tn_tuner *t = handle->data;
   if (t->core == NULL || t->ended) return;
   int stop = atomic_load(&t->stop);
+  tn__tuner_wake(t->core);
   if (stop != NOT_STOPPED) {
     tn__tuner_stop(t->core, stop == STOPPED_AT_ONCE);
     show(t);
@@ -418,10 +424,11 @@ static tn__tuner_options core_options(const tn_tuner *t) {
 static tn_status *begin(tn_tuner *t) {
   const tn__tuner_sink sink = {add, known, compared, t};
   tn__tuner_options options = core_options(t);
+  cores c;
   if (tn__tasks_count(t->tasks) > 0 && t->runner_count == 0 && !t->options.deterministic)
     TN_RETURN_IF_ERROR(check_machine(t));
   if (!t->options.deterministic) TN_RETURN_IF_ERROR(open_records(t, &options));
-  TN_RETURN_IF_ERROR(start_stations(t, &options));
+  TN_RETURN_IF_ERROR(start_stations(t, &c, &options));
   if (t->options.deterministic) TN_RETURN_IF_ERROR(open_records(t, &options));
   TN_RETURN_IF_ERROR(tn__tuner_create(t->tasks, &sink, &options, &t->core));
   if (t->simulated != NULL) tn__simulation_of(t->simulated, t->core);
@@ -498,6 +505,9 @@ tn_status *tn_tuner_look(const tn_tuner *t, tn_tuner_view *out) {
     view.left = tn__tuner_time_left(t->core);
     view.builder_share = s.builder_share;
     view.runner_share = s.runner_share;
+    tn__tuner_overhead o = tn__tuner_overhead_of(t->core);
+    view.overhead = o.wall > 0 ? (o.search + o.database) / o.wall : 0;
+    view.beside = o.wall > 0 ? o.beside / o.wall : 0;
     tn__tuner_totals(t->core, &view.static_seconds, &view.best_seconds);
     for (int i = 0; i < view.tasks; i++) {
       int seeds = tn__search_seeds(tn__tuner_view_of(t->core, i).search);
@@ -526,7 +536,9 @@ tn_status *tn_tuner_look_at(const tn_tuner *t, int task, tn_task_view *out) {
                        .best_seconds = INFINITY,
                        .errors = none,
                        .ratio = 1,
-                       .best = -1};
+                       .best = -1,
+                       .correlation = NAN,
+                       .recall = NAN};
   if (t->core != NULL) {
     tn__tuner_view v = tn__tuner_view_of(t->core, task);
     view.static_seconds = v.static_seconds;
@@ -538,6 +550,10 @@ tn_status *tn_tuner_look_at(const tn_tuner *t, int task, tn_task_view *out) {
     view.compared = v.compared;
     view.better = v.better;
     view.ratio = v.ratio;
+    tn__accuracy accuracy;
+    TN_RETURN_IF_ERROR(tn__tuner_accuracy(t->core, task, &accuracy));
+    view.correlation = accuracy.correlation;
+    view.recall = accuracy.recall;
     if (v.best != NULL) {
       view.best = v.best->index;
       view.rule = v.best->rule;

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "tune/tuner/compare.h"
+#include "tune/tuner/proposer.h"
 
 enum {
   WARM_UP = 6,    /* trials of each task before trials go to where they promise most */
@@ -27,10 +28,13 @@ typedef struct task {
   tn__space *space;
   tn__search *search;
   course course;
+  const tn__proposal *best;   /* that has the least time; NULL: none works yet */
+  const tn__proposal **asked; /* by their index, as far as they were asked for; the rest is NULL */
+  int asked_capacity;
   int64_t trials, in_flight, without_gain;
   int64_t errors[TN_TRIAL_ERRORS];
-  double static_seconds, gained_from; /* the best when `without_gain` began to count */
-  bool exhausted, stopped;
+  double best_seconds, static_seconds, gained_from; /* the best when `without_gain` began to count */
+  bool exhausted, stopped, static_failed;
   bool tried, compared, better;                    /* a comparison was begun; it has a result; its best is better */
   const tn__proposal *rivals[TN__COMPARISON_MOST]; /* that are compared, the static choice first */
   const tn__proposal *chosen;                      /* of them, by the comparison */
@@ -44,6 +48,7 @@ struct tn__tuner {
   task *tasks;
   int task_count;
   tn__cost_model *model;
+  tn__proposer *proposer; /* has the searches while there are trials */
   tn_builder *builder;
   tn_runner *const *runners;
   int runner_count;
@@ -53,6 +58,7 @@ struct tn__tuner {
   int compared; /* tasks that are */
   int64_t asked, known, ended;
   double started, trials_end, last_comparison, done_at;
+  tn__tuner_overhead overhead;
   tn__tuner_phase phase;
   tn_tuner_end end;
   bool stopping, stopping_now;
@@ -77,37 +83,42 @@ static void fail(tn__tuner *t, tn_status *status) {
 
 /* ---- which task -------------------------------------------------------------------------------------------------- */
 
-static double best_seconds(const task *a) {
-  const tn__proposal *best = tn__search_best(a->search);
-  return best != NULL ? best->median : (double)INFINITY;
-}
+static int index_of(const tn__tuner *t, const task *a) { return (int)(a - t->tasks); }
 
-static bool static_has_failed(const task *a) {
-  return tn__search_count(a->search) > 0 && isinf(tn__search_at(a->search, 0)->median);
+/* Remembers what a proposal took. */
+static void note_time(task *a, const tn__proposal *p, double median) {
+  if (p->index == 0) a->static_seconds = median;
+  if (p->index == 0) a->static_failed = isinf(median);
+  if (!(median < a->best_seconds)) return;
+  a->best = p;
+  a->best_seconds = median;
 }
 
 /* What the next trial of the task is expected to take off a run of all. */
-static double expected_gain(const task *a) {
-  double best = best_seconds(a);
+static double expected_gain(const tn__tuner *t, const task *a) {
+  double best = a->best_seconds;
   if (!isfinite(best)) return INFINITY; /* nothing of it works yet */
   int back = a->course.count < LOOK_BACK ? a->course.count : LOOK_BACK;
   double before = back > 0 ? a->course.best[a->course.count - back] : best;
   double gained = back > 0 && isfinite(before) ? (before - best) / back : 0;
   /* Trials gain less and less: so many of them have hardly gained more than a part like this each. */
-  double hoped = best * fmin(1 - 0.5 * tn__search_promise(a->search), 1.0 / (double)(a->trials + a->in_flight + 1));
+  double hoped = best * fmin(1 - 0.5 * tn__proposer_promise(t->proposer, index_of(t, a)),
+                             1.0 / (double)(a->trials + a->in_flight + 1));
   return a->item->weight * (0.5 * gained + 0.5 * hoped) / (1 + 0.25 * (double)a->in_flight);
 }
 
 static bool may_have_more(const task *a) { return !a->exhausted && !a->stopped; }
 
-static task *choose_task(tn__tuner *t) {
+/* The task that gets the next trial; of those that have a proposal, unless none has. */
+static task *choose_task(tn__tuner *t, bool ready) {
   task *best = NULL;
   double most = -1;
   for (int i = 0; i < t->task_count; i++) {
     task *a = &t->tasks[i];
     int64_t asked = a->trials + a->in_flight;
     if (!may_have_more(a)) continue;
-    double gain = asked < WARM_UP ? 1e30 / (double)(asked + 1) : fmin(expected_gain(a), 1e29);
+    if (ready && tn__proposer_state_of(t->proposer, i) != TN__PROPOSER_READY) continue;
+    double gain = asked < WARM_UP ? 1e30 / (double)(asked + 1) : fmin(expected_gain(t, a), 1e29);
     if (gain > most) best = a, most = gain;
   }
   return best;
@@ -150,10 +161,7 @@ static void set_done(tn__tuner *t) {
 }
 
 /* Beyond that a candidate will not be the best, whatever the noise. */
-static double slow_seconds(const task *a) {
-  double best = best_seconds(a);
-  return isfinite(best) ? 1.5 * best : 0;
-}
+static double slow_seconds(const task *a) { return isfinite(a->best_seconds) ? 1.5 * a->best_seconds : 0; }
 
 /* Is enough in flight? A window of candidates that take seconds each would be built long before they run, by what was
  * known then, and all of them would be waited for in the end. Rounds have the size that they were given. */
@@ -165,27 +173,67 @@ static bool is_far_ahead(const tn__tuner *t) {
   return in_flight >= tn_builder_slots(t->builder) + 2 * t->runner_count && (double)in_flight * pace > seconds_ahead;
 }
 
-static tn_source_answer next(void *user, tn_build_input *input) {
-  tn__tuner *t = user;
-  const tn__proposal *p = NULL;
+static tn_status *note_asked(task *a, const tn__proposal *p) {
+  if (p->index >= a->asked_capacity) {
+    int capacity = 2 * p->index + 64;
+    void *grown = realloc((void *)a->asked, (size_t)capacity * sizeof a->asked[0]);
+    if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the candidates of a task");
+    a->asked = grown;
+    for (int i = a->asked_capacity; i < capacity; i++) a->asked[i] = NULL;
+    a->asked_capacity = capacity;
+  }
+  a->asked[p->index] = p;
+  return NULL;
+}
+
+/* A proposal of the task that deserves it most; where it has none, as they are made beside, of another. NULL: `waits`
+ * tells whether there will be one. */
+static const tn__proposal *take_proposal(tn__tuner *t, task **out, bool *waits) {
+  *waits = false;
+  for (task *a; !is_over(t) && (a = choose_task(t, false)) != NULL;) {
+    int index = index_of(t, a);
+    const tn__proposal *p = NULL;
+    fail(t, tn__proposer_next(t->proposer, index, &p));
+    if (p == NULL && tn__proposer_state_of(t->proposer, index) == TN__PROPOSER_EXHAUSTED) {
+      a->exhausted = true;
+      continue;
+    }
+    task *other = p == NULL ? choose_task(t, true) : NULL;
+    if (other != NULL) fail(t, tn__proposer_next(t->proposer, index_of(t, a = other), &p));
+    if (p != NULL) fail(t, note_asked(a, p));
+    *out = a;
+    *waits = p == NULL && t->failure == NULL;
+    return t->failure == NULL ? p : NULL;
+  }
+  return NULL;
+}
+
+static tn_source_answer next_candidate(tn__tuner *t, tn_build_input *input) {
   task *a = NULL;
+  bool waits;
   t->stopping |= t->options.stopping != NULL && t->options.stopping(t->options.user);
   if (!is_over(t) && is_far_ahead(t)) return TN_SOURCE_WAIT;
-  while (!is_over(t) && p == NULL && (a = choose_task(t)) != NULL) {
-    fail(t, tn__search_next(a->search, &p));
-    if (p == NULL) a->exhausted = true;
-  }
+  const tn__proposal *p = take_proposal(t, &a, &waits);
+  if (p == NULL && waits) return TN_SOURCE_WAIT;
   if (p == NULL) {
     if (!is_over(t)) t->end = TN_TUNER_NOTHING_LEFT;
     return TN_SOURCE_END;
   }
   a->in_flight++;
   t->asked++;
-  *input = (tn_build_input){.id = (uint64_t)(a - t->tasks) << PROPOSAL_BITS | (uint64_t)p->index,
+  *input = (tn_build_input){.id = (uint64_t)index_of(t, a) << PROPOSAL_BITS | (uint64_t)p->index,
                             .task = &a->item->task,
                             .schedule = p->trace,
                             .slow_seconds = slow_seconds(a)};
   return TN_SOURCE_CANDIDATE;
+}
+
+static tn_source_answer next(void *user, tn_build_input *input) {
+  tn__tuner *t = user;
+  double begin = now(t);
+  tn_source_answer answer = next_candidate(t, input);
+  t->overhead.search += now(t) - begin;
+  return answer;
 }
 
 static tn_status *note_course(task *a, double best) {
@@ -202,7 +250,7 @@ static tn_status *note_course(task *a, double best) {
 
 static void note_gain(const tn__tuner *t, task *a) {
   enum { HUNDREDTH = 100 };
-  double best = best_seconds(a);
+  double best = a->best_seconds;
   if (best < a->gained_from * (1 - 1.0 / HUNDREDTH)) {
     a->gained_from = best;
     a->without_gain = 0;
@@ -212,7 +260,7 @@ static void note_gain(const tn__tuner *t, task *a) {
   if (t->options.kind != TN__SEARCH_ALL && !isfinite(best) && a->trials >= HOPELESS) a->stopped = true;
 }
 
-static tn_status *keep(tn__tuner *t, const task *a, const tn__proposal *p, const tn_measure_result *result) {
+static tn_status *keep_record(tn__tuner *t, const task *a, const tn__proposal *p, const tn_measure_result *result) {
   const tn__tuner_record record = {.task = &a->item->task,
                                    .trial = p->index,
                                    .origin = p->index == 0 ? "static" : "search",
@@ -224,10 +272,17 @@ static tn_status *keep(tn__tuner *t, const task *a, const tn__proposal *p, const
   return t->sink.add != NULL ? t->sink.add(t->sink.user, &record) : NULL;
 }
 
+static tn_status *keep(tn__tuner *t, const task *a, const tn__proposal *p, const tn_measure_result *result) {
+  double begin = now(t);
+  tn_status *status = keep_record(t, a, p, result);
+  t->overhead.database += now(t) - begin;
+  return status;
+}
+
 static void done(void *user, const tn_build_input *input, const tn_measure_result *result) {
   tn__tuner *t = user;
   task *a = &t->tasks[input->id >> PROPOSAL_BITS];
-  const tn__proposal *p = tn__search_at(a->search, (int)(input->id & UINT32_MAX));
+  const tn__proposal *p = a->asked[input->id & UINT32_MAX];
   a->in_flight--;
   if (result->error == TN_TRIAL_CANCELLED) return; /* it is as if it had not been asked for */
   t->ended++;
@@ -236,10 +291,12 @@ static void done(void *user, const tn_build_input *input, const tn_measure_resul
   bool ok = result->error == TN_TRIAL_OK;
   if (!ok && a->first_error == NULL) a->first_error = strdup(result->message);
   double median = ok ? result->run.median : (double)INFINITY;
-  if (p->index == 0) a->static_seconds = median;
-  fail(t, tn__search_tell(a->search, p->index, median));
+  note_time(a, p, median);
+  double begin = now(t);
+  fail(t, tn__proposer_tell(t->proposer, index_of(t, a), p->index, median));
+  t->overhead.search += now(t) - begin;
   fail(t, keep(t, a, p, result));
-  fail(t, note_course(a, best_seconds(a)));
+  fail(t, note_course(a, a->best_seconds));
   note_gain(t, a);
   if (t->stopping_now) tn_measurer_stop(t->measurer, true);
 }
@@ -290,7 +347,7 @@ static int choose_rivals(task *a) {
 /* What a run of all gains by the task's best, as far as it is known: 0 where that is not worth a comparison. */
 static double hoped_gain(const task *a) {
   enum { WORTH = 99 }; /* of a hundred parts of the static choice's time */
-  double best = best_seconds(a);
+  double best = a->best_seconds;
   if (a->tried || !isfinite(a->static_seconds) || !(100 * best < WORTH * a->static_seconds)) return 0;
   return a->item->weight * (a->static_seconds - best);
 }
@@ -341,11 +398,12 @@ static void trials_ended(void *user) {
   if (t->phase != TN__TUNER_TRIALS) return;
   t->phase = TN__TUNER_COMPARING;
   t->trials_end = t->last_comparison = now(t);
+  t->overhead.beside = tn__proposer_seconds(t->proposer);
+  fail(t, tn__proposer_finish(t->proposer));
   for (int i = 0; i < t->task_count; i++) /* whatever works is better than what fails */
-    t->tasks[i].better = static_has_failed(&t->tasks[i]) && isfinite(best_seconds(&t->tasks[i]));
+    t->tasks[i].better = t->tasks[i].static_failed && isfinite(t->tasks[i].best_seconds);
   if (t->options.no_comparison) {
-    for (int i = 0; i < t->task_count; i++)
-      t->tasks[i].better = best_seconds(&t->tasks[i]) < t->tasks[i].static_seconds;
+    for (int i = 0; i < t->task_count; i++) t->tasks[i].better = t->tasks[i].best_seconds < t->tasks[i].static_seconds;
   }
   compare_next(t);
 }
@@ -354,7 +412,7 @@ static void trials_ended(void *user) {
 
 static tn_status *open_task(tn__tuner *t, int index, const tn__task_item *item) {
   task *a = &t->tasks[index];
-  *a = (task){.item = item, .static_seconds = INFINITY, .gained_from = INFINITY, .ratio = 1};
+  *a = (task){.item = item, .best_seconds = INFINITY, .static_seconds = INFINITY, .gained_from = INFINITY, .ratio = 1};
   TN_RETURN_IF_ERROR(tn__space_open(&item->task, &a->space));
   if (t->options.space > 0) TN_RETURN_IF_ERROR(tn__space_restrict(a->space, t->options.space));
   TN_RETURN_IF_ERROR(
@@ -362,12 +420,12 @@ static tn_status *open_task(tn__tuner *t, int index, const tn__task_item *item) 
   if (t->sink.known == NULL) return NULL;
   TN_RETURN_IF_ERROR(t->sink.known(t->sink.user, &item->task, a->search));
   for (int i = 0; i < tn__search_count(a->search); i++) {
-    double median = tn__search_at(a->search, i)->median;
-    a->trials += !isnan(median);
-    if (i == 0 && !isnan(median)) a->static_seconds = median;
+    const tn__proposal *p = tn__search_at(a->search, i);
+    a->trials += !isnan(p->median);
+    if (!isnan(p->median)) note_time(a, p, p->median);
   }
   t->known += a->trials;
-  a->gained_from = best_seconds(a);
+  a->gained_from = a->best_seconds;
   return NULL;
 }
 
@@ -420,16 +478,37 @@ void tn__tuner_release(tn__tuner *t) {
   t->stopping = t->stopping_now = true;
   tn__comparison_release(t->comparison);
   tn_measurer_release(t->measurer);
+  tn__proposer_release(t->proposer);
   for (int i = 0; t->tasks != NULL && i < t->task_count; i++) {
     tn__search_release(t->tasks[i].search);
     tn__space_close(t->tasks[i].space);
     free(t->tasks[i].course.best);
     free(t->tasks[i].first_error);
+    free((void *)t->tasks[i].asked);
   }
   tn__free(NULL, t->tasks, (size_t)t->task_count * sizeof(task), 0);
   tn__model_release(t->model);
   tn_status_free(t->failure);
   tn__free(NULL, t, sizeof *t, 0);
+}
+
+static tn_status *start_proposer(tn__tuner *t) {
+  tn__search **searches = calloc((size_t)t->task_count, sizeof(tn__search *));
+  if (searches == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %d tasks", t->task_count);
+  for (int i = 0; i < t->task_count; i++) searches[i] = t->tasks[i].search;
+  const tn__proposer_words words = {.searches = searches,
+                                    .count = t->task_count,
+                                    .ready = t->options.ready,
+                                    .user = t->options.user,
+                                    .cores = t->options.cores,
+                                    .core_count = t->options.core_count};
+  tn_status *status = tn__proposer_start(&words, &t->proposer);
+  free(searches);
+  return status;
+}
+
+void tn__tuner_wake(tn__tuner *t) {
+  if (t->measurer != NULL && t->phase == TN__TUNER_TRIALS) tn_measurer_wake(t->measurer);
 }
 
 tn_status *tn__tuner_start(tn__tuner *t, tn_builder *builder, tn_runner *const *runners, int count) {
@@ -446,6 +525,7 @@ tn_status *tn__tuner_start(tn__tuner *t, tn_builder *builder, tn_runner *const *
   t->builder = builder;
   t->runners = runners;
   t->runner_count = count;
+  TN_RETURN_IF_ERROR(start_proposer(t));
   TN_RETURN_IF_ERROR(tn_measurer_create(builder, runners, count, &source, &options, &t->measurer));
   t->started = now(t);
   tn_measurer_start(t->measurer);
@@ -487,7 +567,7 @@ int tn__tuner_task_count(const tn__tuner *t) { return t->task_count; }
 /* What both took in turns says more than what each took when it came. */
 static double first_time(const task *a) { return a->compared ? a->in_turns[0] : a->static_seconds; }
 static double last_time(const task *a) {
-  if (!a->compared) return best_seconds(a);
+  if (!a->compared) return a->best_seconds;
   return a->in_turns[a->better ? 1 : 0];
 }
 
@@ -500,7 +580,7 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
                          .stopped = !may_have_more(a),
                          .compared = a->compared,
                          .better = a->better,
-                         .best = a->chosen != NULL ? a->chosen : tn__search_best(a->search),
+                         .best = a->chosen != NULL ? a->chosen : a->best,
                          .ratio = a->ratio,
                          .error_counts = a->errors,
                          .first_error = a->first_error,
@@ -515,7 +595,7 @@ void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
   *before = *after = 0;
   for (int i = 0; i < t->task_count; i++) {
     const task *a = &t->tasks[i];
-    if (static_has_failed(a)) continue;
+    if (a->static_failed) continue;
     *before += a->item->weight * first_time(a);
     /* In the end only what is taken counts: the best of many measurements may be luck. */
     *after += a->item->weight * (t->phase == TN__TUNER_DONE && !a->better ? first_time(a) : last_time(a));
@@ -558,4 +638,26 @@ tn_status *tn__tuner_statistics(const tn__tuner *t, tn_measure_statistics *out) 
   out->builder_share *= all / of_trials;
   out->runner_share *= all / of_trials;
   return NULL;
+}
+
+tn__tuner_overhead tn__tuner_overhead_of(const tn__tuner *t) {
+  tn__tuner_overhead overhead = t->overhead;
+  bool trials = t->phase == TN__TUNER_TRIALS;
+  if (trials && t->proposer != NULL) overhead.beside = tn__proposer_seconds(t->proposer);
+  overhead.wall = (trials ? now(t) : t->trials_end) - t->started;
+  return overhead;
+}
+
+tn_status *tn__tuner_accuracy(const tn__tuner *t, int index, tn__accuracy *out) {
+  const tn__search *search = t->tasks[index].search;
+  size_t count = t->phase == TN__TUNER_TRIALS ? 0 : (size_t)tn__search_count(search);
+  double *times = malloc((2 * count + 1) * sizeof *times);
+  if (times == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory to compare %zu times", count);
+  for (size_t i = 0; i < count; i++) {
+    times[i] = tn__search_at(search, (int)i)->predicted;
+    times[count + i] = tn__search_at(search, (int)i)->median;
+  }
+  tn_status *status = tn__accuracy_of(times, times + count, (int)count, out);
+  free(times);
+  return status;
 }

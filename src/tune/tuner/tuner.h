@@ -11,10 +11,12 @@
  * its last trials gained and what is promised of the next (the gradient of Ansor's task scheduler: Zheng et al., OSDI
  * 2020).
  *
- * Threads: one, that of the builder's loop. */
+ * Threads: all functions are called in one, that of the builder's loop. With `ready` the searches have another of their
+ * own, so that nobody waits while a model learns. */
 #ifndef TENON_TUNE_TUNER_TUNER_H
 #define TENON_TUNE_TUNER_TUNER_H
 
+#include "tune/search/accuracy.h"
 #include "tune/search/search.h"
 #include "tune/tuner/tasks.h"
 
@@ -57,16 +59,28 @@ typedef struct tn__tuner_options {
   tn_measure_mode mode;
   int window, round; /* as in tn_measure_options */
   bool exclusive;
-  bool no_comparison;          /* of the best with the static choice in the end */
+  bool no_comparison; /* of the best with the static choice in the end */
+  /* Called in a thread that the tuner has for its searches when a proposal is there that was missing: whoever runs the
+   * loop calls tn__tuner_wake() in it then. NULL: there is no such thread, and the same seed gives the same. */
+  void (*ready)(void *user);
+  const int *cores; /* for that thread, while it starts; none: any */
+  int core_count;
   double (*clock)(void *user); /* NULL: this machine's */
   void *clock_user;
   /* Asked before each candidate: is there to be none any more, as tn__tuner_stop() will say soon? May be NULL. */
   bool (*stopping)(void *user);
   void (*done)(void *user); /* all is done; it may not release the tuner. May be NULL */
-  void *user;               /* for both */
+  void *user;               /* for all three */
 } tn__tuner_options;
 
 typedef enum tn__tuner_phase { TN__TUNER_TRIALS, TN__TUNER_COMPARING, TN__TUNER_DONE } tn__tuner_phase;
+
+/* Seconds that the tuner itself took while there were trials. */
+typedef struct tn__tuner_overhead {
+  double wall;             /* of all */
+  double search, database; /* in the loop's thread, in which no candidate is handed out and no result taken */
+  double beside;           /* of a core, in the searches' thread */
+} tn__tuner_overhead;
 
 /* What there is to see of a task. */
 typedef struct tn__tuner_view {
@@ -94,6 +108,7 @@ void tn__tuner_release(tn__tuner *tuner); /* NULL is fine */
 TN_MUST_USE tn_status *tn__tuner_start(tn__tuner *tuner, tn_builder *builder, tn_runner *const *runners, int count);
 /* The trials end: what is in flight is finished, or cancelled; the comparison is made, or not. */
 void tn__tuner_stop(tn__tuner *tuner, bool at_once);
+void tn__tuner_wake(tn__tuner *tuner);                    /* `ready` was called */
 void tn__tuner_fail(tn__tuner *tuner, tn_status *status); /* stops at once, for this reason, which it owns */
 tn__tuner_phase tn__tuner_phase_of(const tn__tuner *tuner);
 bool tn__tuner_is_done(const tn__tuner *tuner);
@@ -113,6 +128,9 @@ double tn__tuner_spent(const tn__tuner *tuner);
 int64_t tn__tuner_known(const tn__tuner *tuner); /* trials that were known before */
 /* Seconds that the static cost function says of a candidate of this tuner's; NAN: it knows none. */
 double tn__tuner_cost(const tn__tuner *tuner, const tn_build_input *candidate);
+tn__tuner_overhead tn__tuner_overhead_of(const tn__tuner *tuner);
+/* How well a task's times were predicted; of nothing while there are trials. */
+TN_MUST_USE tn_status *tn__tuner_accuracy(const tn__tuner *tuner, int task, tn__accuracy *out);
 TN_MUST_USE tn_status *tn__tuner_statistics(const tn__tuner *tuner, tn_measure_statistics *out);
 
 #endif

@@ -82,13 +82,13 @@ function drawLatency() {
 
 function listTasks() {
   const sum = tasks.reduce((all, task) => all + (firstOf(task) || 0), 0);
-  const heads = ["kernel", "calls", "share", "static", "best", "gain", "trials", "failed", "rank correlation"];
+  const heads = ["kernel", "calls", "share", "static", "best", "gain", "trials", "failed", "rank correlation", "fastest found"];
   const rows = tasks.map((task, i) => [
     html("a", {href: "#task-" + i}, named(nameOf(task))), digits(task.weight), firstOf(task) ? percent(firstOf(task) / sum) : "–",
     time(timeOf(task.static)), time(timeOf(task.best)), times(gainOf(task)), task.trials.toLocaleString("en"), task.failed.toLocaleString("en"),
-    task.correlation === null ? "–" : task.correlation.toFixed(2)]);
+    task.correlation === null ? "–" : task.correlation.toFixed(2), task.recall === null ? "–" : percent(task.recall)]);
   fill("tasks-text", (report.weighted ? "Calls are those of one run of the files. " : "") +
-       "Share is of the time with the static choices. Rank correlation is Spearman's, of predicted and measured times: 1 where the model orders candidates as the machine does.");
+       "Share is of the time with the static choices. Rank correlation is Spearman's, of predicted and measured times: 1 where the model orders candidates as the machine does. Fastest found is the share of the fastest tenth of the candidates, of four at least, that are among as many that were predicted fastest.");
   fill("tasks", table("Kernels", heads, rows));
 }
 
@@ -126,9 +126,10 @@ function drawPredicted() {
   const known = tasks.filter((task) => task.correlation !== null);
   const trials = known.reduce((sum, task) => sum + task.trials, 0);
   const mean = known.reduce((sum, task) => sum + task.correlation * task.trials, 0) / trials;
+  const recall = known.reduce((sum, task) => sum + task.recall * task.trials, 0) / trials;
   const off = all.map(([p, m]) => Math.max(p / m, m / p)).sort((a, b) => a - b)[all.length >> 1];
   const text = `${plural(all.length, "candidate")}; half of the predictions are within ${times(off)} of what was measured` +
-    (trials > 0 ? `, and the rank correlation within a kernel is ${mean.toFixed(2)} in the mean.` : ".");
+    (trials > 0 ? `, and the rank correlation within a kernel is ${mean.toFixed(2)} in the mean; of each kernel's fastest candidates ${percent(recall)} were among those predicted fastest.` : ".");
   let low = Infinity, high = 0;
   for (const [p, m] of all) low = Math.min(low, p, m), high = Math.max(high, p, m);
   low /= 1.3, high *= 1.3;
