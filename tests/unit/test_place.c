@@ -5,6 +5,7 @@
 
 #include "graph/build/build.h"
 #include "graph/internal.h"
+#include "graph/passes/passes.h"
 #include "graph/text.h"
 #include "unit/check.h"
 
@@ -625,7 +626,8 @@ enum { ISLANDS = 8, MOST_NODES = 40 };
 
 typedef struct random_graph {
   uint64_t state;
-  bool control; /* branches and loops, too */
+  bool control;   /* branches and loops, too */
+  bool annotated; /* and on_device, which may contradict */
   int nodes;
 } random_graph;
 
@@ -639,6 +641,14 @@ static tn__value *pick(random_graph *r, tn__value *const *values, int count) {
 }
 
 static void build_nodes(random_graph *r, tn__graph *g, tn__value **values, int count, int nodes, int depth);
+
+static tn__value *annotate(random_graph *r, tn__graph *g, tn__value *x) {
+  tn__arena *arena = tn__graph_arena(g);
+  tn__attr attrs[3] = {tn__attr_string(g, "device", tn__arena_printf(arena, "cpu:%d", (int)draw(r, ISLANDS)))};
+  attrs[1] = tn__attr_int(g, "body", (int64_t)draw(r, 2));
+  attrs[2] = tn__attr_int(g, "result", (int64_t)draw(r, 2));
+  return tn__node_create(g, tn__op_find("on_device"), &x, 1, attrs, 3, NULL, 0)->outputs[0];
+}
 
 static tn__value *input_like(tn__graph *g, const char *name) {
   const tn__expr *dims[1] = {tn__ir_index(tn__graph_ir(g), 128)};
@@ -696,7 +706,7 @@ static void build_nodes(random_graph *r, tn__graph *g, tn__value **values, int c
                                   : tn__g_unary(g, "negate", a);
     tn__node *node = made->producer;
     node->origin = tn__arena_printf(tn__graph_arena(g), "node \"n%d\" (Op, opset 1)", r->nodes++);
-    values[count + i] = made;
+    values[count + i] = r->annotated && draw(r, 6) == 0 ? annotate(r, g, made) : made;
   }
 }
 
@@ -758,7 +768,7 @@ static int foreign_pairs(const tn__graph *g) {
           m->outputs[0]->device == n->outputs[0]->device)
         is_new = false;
     }
-    assert_true(n->outputs[0]->readers.count > 0);
+    assert_true(n->outputs[0]->readers.count + n->outputs[0]->results.count > 0);
     pairs += is_new;
   }
   return pairs;
@@ -816,6 +826,18 @@ static uint64_t picture(const tn__graph *g) {
   return sum;
 }
 
+/* Passes leave values where they are, and what they make belongs to one place. */
+static void optimize_and_plan(tn__arena *arena, tn__graph *graph, tn__compile_config *config) {
+  static const char *const no_rules[MOST_RULES] = {NULL};
+  const tn__optimize_options options = {0};
+  int copies = 0;
+  tn__graph_optimize(graph, &options);
+  tn__place_result result = plan_graph(arena, graph, config, no_rules);
+  check_ok(tn__graph_verify(graph));
+  check_placed(graph, config, &copies);
+  assert_int_equal(result.copies, copies);
+}
+
 static void plan_one(tn__arena *arena, void *user) {
   random_graph *r = user, once = *r, before;
   tn__compile_config *config = islands(arena);
@@ -833,6 +855,7 @@ static void plan_one(tn__arena *arena, void *user) {
   tn__place_result again = plan_graph(arena, graph, config, rules);
   assert_string_equal(text_of(arena, graph), text);
   assert_int_equal(again.copies, copies);
+  optimize_and_plan(arena, graph, config);
   /* The same graph, its nodes in another order. */
   tn__graph *other = random_of(&once, arena);
   shuffle(&before, other);
@@ -842,11 +865,16 @@ static void plan_one(tn__arena *arena, void *user) {
 }
 
 static void random_placements_keep_what_must_hold(void **state) {
+  int contradictions = 0;
   for (int i = 0; i < 4000; i++) {
-    random_graph r = {.state = (uint64_t)i * 2 + 1, .control = i % 2 != 0};
+    random_graph r = {.state = (uint64_t)i * 2 + 1, .control = i % 2 != 0, .annotated = i % 4 > 1};
     tn_status *status = tn__with_arena(NULL, plan_one, &r);
-    if (status != NULL) fail_msg("graph %d: %s", i, tn_status_message(status));
+    bool refused = r.annotated && status != NULL && strstr(tn_status_message(status), "devices contradict: ") != NULL;
+    if (status != NULL && !refused) fail_msg("graph %d: %s", i, tn_status_message(status));
+    contradictions += refused;
+    tn_status_free(status);
   }
+  assert_true(contradictions > 50 && contradictions < 1950); /* of 2,000 with annotations */
 }
 
 /* ---- growth ------------------------------------------------------------------------------------------------------ */

@@ -56,8 +56,13 @@ static uint64_t hash_constant(const tn__value *value) {
   return hash;
 }
 
+/* What was planned for two devices stays two values. */
+static bool may_be_together(const tn__value *a, const tn__value *b) {
+  return a->device == NULL || b->device == NULL || a->device == b->device;
+}
+
 static bool equal_constants(const tn__value *a, const tn__value *b) {
-  if (!tn__pass_same_type(a, b) || a->splat != b->splat) return false;
+  if (!tn__pass_same_type(a, b) || a->splat != b->splat || !may_be_together(a, b)) return false;
   if (a->data == b->data) return true;
   return data_bytes(a) <= MAX_COMPARED_BYTES && memcmp(a->data, b->data, (size_t)data_bytes(a)) == 0;
 }
@@ -111,7 +116,8 @@ static bool equal_nodes(const tn__node *a, const tn__node *b) {
   for (int i = 0; i < a->attr_count; i++)
     if (!equal_attrs(&a->attrs[i], &b->attrs[i])) return false;
   for (int i = 0; i < a->output_count; i++)
-    if (!tn__pass_same_type(a->outputs[i], b->outputs[i])) return false;
+    if (!tn__pass_same_type(a->outputs[i], b->outputs[i]) || !may_be_together(a->outputs[i], b->outputs[i]))
+      return false;
   return true;
 }
 

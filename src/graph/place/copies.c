@@ -33,7 +33,9 @@ static tn__value *twin_of(rewriter *r, int from, const tn__virtual_device *devic
 }
 
 static void add_twin(rewriter *r, int from, const tn__virtual_device *device, tn__value *value) {
+  tn__place_result *result = &r->plan->result;
   value->device = device;
+  if (device != r->plan->config->primitive && result->elsewhere == NULL) result->elsewhere = value;
   twin t = {device, value, r->first[from]};
   tn__vec_push(r->plan->arena, &r->twins, t);
   r->first[from] = r->twins.count;
@@ -240,20 +242,32 @@ static void keep_copies(rewriter *r, int scope) {
   }
 }
 
-/* Annotations, and copies that are no more than others or go nowhere, give way to what they are of. */
+static bool is_read(const tn__graph *graph, const tn__value *value) {
+  for (int i = 0; i < value->readers.count; i++) {
+    const tn__node *node = value->readers.data[i].node;
+    if (!node->dead && node->inputs[value->readers.data[i].input] == value) return true;
+  }
+  for (int i = 0; i < value->results.count; i++)
+    if (tn__graph_output_at(graph, value->results.data[i]) == value) return true;
+  for (int i = 0; i < value->symbols.count; i++)
+    if (value->symbols.data[i]->value == value) return true;
+  return false;
+}
+
+/* Annotations, and copies that are no more than others or go nowhere, give way to what they are of; readers first. */
 static void drop_annotations(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__graph *graph = plan->scopes.data[scope].graph;
-  int count = tn__graph_node_count(graph);
-  for (int i = 0; i < count; i++) {
+  for (int i = tn__graph_node_count(graph); i-- > 0;) {
     tn__node *node = tn__graph_node_at(graph, i);
     if (node->dead || (!is(node, TN__FACT_SAYS_PLACE) && !is(node, TN__FACT_COPIES))) continue;
     tn__value *own = node->outputs[0];
     if (own->id >= (uint32_t)(r->plan->scopes.data[scope].limit)) continue; /* made here */
     int from = base_of(plan, scope, tn__plan_index(plan, scope, own));
-    tn__value *instead = on_device(r, graph, from, own->device);
+    bool unread = is(node, TN__FACT_SAYS_PLACE) && !is_read(graph, own);
+    tn__value *instead = unread ? NULL : on_device(r, graph, from, own->device);
     if (instead == own) continue;
-    tn__graph_replace_uses(graph, own, instead);
+    if (instead != NULL) tn__graph_replace_uses(graph, own, instead);
     node->dead = plan->changed = true;
   }
 }
