@@ -1,15 +1,37 @@
 #include "codegen/backend.h"
 
-static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99};
+static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99, &tn__backend_cuda};
 
-tn_status *tn__backend_find(const tn__target *target, const tn__backend **out) {
-  for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
-    *out = backends[i];
-    if (backends[i]->kind == target->kind && backends[i]->takes(target)) return NULL;
+enum { ROWS = sizeof(backends) / sizeof(backends[0]), ANYTHING = -1 };
+
+/* The first row for the target that makes this; NULL: none does. */
+static const tn__backend *find(const tn__target *target, int emit) {
+  for (int i = 0; i < ROWS; i++) {
+    const tn__backend *row = backends[i];
+    bool makes = emit == ANYTHING || (row->emits >> emit & 1) != 0;
+    if ((row->kinds >> target->kind & 1) != 0 && makes && row->takes(target)) return row;
   }
-  *out = NULL;
+  return NULL;
+}
+
+static tn_status *found(const tn__target *target, const tn__backend *row) {
+  if (row != NULL) return NULL;
   return tn_status_create(TN_UNSUPPORTED, "target \"%s\": no code generator for %s", target->name,
                           tn__target_kind_name(target->kind));
+}
+
+tn_status *tn__backend_find(const tn__target *target, const tn__backend **out) {
+  *out = find(target, TN__EMIT_OBJECT);
+  if (*out == NULL && find(target, ANYTHING) != NULL)
+    return tn_status_create(
+        TN_UNSUPPORTED, "target \"%s\": for %s there is source text alone, of declarations: `tenon build --emit %s`",
+        target->name, tn__target_kind_name(target->kind), tn__target_kind_name(target->kind));
+  return found(target, *out);
+}
+
+tn_status *tn__backend_find_any(const tn__target *target, const tn__backend **out) {
+  *out = find(target, ANYTHING);
+  return found(target, *out);
 }
 
 const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target) {
@@ -20,10 +42,9 @@ const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target) 
 
 const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *target, tn__emit emit,
                                           const char *what) {
-  for (size_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++) {
-    const tn__backend *row = backends[i];
-    if (row->kind == target->kind && (row->emits >> emit & 1) != 0 && row->takes(target)) return row;
-  }
+  const tn__backend *row = find(target, (int)emit);
+  if (row != NULL) return row;
+  if (emit == TN__EMIT_OBJECT) return tn__backend_of(escape, target);
   tn__throwf(escape, TN_UNSUPPORTED, "target \"%s\": no code generator makes %s for %s", target->name, what,
              tn__target_kind_name(target->kind));
 }

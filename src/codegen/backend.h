@@ -12,7 +12,7 @@
 #include "target/target.h"
 
 /* What is made of kernels: an object for `link`, a text to look at, or source for a compiler that is not here. */
-typedef enum tn__emit { TN__EMIT_OBJECT, TN__EMIT_ASSEMBLY, TN__EMIT_LLVM, TN__EMIT_C99 } tn__emit;
+typedef enum tn__emit { TN__EMIT_OBJECT, TN__EMIT_ASSEMBLY, TN__EMIT_LLVM, TN__EMIT_C99, TN__EMIT_CUDA } tn__emit;
 
 typedef struct tn__code {
   const void *data; /* in the arena given; texts are NUL-terminated */
@@ -75,7 +75,7 @@ typedef struct tn__image {
 } tn__image;
 
 typedef struct tn__backend {
-  tn__target_kind kind;
+  unsigned kinds;                          /* a bit for each tn__target_kind that it is for */
   unsigned emits;                          /* a bit for each tn__emit that `compile` makes */
   bool (*takes)(const tn__target *target); /* one of its kind */
   /* The passes between a schedule and this generator; hooks may be NULL. */
@@ -88,10 +88,12 @@ typedef struct tn__backend {
   tn__image (*link)(tn__arena *arena, const tn__code *objects, int count);
 } tn__backend;
 
-/* The row for the target; TN_UNSUPPORTED when no generator takes it. */
+/* The row that makes objects for the target; TN_UNSUPPORTED when none does. */
 TN_MUST_USE tn_status *tn__backend_find(const tn__target *target, const tn__backend **out);
 /* The same, thrown on the escape. */
 const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target);
+/* The first row for the target, whatever it makes: whose passes its functions go through. */
+TN_MUST_USE tn_status *tn__backend_find_any(const tn__target *target, const tn__backend **out);
 /* The row for the target that makes this; `what` is its name for the message. */
 const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *target, tn__emit emit,
                                           const char *what);
@@ -99,5 +101,6 @@ const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *
 /* The rows, each defined in its folder. */
 extern const tn__backend tn__backend_llvm; /* codegen/llvm: CPUs */
 extern const tn__backend tn__backend_c99;  /* codegen/c: CPUs, as C */
+extern const tn__backend tn__backend_cuda; /* codegen/c: NVIDIA's GPUs */
 
 #endif

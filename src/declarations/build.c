@@ -380,7 +380,9 @@ static const int *places_over(const tn_schedule *s, const tn__func *func) {
 }
 
 static void add_item(const tn_schedule *s, tn__te_item *items, int *count, tn__te_item item) {
-  item.func = tn__backend_of(tn__ir_arena(s->ir)->escape, &s->target)->lower(item.ir, item.func, NULL);
+  const tn__backend *backend;
+  tn__check(tn__ir_arena(s->ir)->escape, tn__backend_find_any(&s->target, &backend));
+  item.func = backend->lower(item.ir, item.func, NULL);
   items[(*count)++] = item;
 }
 
@@ -461,6 +463,7 @@ static const stage_row *stage_of(const char *name) {
       {"asm", true, TN__EMIT_ASSEMBLY},
       {"obj", true, TN__EMIT_OBJECT},
       {"c99", true, TN__EMIT_C99},
+      {"cuda", true, TN__EMIT_CUDA},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
     if (strcmp(rows[i].name, name) == 0) return &rows[i];
@@ -516,7 +519,7 @@ tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_o
   *out_size = 0;
   if (stage == NULL || stage_of(stage) == NULL)
     return tn_status_create(TN_INVALID_ARGUMENT,
-                            "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm, c99 or obj",
+                            "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm, c99, cuda or obj",
                             stage == NULL ? "" : stage);
   tn__strbuf text;
   building b = {.schedules = schedules, .count = count, .stage = stage, .text = &text};

@@ -45,7 +45,8 @@ static unsigned read_words(tn__arena *arena, const tn_compile_options *options) 
 
 void tn__driver_check_options(tn__arena *arena, void *options) {
   const tn_compile_options *o = options;
-  tn__backend_of(arena->escape, tn__driver_check_devices(arena, o));
+  const tn__backend *backend;
+  tn__check(arena->escape, tn__backend_find_any(tn__driver_check_devices(arena, o), &backend));
   read_words(arena, o);
 }
 

@@ -10,7 +10,7 @@
 
 static bool is_compiled_for(const tn__target *target) {
   const tn__backend *backend;
-  tn_status *status = tn__backend_find(target, &backend);
+  tn_status *status = tn__backend_find_any(target, &backend);
   tn_status_free(status);
   return status == NULL;
 }

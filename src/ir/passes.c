@@ -40,3 +40,14 @@ tn__func *tn__ir_lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__p
   for (int i = 0; i < PASS_COUNT; i++) result = run(ir, &passes[i], result, hooks);
   return result;
 }
+
+/* Loops stay whole: copies of a body would be threads that take turns. */
+tn__func *tn__ir_lower_for_threads(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks) {
+  static const pass threads[] = {{"lower_blocks", tn__ir_lower_blocks},
+                                 {"unroll_loops", tn__ir_unroll_loops},
+                                 {"hoist_conditions", tn__ir_hoist_conditions},
+                                 {"remove_dead", tn__ir_remove_dead}};
+  tn__func *result = tn__func_with_body(ir, func, func->body);
+  for (size_t i = 0; i < sizeof(threads) / sizeof(threads[0]); i++) result = run(ir, &threads[i], result, hooks);
+  return result;
+}

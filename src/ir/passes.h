@@ -42,6 +42,9 @@ tn__func *tn__ir_remove_dead(tn__ir *ir, const tn__func *func);
 /* All of them in order. The result has no blocks, no unrolled loops, and is verified in debug builds. */
 tn__func *tn__ir_lower_for_codegen(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
 
+/* The same for GPUs: loops over blocks and threads stay, and no loop is cut. */
+tn__func *tn__ir_lower_for_threads(tn__ir *ir, const tn__func *func, const tn__pass_hooks *hooks);
+
 /* The pipeline's passes by place, from 0; the name is NULL behind the last. */
 const char *tn__ir_pass_name(int index);
 tn__func *tn__ir_run_pass(tn__ir *ir, int index, const tn__func *func, const tn__pass_hooks *hooks);

@@ -169,7 +169,7 @@ static tn_status *find_machine(const tn_compile_options *options, tn__target *ou
   char folder[4096];
   const tn__backend *backend;
   TN_RETURN_IF_ERROR(tn__target_parse(options->target, out));
-  TN_RETURN_IF_ERROR(tn__backend_find(out, &backend));
+  TN_RETURN_IF_ERROR(tn__backend_find_any(out, &backend));
   snprintf(from, 512, "usual for the target");
   if (options->machine) {
     snprintf(from, 512, "of %.400s", options->machine);

@@ -58,7 +58,7 @@ static const char head[] =
     "};\n"
     "#endif\n";
 
-const tn__cc_dialect tn__cc_c99 = {.name = "c99", .head = head};
+const tn__cc_dialect tn__cc_c99 = {.name = "c99"};
 
 static const char memory[] =
     "\n"
@@ -97,23 +97,16 @@ static bool takes(const tn__target *target) {
   return true;
 }
 
-static tn__kernel_info measure(tn__ir *ir, const tn__func *func) {
-  tn__kernel_info info = {0};
-  const tn__expr *total = tn__cg_layout_of(ir, func)->total;
-  if (!tn__ir_as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
-  return info;
-}
-
 static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__emit emit) {
   (void)emit;
   return tn__codegen_c99(arena, module);
 }
 
 const tn__backend tn__backend_c99 = {
-    .kind = TN__TARGET_CPU,
+    .kinds = 1u << TN__TARGET_CPU | 1u << TN__TARGET_C99,
     .emits = 1u << TN__EMIT_C99,
     .takes = takes,
     .lower = tn__ir_lower_for_codegen,
-    .measure = measure,
+    .measure = tn__cc_measure,
     .compile = compile,
 };

@@ -10,11 +10,10 @@
 /* What the dialects say differently. */
 typedef struct tn__cc_dialect {
   const char *name; /* "c99", "cuda", "opencl": as paragraphs of support.txt are marked */
-  const char *head; /* what a text begins with */
-  bool launches;    /* loops over blocks become kernels of their own, threads what runs them */
+  bool launches;    /* nests are kernels of their own, whose blocks and threads are those of a launch */
 } tn__cc_dialect;
 
-extern const tn__cc_dialect tn__cc_c99;
+extern const tn__cc_dialect tn__cc_c99, tn__cc_cuda;
 
 /* An expression of the statement at hand: how often it is used there, and the C variable that holds it. */
 typedef struct tn__cc_use {
@@ -42,10 +41,13 @@ typedef struct tn__cc {
   int names, temps, tasks; /* made so far, of the function */
   tn__cc_use *uses;        /* of the statement: open addressing */
   int use_slots, use_count;
-  TN__VEC(const tn__expr *) held; /* what has variables, in order */
-  int plain;                      /* above 0: no variables can be made, since the text may not be evaluated */
-  const tn__var *lane;            /* of the vectorised loop around; NULL: none */
-  int depth;                      /* of serial loops around in the function */
+  TN__VEC(const tn__expr *) held;  /* what has variables, in order */
+  int plain;                       /* above 0: no variables can be made, since the text may not be evaluated */
+  const tn__var *lane;             /* of the vectorised loop around; NULL: none */
+  int depth;                       /* of serial loops around in the function */
+  tn__launch *launch;              /* of the nest at hand; NULL: there are none */
+  TN__VEC(const tn__buffer *) own; /* that each thread has for itself */
+  unsigned thread_axes;            /* of loops over threads around: 1, 2 and 4 */
 } tn__cc;
 
 _Noreturn void tn__cc_fail(const tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
@@ -81,6 +83,8 @@ const char *tn__cc_expr(tn__cc *cc, const tn__expr *e);
 const char *tn__cc_whole(tn__cc *cc, const tn__expr *e);
 /* The place of an element in its buffer. */
 const tn__expr *tn__cc_place(const tn__cc *cc, const tn__buffer *buffer, const tn__expr *const *indices);
+bool tn__cc_is_narrow(const tn__cc *cc, const tn__expr *e);
+const char *tn__cc_type_of(const tn__cc *cc, const tn__expr *e); /* in C: narrow indices are shorter */
 /* The end of the kernel with a result, as a statement. */
 const char *tn__cc_failing(const tn__cc *cc, int code);
 
@@ -90,6 +94,20 @@ const char *tn__cc_call(tn__cc *cc, const tn__expr *e, const char *const *args);
 /* ---- emit_stmt.c, emit_func.c, entry.c --------------------------------------------------------------------------- */
 void tn__cc_stmt(tn__cc *cc, const tn__stmt *s);
 void tn__cc_func(tn__cc *cc, const tn__c_entry *entry);
+bool tn__cc_is_apart(const tn__cc *cc, int param); /* from all others that are written */
+tn__kernel_info tn__cc_measure(tn__ir *ir, const tn__func *func);
+
+/* ---- emit_launch.c: functions for GPUs --------------------------------------------------------------------------- */
+void tn__cc_launches(tn__cc *cc, tn__launches *out);
+
+/* ---- emit_thread.c, emit_private.c ------------------------------------------------------------------------------- */
+int tn__cc_threads(const tn__launch *launch); /* of a block */
+/* The condition that holds for one thread of those that differ in axes that no loop around is bound to; NULL: there is
+ * one thread only. */
+const char *tn__cc_one_thread(const tn__cc *cc);
+/* An allocation outside of loops over threads as one that each thread has a part of; NULL: they share it. */
+const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s);
+void tn__cc_wait(tn__cc *cc); /* outside of loops over threads: all come by */
 void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry);
 
 /* ---- support.c --------------------------------------------------------------------------------------------------- */

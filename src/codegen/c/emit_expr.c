@@ -67,11 +67,38 @@ void tn__cc_count(tn__cc *cc, const tn__expr *e) {
   for (int i = 0; product != NULL && i < product->arg_count; i++) tn__cc_count(cc, product->args[i]);
 }
 
+/* Is it an index that GPUs, whose registers have 32 bits, compute in these? */
+bool tn__cc_is_narrow(const tn__cc *cc, const tn__expr *e) {
+  if (!cc->dialect->launches || e->dtype != TN_I64) return false;
+  tn__interval range = tn__interval_of(cc->ir, e);
+  if (range.min <= INT32_MIN || range.max >= INT32_MAX) return false;
+  switch (e->kind) {
+    case TN__EXPR_INT: return true;
+    case TN__EXPR_VAR: return e->value.var->min != NULL && e->value.var->extent != NULL;
+    case TN__EXPR_ADD:
+    case TN__EXPR_SUB:
+    case TN__EXPR_MUL:
+    case TN__EXPR_DIV:
+    case TN__EXPR_MOD:
+    case TN__EXPR_MIN:
+    case TN__EXPR_MAX: return tn__cc_is_narrow(cc, e->args[0]) && tn__cc_is_narrow(cc, e->args[1]);
+    default: return false;
+  }
+}
+
+const char *tn__cc_type_of(const tn__cc *cc, const tn__expr *e) {
+  return tn__cc_is_narrow(cc, e) ? "tn_i32" : tn__cc_value_type(e->dtype);
+}
+
+static const char *suffix_of(const tn__cc *cc, const tn__expr *e) {
+  return tn__cc_is_narrow(cc, e) ? "i32" : tn__cc_suffix(e->dtype);
+}
+
 /* From here on the variable is the expression, until the scope ends. */
 static const char *hold(tn__cc *cc, const tn__expr *e, const char *text) {
   tn__cc_use *use = use_of(cc, e);
   const char *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
-  tn__cc_line(cc, "const %s %s = %s;", tn__cc_value_type(e->dtype), name, text);
+  tn__cc_line(cc, "const %s %s = %s;", tn__cc_type_of(cc, e), name, text);
   use->name = name;
   tn__vec_push(cc->arena, &cc->held, e);
   return name;
@@ -232,13 +259,17 @@ static bool is_index(const tn__expr *e) {
 /* What may wrap around goes through numbers without a sign, which do. */
 static const char *whole_text(tn__cc *cc, const tn__expr *e, const char *op, const char *a, const char *b) {
   bool wide = tn__dtype_bits(e->dtype) == 64;
-  if (e->dtype == TN_U32 || e->dtype == TN_U64 || (tn__expr_size(e) <= MOST_INLINE && is_index(e)))
+  if (e->dtype == TN_U32 || e->dtype == TN_U64 || tn__cc_is_narrow(cc, e))
     return TN__CC_TEXT(cc, "(%s %s %s)", a, op, b);
+  if (tn__expr_size(e) <= MOST_INLINE && is_index(e))
+    return TN__CC_TEXT(cc, cc->dialect->launches ? "((tn_i64)%s %s %s)" : "(%s %s %s)", a, op, b);
   const char *type = wide ? "tn_u64" : "tn_u32";
   return TN__CC_TEXT(cc, "((%s)((%s)%s %s (%s)%s))", tn__cc_value_type(e->dtype), type, a, op, type, b);
 }
 
-const char *tn__cc_failing(const tn__cc *cc, int code) { return TN__CC_TEXT(cc, "return %d", code); }
+const char *tn__cc_failing(const tn__cc *cc, int code) {
+  return TN__CC_TEXT(cc, cc->dialect->launches ? "TN_FAIL(%d)" : "return %d", code);
+}
 
 static const char *divmod_text(tn__cc *cc, const tn__expr *e, const char *a, const char *b) {
   bool is_div = e->kind == TN__EXPR_DIV, is_signed = tn__dtype_is_signed(e->dtype);
@@ -247,12 +278,12 @@ static const char *divmod_text(tn__cc *cc, const tn__expr *e, const char *a, con
   if (!divisor_is_safe(cc, e->args[1]))
     tn__cc_line(cc, "if (%s == 0) %s;", b, tn__cc_failing(cc, TN_KERNEL_DIVISION_BY_ZERO));
   if (!is_signed || (whole.min >= 0 && divisor.min >= 0))
-    return TN__CC_TEXT(cc, "((%s)(%s %c %s))", tn__cc_value_type(e->dtype), a, is_div ? '/' : '%', b);
+    return TN__CC_TEXT(cc, "((%s)(%s %c %s))", tn__cc_type_of(cc, e), a, is_div ? '/' : '%', b);
   if (tn__ir_as_int(e->args[1], &c) && c > 0 && (c & (c - 1)) == 0) { /* shifts floor already */
-    if (!is_div) return TN__CC_TEXT(cc, "((%s)(%s & %lld))", tn__cc_value_type(e->dtype), a, (long long)(c - 1));
-    return TN__CC_TEXT(cc, "((%s)(%s >> %d))", tn__cc_value_type(e->dtype), a, __builtin_ctzll((uint64_t)c));
+    if (!is_div) return TN__CC_TEXT(cc, "((%s)(%s & %lld))", tn__cc_type_of(cc, e), a, (long long)(c - 1));
+    return TN__CC_TEXT(cc, "((%s)(%s >> %d))", tn__cc_type_of(cc, e), a, __builtin_ctzll((uint64_t)c));
   }
-  return TN__CC_TEXT(cc, "tn_%s_%s(%s, %s)", is_div ? "div" : "mod", tn__cc_suffix(e->dtype), a, b);
+  return TN__CC_TEXT(cc, "tn_%s_%s(%s, %s)", is_div ? "div" : "mod", suffix_of(cc, e), a, b);
 }
 
 static const char *shift_text(tn__cc *cc, const tn__expr *e, const char *a, const char *b) {
@@ -274,7 +305,7 @@ static const char *rounded(tn__cc *cc, tn_dtype dtype, const char *text) {
 static const char *extremum_text(tn__cc *cc, const tn__expr *e, const char *a, const char *b) {
   bool is_max = e->kind == TN__EXPR_MAX;
   if (e->dtype == TN_BOOL) return TN__CC_TEXT(cc, "(%s %c %s)", a, is_max ? '|' : '&', b);
-  return TN__CC_TEXT(cc, "tn_%s_%s(%s, %s)", is_max ? "max" : "min", tn__cc_suffix(e->dtype), a, b);
+  return TN__CC_TEXT(cc, "tn_%s_%s(%s, %s)", is_max ? "max" : "min", suffix_of(cc, e), a, b);
 }
 
 static const char *binary_text(tn__cc *cc, const tn__expr *e) {

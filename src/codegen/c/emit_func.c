@@ -6,7 +6,7 @@
 static bool is_input(const tn__cc *cc, int param) { return param < cc->func->input_count; }
 
 /* A caller may let an output take the place of an input of the same size in bytes; everything else is apart. */
-static bool is_apart(const tn__cc *cc, int param) {
+bool tn__cc_is_apart(const tn__cc *cc, int param) {
   const tn__func *func = cc->func;
   const tn__expr *bytes = tn__cg_bytes_of(cc->ir, func->params[param]);
   for (int i = 0; i < func->input_count + func->output_count; i++)
@@ -24,8 +24,8 @@ static void open_params(tn__cc *cc) {
   for (int i = 0; i < func->input_count + func->output_count; i++) {
     const char *type = tn__cc_memory_type(func->params[i]->dtype), *name = tn__cc_bind_buffer(cc, func->params[i]);
     const char *constant = is_input(cc, i) ? "const " : "";
-    tn__cc_line(cc, "%s%s *%s%s = (%s%s *)buffers[%d];", constant, type, is_apart(cc, i) ? "restrict " : "", name,
-                constant, type, i);
+    tn__cc_line(cc, "%s%s *%s%s = (%s%s *)buffers[%d];", constant, type, tn__cc_is_apart(cc, i) ? "restrict " : "",
+                name, constant, type, i);
     tn__cc_line(cc, "(void)%s;", name);
   }
 }
@@ -64,4 +64,11 @@ void tn__cc_func(tn__cc *cc, const tn__c_entry *entry) {
   tn__strbuf_char(out, '\n');
   tn__strbuf_append(out, tn__arena_take(cc->arena, cc->out));
   cc->out = out;
+}
+
+tn__kernel_info tn__cc_measure(tn__ir *ir, const tn__func *func) {
+  tn__kernel_info info = {0};
+  const tn__expr *total = tn__cg_layout_of(ir, func)->total;
+  if (!tn__ir_as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
+  return info;
 }

@@ -54,7 +54,7 @@ static void emit_loop(tn__cc *cc, const tn__stmt *s) {
   tn__cc_count(cc, var->extent);
   int bound = cc->bound.count;
   const char *min = tn__cc_expr(cc, var->min), *extent = tn__cc_expr(cc, var->extent);
-  const char *name = tn__cc_bind_var(cc, var), *type = tn__cc_value_type(var->dtype);
+  const char *name = tn__cc_bind_var(cc, var), *type = tn__cc_type_of(cc, var->self);
   const char *end = tn__ir_is_int_value(var->min, 0) ? extent : TN__CC_TEXT(cc, "%s + %s", min, extent);
   if (!tn__ir_is_int(var->extent)) {
     tn__cc_line(cc, "const %s %s_end = %s;", type, name, end);
@@ -64,7 +64,7 @@ static void emit_loop(tn__cc *cc, const tn__stmt *s) {
   tn__cc_open(cc, "for (%s %s = %s; %s < %s; %s++)", type, name, min, name, end, name);
   if (vector) cc->lane = var;
   cc->depth++;
-  if (!vector && cc->depth <= 2 && has_loop(s->as.loop.body))
+  if (!vector && cc->depth <= 2 && !cc->dialect->launches && has_loop(s->as.loop.body))
     tn__cc_line(cc, "if (tn_cancelled(env)) %s;", tn__cc_failing(cc, TN_KERNEL_CANCELLED));
   tn__cc_stmt(cc, s->as.loop.body);
   cc->depth--;
@@ -196,14 +196,41 @@ static void emit_parallel(tn__cc *cc, const tn__stmt *s) {
   tn__cc_line(cc, "if (result != 0) return result;");
 }
 
+/* ---- loops over blocks and threads ------------------------------------------------------------------------------- */
+
+static const char axis_letters[] = "XYZ";
+
+static void emit_bound(tn__cc *cc, const tn__stmt *s) {
+  const tn__var *var = s->as.loop.var;
+  bool thread = tn__ir_loop_is_thread(s->as.loop.kind);
+  int axis = (int)s->as.loop.kind - (int)(thread ? TN__LOOP_THREAD_X : TN__LOOP_BLOCK_X), bound = cc->bound.count;
+  unsigned before = cc->thread_axes;
+  int64_t extent = 0;
+  const char *min = tn__cc_whole(cc, var->min), *name = tn__cc_bind_var(cc, var);
+  const char *type = tn__cc_type_of(cc, var->self);
+  tn__cc_line(cc, "const %s %s = %s + (%s)TN_%s_%c;", type, name, min, type, thread ? "THREAD" : "BLOCK",
+              axis_letters[axis]);
+  bool part = thread && tn__ir_as_int(var->extent, &extent) && extent < cc->launch->block[axis];
+  if (part) tn__cc_open(cc, "if (TN_THREAD_%c < %lld)", axis_letters[axis], (long long)extent);
+  if (thread) cc->thread_axes |= 1u << axis;
+  tn__cc_stmt(cc, s->as.loop.body);
+  cc->thread_axes = before;
+  if (part) tn__cc_close(cc);
+  if (thread) tn__cc_wait(cc);
+  cc->bound.count = bound;
+}
+
 /* Declarations in front of a loop's head have a block of their own. */
 static void emit_for(tn__cc *cc, const tn__stmt *s) {
   switch (s->as.loop.kind) {
-    case TN__LOOP_PARALLEL: emit_parallel(cc, s); return;
+    case TN__LOOP_PARALLEL:
+      if (cc->dialect->launches) break;
+      emit_parallel(cc, s);
+      return;
     case TN__LOOP_VECTORIZED:
     case TN__LOOP_SERIAL: break;
     case TN__LOOP_UNROLLED: tn__cc_fail(cc, "loop %s is still marked unrolled", s->as.loop.var->name);
-    default: tn__cc_fail(cc, "loop %s is bound to an axis of a GPU", s->as.loop.var->name);
+    default: emit_bound(cc, s); return;
   }
   emit_loop(cc, s);
 }
@@ -211,12 +238,19 @@ static void emit_for(tn__cc *cc, const tn__stmt *s) {
 static void emit_while(tn__cc *cc, const tn__stmt *s) {
   tn__cc_open(cc, "for (;;)");
   tn__cc_line(cc, "if (!%s) break;", tn__cc_whole(cc, s->as.repeat.condition));
-  tn__cc_line(cc, "if (tn_cancelled(env)) %s;", tn__cc_failing(cc, TN_KERNEL_CANCELLED));
+  if (!cc->dialect->launches) tn__cc_line(cc, "if (tn_cancelled(env)) %s;", tn__cc_failing(cc, TN_KERNEL_CANCELLED));
   emit_scoped(cc, s->as.repeat.body);
   tn__cc_close(cc);
 }
 
 /* ---- the others -------------------------------------------------------------------------------------------------- */
+
+/* Has each thread the buffer for itself? */
+static bool is_private(const tn__cc *cc, const tn__buffer *buffer) {
+  for (int i = 0; i < cc->own.count; i++)
+    if (cc->own.data[i] == buffer) return true;
+  return false;
+}
 
 static void emit_store(tn__cc *cc, const tn__stmt *s) {
   const tn__buffer *buffer = s->as.store.buffer;
@@ -225,7 +259,10 @@ static void emit_store(tn__cc *cc, const tn__stmt *s) {
   tn__cc_count(cc, at);
   tn__cc_count(cc, s->as.store.value);
   const char *place = tn__cc_expr(cc, at), *value = tn__cc_expr(cc, s->as.store.value);
-  tn__cc_line(cc, "%s[%s] = %s;", tn__cc_buffer_name(cc, buffer), place, tn__cc_stored(cc, buffer->dtype, value));
+  const char *one = is_private(cc, buffer) ? NULL : tn__cc_one_thread(cc);
+  tn__cc_line(cc, "%s%s%s%s[%s] = %s;", one != NULL ? "if (" : "", one != NULL ? one : "", one != NULL ? ") " : "",
+              tn__cc_buffer_name(cc, buffer), place, tn__cc_stored(cc, buffer->dtype, value));
+  if (one != NULL) tn__cc_wait(cc);
 }
 
 static void emit_if(tn__cc *cc, const tn__stmt *s) {
@@ -244,16 +281,19 @@ static void emit_let(tn__cc *cc, const tn__stmt *s) {
   const char *value = tn__cc_whole(cc, s->as.let.value);
   int bound = cc->bound.count;
   const char *name = tn__cc_bind_var(cc, var);
-  tn__cc_line(cc, "const %s %s = %s;", tn__cc_value_type(var->dtype), name, value);
+  tn__cc_line(cc, "const %s %s = %s;", tn__cc_type_of(cc, var->self), name, value);
   tn__cc_line(cc, "(void)%s;", name);
   tn__cc_stmt(cc, s->as.let.body);
   leave(cc, bound);
 }
 
 static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
+  bool is_shared = cc->launch != NULL && cc->thread_axes == 0 && s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE;
+  const tn__stmt *own = is_shared ? tn__cc_private(cc, s) : NULL;
+  if (own != NULL) s = own, is_shared = false;
   const tn__buffer *buffer = s->as.alloc.buffer;
   int64_t bytes;
-  if (buffer->scope != TN__SCOPE_STACK && buffer->scope != TN__SCOPE_REGISTER) {
+  if (buffer->scope == TN__SCOPE_WORKSPACE) {
     emit_scoped(cc, s->as.alloc.body); /* the workspace has its places already */
     return;
   }
@@ -261,10 +301,12 @@ static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   int bound = cc->bound.count;
   const char *name = tn__cc_bind_buffer(cc, buffer);
   int64_t count = bytes / (int64_t)tn_dtype_size(buffer->dtype);
-  tn__cc_line(cc, "TN_ALIGNED %s %s[%lld];", tn__cc_memory_type(buffer->dtype), name,
+  tn__cc_line(cc, "%s %s %s[%lld];", is_shared ? "TN_SHARED" : "TN_ALIGNED", tn__cc_memory_type(buffer->dtype), name,
               (long long)(count > 0 ? count : 1));
+  if (!is_shared) tn__vec_push(cc->arena, &cc->own, buffer);
   tn__cc_line(cc, "(void)%s;", name);
   tn__cc_stmt(cc, s->as.alloc.body);
+  if (!is_shared) cc->own.count--;
   leave(cc, bound);
 }
 
@@ -285,7 +327,7 @@ void tn__cc_stmt(tn__cc *cc, const tn__stmt *s) {
     case TN__STMT_FAIL: tn__cc_line(cc, "%s;", tn__cc_failing(cc, s->as.fail.code)); return;
     case TN__STMT_PREFETCH: return; /* compilers know as much */
     case TN__STMT_TENSOR: emit_scoped(cc, s->as.tensor.body); return;
-    case TN__STMT_BARRIER: tn__cc_fail(cc, "a barrier is left in the function");
+    case TN__STMT_BARRIER: tn__cc_line(cc, "TN_WAIT();"); return;
     default: tn__cc_fail(cc, "a block is left in the function; lower it first");
   }
   if (s->kind == TN__STMT_SEQ) {

@@ -80,9 +80,7 @@ static void define_size(tn__cc *cc, const tn__c_entry *entry, const tn__kernel_i
 void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry) {
   const tn__func *func = cc->func;
   int params = func->input_count + func->output_count;
-  tn__kernel_info info = {0};
-  const tn__expr *total = tn__cg_layout_of(cc->ir, func)->total;
-  if (!tn__ir_as_int(total, &info.workspace_bytes)) info.workspace_expr = total;
+  tn__kernel_info info = tn__cc_measure(cc->ir, func);
   bool needed = info.workspace_expr != NULL || info.workspace_bytes > 0;
   bool allocates =
       needed && !entry->takes_workspace && (info.workspace_expr != NULL || info.workspace_bytes > STACK_LIMIT);

@@ -5,7 +5,8 @@
 #include "base/linked.h"
 #include "schedule/sketch/plan.h"
 
-extern const tn__rules tn__all_rules;
+extern const tn__rules tn__all_rules; /* for CPUs */
+extern const tn__rules tn__gpu_rules;
 
 /* What tn__plan_kernel() needs to know, with all rules (tn__plan_unit_with). */
 TN__LINKED tn__plan_unit tn__rule_plan_unit_of(const tn__te *te, const tn__target *target,

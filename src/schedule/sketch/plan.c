@@ -23,6 +23,10 @@ tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const
   tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
   tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
   const tn__te *declared = te;
+  if (tn__target_is_gpu(target)) { /* the others make of a declaration what vectors want */
+    unit.te = te;
+    return unit;
+  }
   const bool bytes = tn__target_can(target, TN__CAN_DPBUSD);
   te = tn__te_phases(tn__te_settled(te));
   if (!unit.options.bytes_apart) te = tn__te_clamped(te);

@@ -18,14 +18,15 @@ static tn_status *out_of_range(const char *name, int64_t value, int64_t low, int
 tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const tn__target *target,
                                      tn__schedule_options *out) {
   tn__schedule_options o = options != NULL ? *options : (tn__schedule_options){0};
+  const bool is_cpu = tn__target_is_cpu(target);
   const struct {
     const char *name;
     int64_t value, low, high;
   } ranges[] = {
       {"threads", o.threads, 1, 1024},
-      {"vector_bytes", o.vector_bytes, 16, target->cpu.vector_bytes},
+      {"vector_bytes", o.vector_bytes, 16, is_cpu ? target->cpu.vector_bytes : 16},
       {"cache_bytes", o.cache_bytes, 4 << 10, 1 << 30},
-      {"registers", o.registers, 4, target->cpu.vector_registers},
+      {"registers", o.registers, 4, is_cpu ? target->cpu.vector_registers : 4},
       {"shared_memory", o.shared_memory, 1, 1 << 30},
       {"search_space", o.search_space, 1, 1000000},
   };
@@ -35,6 +36,11 @@ tn_status *tn__schedule_options_fill(const tn__schedule_options *options, const 
   if (o.vector_bytes & (o.vector_bytes - 1))
     return tn_status_create(TN_INVALID_ARGUMENT, "schedule option vector_bytes is %d; it must be a power of two",
                             o.vector_bytes);
+  if (tn__target_is_gpu(target)) {
+    if (o.search_space == 0) o.search_space = 2000;
+    *out = o;
+    return NULL;
+  }
   if (o.threads == 0) o.threads = target->cpu.cores;
   if (o.vector_bytes == 0) o.vector_bytes = target->cpu.vector_bytes;
   if (o.cache_bytes == 0) o.cache_bytes = target->cpu.machine.l2_bytes;
@@ -157,6 +163,11 @@ void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *values) {
 double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown) {
   tn__sketch_features f = {0};
   f.chunks = 1;
+  if (k->rule->estimate != NULL) {
+    double estimate = k->rule->estimate(k, values);
+    if (breakdown != NULL) *breakdown = (tn__cost){.cycles = estimate, .seconds = estimate};
+    return estimate;
+  }
   const tn__nest *nest = k->rule->features(k, values, &f);
   if (nest != NULL) return tn__cost_of(k->target, &k->options, nest, &f, breakdown);
   if (breakdown != NULL) *breakdown = (tn__cost){.cycles = INFINITY, .seconds = INFINITY};

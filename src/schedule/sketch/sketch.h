@@ -64,6 +64,8 @@ struct tn__rule {
    * go together. */
   const tn__nest *(*features)(const tn__sketch *k, const int64_t *values, tn__sketch_features *f);
   void (*apply)(const tn__sketch *k, const int64_t *values, tn__schedule *s);
+  /* In the place of features, which may be NULL then: what orders points where cycles of a CPU say nothing. */
+  double (*estimate)(const tn__sketch *k, const int64_t *values);
   bool takes_steps;  /* declarations with scans that evaluate other stages in their steps, too */
   bool takes_stored; /* declarations that say which tensors are stored: nothing else becomes of these */
   bool beam;         /* its space is searched a decision at a time, with several of the best so far */

@@ -1,0 +1,77 @@
+/* CUDA C: the row, and what its texts begin with. */
+#include "codegen/c/emit.h"
+
+static const char head[] =
+    "typedef signed char tn_i8;\n"
+    "typedef short tn_i16;\n"
+    "typedef int tn_i32;\n"
+    "typedef long long tn_i64;\n"
+    "typedef unsigned char tn_u8;\n"
+    "typedef unsigned short tn_u16;\n"
+    "typedef unsigned int tn_u32;\n"
+    "typedef unsigned long long tn_u64;\n"
+    "typedef float tn_f32;\n"
+    "typedef double tn_f64;\n"
+    "\n"
+    "#define TN_FN static __device__ __forceinline__\n"
+    "#define TN_TABLE static __device__ const\n"
+    "#define TN_FAST_FMA 1\n"
+    "#define TN_APART\n"
+    "#define TN_GLOBAL\n"
+    "#define TN_RESTRICT __restrict__\n"
+    "#define TN_SHARED __shared__ __align__(16)\n"
+    "#define TN_ALIGNED\n"
+    "#define TN_KERNEL(threads) extern \"C\" __global__ void __launch_bounds__(threads)\n"
+    "#define TN_WAIT __syncthreads\n"
+    "#define TN_THREAD_X ((tn_i32)threadIdx.x)\n"
+    "#define TN_THREAD_Y ((tn_i32)threadIdx.y)\n"
+    "#define TN_THREAD_Z ((tn_i32)threadIdx.z)\n"
+    "#define TN_BLOCK_X ((tn_i32)blockIdx.x)\n"
+    "#define TN_BLOCK_Y ((tn_i32)blockIdx.y)\n"
+    "#define TN_BLOCK_Z ((tn_i32)blockIdx.z)\n"
+    "#define TN_FAIL(code)    \\\n"
+    "  do {                   \\\n"
+    "    *tn_status = (code); \\\n"
+    "    return;              \\\n"
+    "  } while (0)\n";
+
+const tn__cc_dialect tn__cc_cuda = {.name = "cuda", .launches = true};
+
+tn__code tn__codegen_cuda(tn__arena *arena, const tn__codegen_module *module, tn__launches *launches) {
+  tn__strbuf body, out;
+  tn__strbuf_init(&body, NULL);
+  for (int i = 0; i < module->count; i++) {
+    tn__launches unused = {{0}};
+    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = &tn__cc_cuda, .func = module->funcs[i], .out = &body};
+    tn__cc_launches(&cc, launches != NULL ? &launches[i] : &unused);
+  }
+  const char *text = tn__arena_take(arena, &body);
+  tn__strbuf_init(&out, NULL);
+  tn__strbuf_printf(&out, "/* Made by tenon %s. For NVRTC or nvcc with --fmad=false. */\n%s", tn_version(), head);
+  tn__cc_support(arena, &tn__cc_cuda, text, &out);
+  tn__strbuf_append(&out, text);
+  tn__code code = {.size = out.length};
+  code.data = tn__arena_take(arena, &out);
+  return code;
+}
+
+/* ---- the row ----------------------------------------------------------------------------------------------------- */
+
+static bool takes(const tn__target *target) {
+  (void)target;
+  return true;
+}
+
+static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__emit emit) {
+  (void)emit;
+  return tn__codegen_cuda(arena, module, NULL);
+}
+
+const tn__backend tn__backend_cuda = {
+    .kinds = 1u << TN__TARGET_CUDA,
+    .emits = 1u << TN__EMIT_CUDA,
+    .takes = takes,
+    .lower = tn__ir_lower_for_threads,
+    .measure = tn__cc_measure,
+    .compile = compile,
+};
