@@ -128,6 +128,12 @@ TN_API TN_MUST_USE tn_status *tn_database_add_many(tn_database *database, const 
 TN_API TN_MUST_USE tn_status *tn_database_has(tn_database *database, const tn_record *candidate, bool *known,
                                               tn_trial_error *error);
 
+/* Adds to the seconds that were spent on tuning a set of tasks on a machine, and tells how many there are (`total` may
+ * be NULL): a tuner that is started again counts them against its budget. `tasks` are hashes, in any order. Merging,
+ * exporting and pruning pass them over. */
+TN_API TN_MUST_USE tn_status *tn_database_spend(tn_database *database, const char *const *tasks, int count,
+                                                const char *machine, double seconds, double *total);
+
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
 /* In which order records are told. */

@@ -12,7 +12,7 @@
 #include "tune_cli/tune_view.h"
 
 static const cli_option options[] = {
-    {"--budget", "TIME", "tune for so long: 90s, 10m, 2h"},
+    {"--budget", "TIME", "tune for so long: 90s, 10m, 2h, what was spent on these kernels before counted"},
     {"--trials", "N", "measure so many candidates, those that were measured before counted"},
     {"--target-speedup", "X", "stop when all kernels together run X times as fast as with the static choices"},
     {"--patience", "N", "leave a kernel alone after N trials that gained less than a hundredth (default 128)"},

@@ -224,6 +224,19 @@ class TuneTest(unittest.TestCase):
         self.assertGreater(len(lines[0].splitlines()), 60)
         self.assertTrue(all(r["machine"] == "simulated" and not r["verified"] for r in self.records()))
 
+    def test_a_budget_goes_on(self):
+        """On the simulated clock: seconds are counted for these kernels in this database, and for no others."""
+        spent = lambda: sqlite3.connect(self.database).execute("SELECT sum(seconds) FROM spent").fetchone()[0]
+        first = self.tune("--deterministic", "--budget", "6s", "--quiet", "--no-comparison").stdout
+        self.assertNotIn(" 0 trials", first)
+        self.assertAlmostEqual(spent(), 6, delta=2)
+        self.assertIn("; 0 trials", self.tune("--deterministic", "--budget", "6s", "--quiet", "--no-comparison").stdout)
+        again = self.tune("--deterministic", "--budget", "6s", "--quiet").stdout  # what is known is compared all the same
+        self.assertIn("; 0 trials", again)
+        self.assertRegex(again, r"[1-9] schedules? faster")
+        self.assertNotIn("; 0 trials", self.tune("--deterministic", "--budget", "20s", "--quiet").stdout)
+        self.assertNotIn("; 0 trials", self.tune("--deterministic", "--budget", "6s", "--quiet", "--kernel", "rows").stdout)
+
     def test_models(self):
         weights = onnx.numpy_helper.from_array(np.ones((40, 30), "f"), "w")
         model = onnx.helper.make_model(graph([node("MatMul", ["x", "w"], ["h"]), node("Relu", ["h"], ["y"])],

@@ -196,6 +196,7 @@ static void test_another_thread_stops_it(void **state) {
   pthread_join(thread, NULL);
   assert_int_equal(look(tuner).end, TN_TUNER_STOPPED);
   tn_tuner_release(tuner);
+  wait_for_release(&b);
   wait_for_release(&r);
 }
 
@@ -212,6 +213,7 @@ static void test_stopped_before_it_has_begun(void **state) {
   assert_int_equal(look(tuner).trials, 0);
   tn_tuner_release(tuner);
   wait_for_release(&b);
+  wait_for_release(&r);
 }
 
 /* Released while a call is in a thread: nobody waits for it, and it ends later. */

@@ -659,7 +659,7 @@ static void records_of_schema_1_stay(void **state) {
   check_ok(tn_database_export_text(p->db, NULL, &before, NULL));
   tn_database_release(p->db);
   p->db = NULL;
-  run_sql("a.db", "ALTER TABLE measurement DROP COLUMN predicted; PRAGMA user_version = 1");
+  run_sql("a.db", "DROP TABLE spent; ALTER TABLE measurement DROP COLUMN predicted; PRAGMA user_version = 1");
   check_ok(tn__database_open_schema("a.db", NULL, &first, &p->db)); /* it is what an older one made */
   tn_database_release(p->db);
   check_ok(tn_database_open("a.db", NULL, &p->db));
@@ -715,13 +715,32 @@ static void measurements_are_told(void **state) {
               "tn_record: its size is 0, so no field of it counts: set .size = sizeof(tn_record)");
 }
 
+static void what_was_spent_adds_up(void **state) {
+  place *p = *state;
+  const char *const one[] = {"b", "a"}, *const other[] = {"a", "b"};
+  double total = -1;
+  check_ok(tn_database_spend(p->db, one, 2, "here", 0, &total));
+  assert_true(total == 0);
+  check_ok(tn_database_spend(p->db, one, 2, "here", 1.5, NULL));
+  check_ok(tn_database_spend(p->db, other, 2, "here", 2, &total)); /* in any order */
+  assert_true(total == 3.5);
+  check_ok(tn_database_spend(p->db, one, 1, "here", 0, &total)); /* of other tasks, and other machines */
+  assert_true(total == 0);
+  check_ok(tn_database_spend(p->db, one, 2, "there", 4, &total));
+  assert_true(total == 4);
+  check_fails(tn_database_spend(p->db, one, 2, "here", -1, &total), TN_INVALID_ARGUMENT,
+              "seconds that were spent are 0 or more, not -1");
+  check_fails(tn_database_spend(p->db, one, 0, "here", 1, &total), TN_INVALID_ARGUMENT,
+              "seconds are spent on tasks, on a machine");
+}
+
 static void older_schemas_are_brought_up(void **state) {
   place *p = *state;
   const char *const *known = tn__database_schema_known.steps;
-  const char *steps[] = {known[0], known[1], "CREATE TABLE note (text TEXT) STRICT",
+  const char *steps[] = {known[0], known[1], known[2], "CREATE TABLE note (text TEXT) STRICT",
                          "INSERT INTO note VALUES ('migrated'); ALTER TABLE note ADD COLUMN more INTEGER"};
-  const tn__database_schema later = {steps, 4};
-  assert_int_equal(tn__database_schema_known.count, 2);
+  const tn__database_schema later = {steps, 5};
+  assert_int_equal(tn__database_schema_known.count, 3);
   const tn_database_options reading = {.size = sizeof(reading), .read_only = true};
   tn_database *db;
   int64_t number = 0;
@@ -730,8 +749,8 @@ static void older_schemas_are_brought_up(void **state) {
   p->db = NULL;
   check_fails(
       tn__database_open_schema("a.db", &reading, &later, &db), TN_FAILED_PRECONDITION,
-      "a.db: the database has schema 2 of an older Tenon, and is to be read only: open it once to be written to, "
-      "which brings it to schema 4");
+      "a.db: the database has schema 3 of an older Tenon, and is to be read only: open it once to be written to, "
+      "which brings it to schema 5");
   check_ok(tn__database_open_schema("a.db", NULL, &later, &db));
   check_ok(tn__database_number(db, &number, "SELECT count(*) FROM note WHERE more IS NULL", ""));
   assert_int_equal(number, 1);
@@ -743,7 +762,7 @@ static void older_schemas_are_brought_up(void **state) {
   tn_database_release(db);
   check_fails(
       tn_database_open("a.db", NULL, &db), TN_UNSUPPORTED,
-      "a.db: the database has schema 4, and this Tenon (0.2.0) knows those up to 2: use the Tenon that wrote it, "
+      "a.db: the database has schema 5, and this Tenon (0.2.0) knows those up to 3: use the Tenon that wrote it, "
       "or export the records with that one and import them into another file");
   assert_null(db);
 }
@@ -751,8 +770,8 @@ static void older_schemas_are_brought_up(void **state) {
 static void a_step_that_fails_changes_nothing(void **state) {
   place *p = *state;
   const char *const *known = tn__database_schema_known.steps;
-  const char *steps[] = {known[0], known[1], "CREATE TABLE note (text TEXT) STRICT", "nonsense"};
-  const tn__database_schema later = {steps, 4};
+  const char *steps[] = {known[0], known[1], known[2], "CREATE TABLE note (text TEXT) STRICT", "nonsense"};
+  const tn__database_schema later = {steps, 5};
   tn_database *db;
   int64_t number = -1;
   tn_database_release(p->db);
@@ -1283,6 +1302,7 @@ int main(void) {
                                      TEST(the_old_and_the_many_are_pruned),
                                      TEST(other_tasks_are_pruned),
                                      TEST(newer_records_are_kept_and_passed_over),
+                                     TEST(what_was_spent_adds_up),
                                      TEST(records_of_schema_1_stay),
                                      TEST(measurements_are_told),
                                      TEST(older_schemas_are_brought_up),

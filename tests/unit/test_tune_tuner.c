@@ -73,6 +73,10 @@ typedef struct scene {
   double run_seconds;         /* of a candidate; 0: 0.05 */
   const struct scene *before; /* whose records are known */
   int stop_at;                /* when so many are kept; 0: never */
+  bool ticks;                 /* the tuner looks at its clock after each step */
+  double asked_at[3],
+      said[3]; /* when a quarter, a half and three quarters of the trials were kept, and what was left */
+  int trials;  /* of which these are */
   bool at_once;
 } scene;
 
@@ -92,6 +96,11 @@ static tn_status *add(void *user, const tn__tuner_record *record) {
   s->medians[s->kept] = record->result->error == TN_TRIAL_OK ? record->result->run.median : (double)INFINITY;
   memcpy(s->traces[s->kept++], key, sizeof key);
   if (s->kept == s->stop_at) tn__tuner_stop(s->tuner, s->at_once);
+  for (int i = 0; i < 3 && s->trials > 0; i++)
+    if (4 * s->kept == (i + 1) * s->trials) {
+      s->asked_at[i] = tn_simulator_now(s->simulator);
+      s->said[i] = tn__tuner_time_left(s->tuner);
+    }
   return NULL;
 }
 
@@ -142,7 +151,10 @@ static void tune(scene *s, tn__tuner_options *options) {
   const tn__tuner_sink sink = {add, known, on_compared, s};
   check_ok(tn__tuner_create(s->list, &sink, options, &s->tuner));
   check_ok(tn__tuner_start(s->tuner, s->builder, &s->device.outer, 1));
-  while (!tn__tuner_is_done(s->tuner)) assert_true(tn_simulator_step(s->simulator));
+  while (!tn__tuner_is_done(s->tuner)) {
+    assert_true(tn_simulator_step(s->simulator));
+    if (s->ticks) tn__tuner_tick(s->tuner);
+  }
   assert_null(tn__tuner_failure(s->tuner));
 }
 
@@ -304,6 +316,57 @@ static void test_slow_kernels_hardly_pass_the_budget(void **state) {
   free(s);
 }
 
+/* A comparison of slow kernels takes minutes, and a trial may be anywhere when the budget ends. */
+static void test_a_budget_is_hardly_passed(void **state) {
+  for (int slow = 0; slow < 2; slow++) {
+    scene *s = calloc(1, sizeof *s);
+    s->run_seconds = slow ? 8 : 0.5;
+    s->ticks = true;
+    begin(s);
+    tune(s, &(tn__tuner_options){.budget_seconds = 60});
+    assert_true(tn_simulator_now(s->simulator) < 60 + 2 + s->run_seconds); /* the clock jumps to a run's end */
+    assert_int_equal(tn__tuner_end_of(s->tuner), TN_TUNER_BUDGET);
+    end(s);
+    free(s);
+  }
+}
+
+/* What earlier tunings took counts; what they found is compared still. */
+static void test_a_budget_goes_on(void **state) {
+  const double spent[] = {0, 30, 60, 100};
+  for (int i = 0; i < 4; i++) {
+    scene *s = calloc(1, sizeof *s);
+    s->run_seconds = 0.2;
+    s->ticks = true;
+    begin(s);
+    tune(s, &(tn__tuner_options){
+                .budget_seconds = 60, .spent_before = spent[i], .patience = 1000000, .no_comparison = true});
+    double left = fmax(60 - spent[i], 0);
+    assert_true(s->kept == 0 ? left == 0 : fabs(tn_simulator_now(s->simulator) - left) < 3);
+    end(s);
+    free(s);
+  }
+}
+
+static void test_the_time_left_holds(void **state) {
+  for (int seed = 1; seed <= 3; seed++) {
+    scene *s = calloc(1, sizeof *s);
+    s->trials = 200;
+    s->run_seconds = 0.1 * seed;
+    begin(s);
+    tune(s, &(tn__tuner_options){.trials = 200, .seed = (uint64_t)seed, .patience = 1000000});
+    double end_time = tn_simulator_now(s->simulator);
+    assert_int_equal(s->kept, 200);
+    for (int i = 0; i < 3; i++) {
+      double real = end_time - s->asked_at[i], ratio = s->said[i] / real;
+      print_message("after %d trials: %.1f s left, said %.1f s (%.2f)\n", (i + 1) * 50, real, s->said[i], ratio);
+      assert_true(ratio > 0.8 && ratio < 1.2);
+    }
+    end(s);
+    free(s);
+  }
+}
+
 static void test_stopping(void **state) {
   for (int at_once = 0; at_once < 2; at_once++) {
     scene *s = calloc(1, sizeof *s);
@@ -389,6 +452,9 @@ int main(void) {
       cmocka_unit_test(test_what_never_works_gets_few_trials),
       cmocka_unit_test(test_a_static_choice_that_fails),
       cmocka_unit_test(test_slow_kernels_hardly_pass_the_budget),
+      cmocka_unit_test(test_a_budget_is_hardly_passed),
+      cmocka_unit_test(test_a_budget_goes_on),
+      cmocka_unit_test(test_the_time_left_holds),
       cmocka_unit_test(test_stopping),
       cmocka_unit_test(test_spaces_that_are_measured_whole),
       cmocka_unit_test(test_the_same_seed_tunes_alike),

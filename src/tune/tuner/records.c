@@ -51,6 +51,8 @@ static void drop_first(tn__records *records) {
 
 void tn__records_close(tn__records *records) {
   while (records->first != NULL) drop_first(records);
+  free(records->hashes);
+  free(records->tasks);
   tn__similar_release(records->similar);
   tn_database_release(records->database);
 }
@@ -160,6 +162,36 @@ tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, 
                              .verified = records->clock == NULL};
     TN_RETURN_IF_ERROR(append(records, task, &words, true));
   }
+  return NULL;
+}
+
+/* ---- what was spent ---------------------------------------------------------------------------------------------- */
+
+tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, double *spent) {
+  int count = tn__tasks_count(tasks);
+  *spent = 0;
+  if (count == 0) return NULL;
+  records->hashes = calloc((size_t)count, sizeof *records->hashes);
+  records->tasks = calloc((size_t)count, sizeof *records->tasks);
+  if (records->hashes == NULL || records->tasks == NULL)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the hashes of %d tasks", count);
+  for (int i = 0; i < count; i++) {
+    TN_RETURN_IF_ERROR(tn_tune_task_hash(&tn__tasks_at(tasks, i)->task, records->hashes[i]));
+    records->tasks[i] = records->hashes[i];
+  }
+  records->task_count = count;
+  return tn_database_spend(records->database, records->tasks, count, records->machine, 0, spent);
+}
+
+/* Each second, so that a tuner that is killed loses no more; and later where another process holds the database. */
+tn_status *tn__records_spend(tn__records *records, double seconds) {
+  double more = seconds - records->written;
+  if (more <= 0 || records->task_count == 0) return NULL;
+  tn_status *status =
+      tn_database_spend(records->database, records->tasks, records->task_count, records->machine, more, NULL);
+  if (status == NULL) records->written = seconds;
+  if (tn_status_code_of(status) != TN_FAILED_PRECONDITION) return status;
+  tn_status_free(status);
   return NULL;
 }
 

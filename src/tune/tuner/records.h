@@ -18,9 +18,13 @@ typedef struct tn__records {
   double (*clock)(void *user); /* of a simulation, whose times are nobody's; NULL: the calendar's */
   void *clock_user;
   tn__record_waiting *first, *last;
-  bool told;            /* that the database is held */
-  bool alone;           /* searches get no seeds of similar kernels; set before */
-  tn__similar *similar; /* opened at the first search that wants seeds */
+  bool told;                          /* that the database is held */
+  bool alone;                         /* searches get no seeds of similar kernels; set before */
+  tn__similar *similar;               /* opened at the first search that wants seeds */
+  char (*hashes)[TN_TASK_HASH_BYTES]; /* of the tasks */
+  const char **tasks;                 /* the same */
+  int task_count;
+  double written; /* of the seconds that were spent in this tuning */
 } tn__records;
 
 /* Log, clock and `alone` are set, all else is zero. `path` NULL: the usual place; `machine` NULL: this one. */
@@ -30,6 +34,10 @@ void tn__records_close(tn__records *records); /* what waits is gone */
 TN_MUST_USE tn_status *tn__records_add(tn__records *records, const tn__tuner_record *record);
 TN_MUST_USE tn_status *tn__records_known(tn__records *records, const tn_tune_task *task, tn__search *search);
 TN_MUST_USE tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, const tn__compared *c);
+/* The tasks whose records these are; tells the seconds that were spent on them before. */
+TN_MUST_USE tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, double *spent);
+/* So many seconds were spent on them by now, in this tuning. */
+TN_MUST_USE tn_status *tn__records_spend(tn__records *records, double seconds);
 /* Writes what waits, when it can be. */
 TN_MUST_USE tn_status *tn__records_flush(tn__records *records);
 /* The same in the end, waiting for up to a minute. What could not be written is an error. */

@@ -33,7 +33,8 @@ struct tn_tuner {
   tn__task_list *tasks;
   tn__tuner *core; /* NULL: it has not begun */
   tn__records records;
-  bool keeps; /* there is a database */
+  bool keeps;                  /* there is a database */
+  double spent_before, spends; /* seconds of the budget, in earlier tunings; when those of this one were written */
   tn_builder *builder;
   tn_runner **runners;
   int runner_count;
@@ -345,7 +346,7 @@ static tn_status *compared(void *user, const tn_tune_task *task, const tn__compa
   return t->keeps ? tn__records_compared(&t->records, task, c) : NULL;
 }
 
-static tn_status *open_records(tn_tuner *t, const tn__tuner_options *core) {
+static tn_status *open_records(tn_tuner *t, tn__tuner_options *core) {
   const tn_tuner_options *o = &t->options;
   if (o->no_database || (o->deterministic && o->database == NULL)) return NULL;
   t->keeps = true;
@@ -353,7 +354,10 @@ static tn_status *open_records(tn_tuner *t, const tn__tuner_options *core) {
   t->records.log = &t->log;
   t->records.clock = o->deterministic ? core->clock : NULL;
   t->records.clock_user = core->clock_user;
-  return tn__records_open(&t->records, o->database, o->deterministic ? "simulated" : o->fingerprint);
+  TN_RETURN_IF_ERROR(tn__records_open(&t->records, o->database, o->deterministic ? "simulated" : o->fingerprint));
+  TN_RETURN_IF_ERROR(tn__records_of(&t->records, t->tasks, &t->spent_before));
+  core->spent_before = t->spent_before;
+  return NULL;
 }
 
 /* ---- working ----------------------------------------------------------------------------------------------------- */
@@ -370,6 +374,7 @@ static bool is_stopping(void *user) { return atomic_load(&((tn_tuner *)user)->st
 static void end(tn_tuner *t) {
   t->ended = true;
   if (t->keeps) t->failure = tn__records_finish(&t->records);
+  if (t->keeps && t->failure == NULL) t->failure = tn__records_spend(&t->records, tn__tuner_spent(t->core));
   uv_timer_stop(&t->tick);
   uv_idle_stop(&t->steps);
   uv_unref((uv_handle_t *)&t->wake);
@@ -389,16 +394,28 @@ static void on_wake(uv_async_t *handle) {
   if (tn__tuner_is_done(t->core)) end(t);
 }
 
+/* Each second. What is simulated tells all of it in the end. */
+static tn_status *note_spent(tn_tuner *t) {
+  double spent = tn__tuner_spent(t->core);
+  if (!t->keeps || t->simulated != NULL || spent - t->spends < 1) return NULL;
+  t->spends = spent;
+  return tn__records_spend(&t->records, spent);
+}
+
 static void on_tick(uv_timer_t *handle) {
   tn_tuner *t = handle->data;
   tn_status *status = t->keeps ? tn__records_flush(&t->records) : NULL;
+  if (status == NULL) status = note_spent(t);
   if (status != NULL) tn__tuner_fail(t->core, status);
+  if (t->simulated == NULL) tn__tuner_tick(t->core);
   show(t);
 }
 
 static void on_step(uv_idle_t *handle) {
   const tn_tuner *t = handle->data;
-  if (!tn__tuner_is_done(t->core)) (void)tn_simulator_step(tn__simulation_clock(t->simulated));
+  if (tn__tuner_is_done(t->core)) return;
+  (void)tn_simulator_step(tn__simulation_clock(t->simulated));
+  tn__tuner_tick(t->core);
 }
 
 static tn__tuner_options core_options(const tn_tuner *t) {
@@ -501,7 +518,7 @@ tn_status *tn_tuner_look(const tn_tuner *t, tn_tuner_view *out) {
     view.trials = s.ended - s.errors[TN_TRIAL_CANCELLED];
     view.known = tn__tuner_known(t->core);
     view.seconds = s.seconds;
-    view.spent = tn__tuner_spent(t->core);
+    view.spent = t->spent_before + tn__tuner_spent(t->core);
     view.left = tn__tuner_time_left(t->core);
     view.builder_share = s.builder_share;
     view.runner_share = s.runner_share;

@@ -12,9 +12,11 @@
 enum {
   WARM_UP = 6,    /* trials of each task before trials go to where they promise most */
   LOOK_BACK = 16, /* trials whose gain is what the next ones are expected to gain */
+  PACE = 64,      /* trials whose pace is expected of the next ones */
   HOPELESS = 24,  /* trials of a task that all failed, after which it gets no more */
   USUAL_PATIENCE = 128
 };
+static const double grace_seconds = 2;  /* behind the budget's end, for what is in flight */
 static const double seconds_ahead = 10; /* of trials that are in flight: nobody wants to wait longer for their end */
 
 /* A task's best after each of its trials. */
@@ -33,6 +35,9 @@ typedef struct task {
   int asked_capacity;
   int64_t trials, in_flight, without_gain;
   int64_t errors[TN_TRIAL_ERRORS];
+  int64_t faster;                                   /* candidates that were measured, than the static choice */
+  int64_t timed;                                    /* of this tuning's trials */
+  double run_seconds, build_seconds;                /* that these took */
   double best_seconds, static_seconds, gained_from; /* the best when `without_gain` began to count */
   bool exhausted, stopped, static_failed;
   bool tried, compared, better;                    /* a comparison was begun; it has a result; its best is better */
@@ -57,6 +62,7 @@ struct tn__tuner {
   task *in_comparison;
   int compared; /* tasks that are */
   int64_t asked, known, ended;
+  double ends[PACE]; /* when the last trials ended, trial i at i % PACE */
   double started, trials_end, last_comparison, done_at;
   tn__tuner_overhead overhead;
   tn__tuner_phase phase;
@@ -87,6 +93,7 @@ static int index_of(const tn__tuner *t, const task *a) { return (int)(a - t->tas
 
 /* Remembers what a proposal took. */
 static void note_time(task *a, const tn__proposal *p, double median) {
+  a->faster += p->index > 0 && median < a->static_seconds;
   if (p->index == 0) a->static_seconds = median;
   if (p->index == 0) a->static_failed = isinf(median);
   if (!(median < a->best_seconds)) return;
@@ -128,10 +135,24 @@ static task *choose_task(tn__tuner *t, bool ready) {
 
 static double time_to_compare(const tn__tuner *t);
 
-/* Seconds of the budget for trials: what comparisons will take is no time for them, up to two fifths. */
+/* The most of a budget that comparisons take; also of one that was spent before, so that what is known is compared. */
+static const double share_of_comparisons = 0.4;
+
+static double budget_left(const tn__tuner *t) {
+  return t->options.budget_seconds - t->options.spent_before - (now(t) - t->started);
+}
+
+/* Seconds of the budget for trials: what comparisons will take is no time for them. */
 static double trials_left(const tn__tuner *t) {
-  double budget = t->options.budget_seconds;
-  return budget - fmin(time_to_compare(t), 0.4 * budget) - (now(t) - t->started);
+  return budget_left(t) - fmin(time_to_compare(t), share_of_comparisons * t->options.budget_seconds);
+}
+
+/* Until comparisons end; INFINITY: there is no budget. */
+static double comparisons_left(const tn__tuner *t) {
+  const tn__tuner_options *o = &t->options;
+  if (o->budget_seconds <= 0) return INFINITY;
+  double own = fmax(o->budget_seconds - o->spent_before, share_of_comparisons * o->budget_seconds);
+  return own - (now(t) - t->started);
 }
 
 /* Why there are no more trials; TN_TUNER_WORKS: there are. */
@@ -285,7 +306,12 @@ static void done(void *user, const tn_build_input *input, const tn_measure_resul
   const tn__proposal *p = a->asked[input->id & UINT32_MAX];
   a->in_flight--;
   if (result->error == TN_TRIAL_CANCELLED) return; /* it is as if it had not been asked for */
-  t->ended++;
+  t->ends[t->ended++ % PACE] = now(t);
+  if (result->error == TN_TRIAL_OK) {
+    a->timed++;
+    a->run_seconds += result->run.seconds;
+    a->build_seconds += result->build.seconds;
+  }
   a->trials++;
   a->errors[result->error]++;
   bool ok = result->error == TN_TRIAL_OK;
@@ -352,11 +378,19 @@ static double hoped_gain(const task *a) {
   return a->item->weight * (a->static_seconds - best);
 }
 
-/* As a runner times by default: warming up and repeats, or one long call. */
+/* As far as it is known: what was measured before the static choice was may be missing. */
+static int count_rivals(const task *a) {
+  int most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST;
+  return a->faster + 1 < most ? (int)a->faster + 1 : most;
+}
+
+/* Each schedule is built once and run in each turn, which takes what the task's trials took; before there are any, what
+ * a runner takes by default: warming up and repeats, or one long call. */
 static double comparison_seconds(const task *a) {
-  const double least = 0.055;
-  int count = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST;
-  return count * TN__COMPARISON_TURNS * fmax(least, a->static_seconds);
+  const double usual = 0.055;
+  double run = a->timed > 0 ? a->run_seconds / (double)a->timed : fmax(usual, a->static_seconds);
+  double build = a->timed > 0 ? a->build_seconds / (double)a->timed : 0;
+  return count_rivals(a) * (build + TN__COMPARISON_TURNS * run);
 }
 
 /* Seconds that the comparisons that there are now would take. */
@@ -375,8 +409,7 @@ static void compare_next(tn__tuner *t) {
   task *a = NULL;
   for (int i = 0; i < t->task_count; i++)
     if (hoped_gain(&t->tasks[i]) > (a != NULL ? hoped_gain(a) : 0)) a = &t->tasks[i];
-  double budget = t->options.budget_seconds;
-  bool over = t->stopping_now || (budget > 0 && t->compared > 0 && now(t) - t->started >= budget);
+  bool over = t->stopping_now || comparisons_left(t) <= (t->compared > 0 ? 0 : -grace_seconds);
   if (a == NULL || over || t->options.no_comparison) {
     set_done(t);
     return;
@@ -544,6 +577,18 @@ void tn__tuner_stop(tn__tuner *t, bool at_once) {
   }
 }
 
+void tn__tuner_tick(tn__tuner *t) {
+  if (comparisons_left(t) >= -grace_seconds) return; /* no budget, or it is not passed */
+  if (t->phase == TN__TUNER_TRIALS) {
+    if (t->end == TN_TUNER_WORKS) t->end = TN_TUNER_BUDGET;
+    tn_measurer_stop(t->measurer, true);
+  } else if (t->phase == TN__TUNER_COMPARING) {
+    tn__comparison_release(t->comparison);
+    t->comparison = NULL;
+    set_done(t);
+  }
+}
+
 /* ---- what there is to see ---------------------------------------------------------------------------------------- */
 
 void tn__tuner_fail(tn__tuner *t, tn_status *status) {
@@ -604,14 +649,22 @@ void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
   if (count == 0) *before = *after = INFINITY;
 }
 
+/* Seconds from one trial's end to the next one's. */
+static double pace(const tn__tuner *t) {
+  int64_t back = t->ended < PACE ? t->ended - 1 : PACE - 1;
+  return (t->ends[(t->ended - 1) % PACE] - t->ends[(t->ended - 1 - back) % PACE]) / (double)back;
+}
+
 double tn__tuner_time_left(const tn__tuner *t) {
   if (t->phase == TN__TUNER_DONE) return 0;
-  double left = INFINITY, passed = now(t) - t->started;
-  if (t->phase == TN__TUNER_COMPARING) left = time_to_compare(t);
-  if (t->options.budget_seconds > 0) left = fmax(t->options.budget_seconds - passed, 0);
-  if (t->phase == TN__TUNER_TRIALS && t->options.trials > 0 && t->ended > 0)
-    left = fmin(left, (double)(t->options.trials - t->known - t->ended) * passed / (double)t->ended);
-  return left;
+  double left = INFINITY, comparing = time_to_compare(t);
+  if (t->phase == TN__TUNER_COMPARING)
+    left = comparing;
+  else if (t->options.trials > 0 && t->ended > 1)
+    left = (double)(t->options.trials - t->known - t->ended) * pace(t) + comparing;
+  if (t->options.budget_seconds > 0)
+    left = fmin(left, t->phase == TN__TUNER_COMPARING ? comparisons_left(t) : budget_left(t));
+  return fmax(left, 0);
 }
 
 double tn__tuner_spent(const tn__tuner *t) { return (t->phase == TN__TUNER_DONE ? t->done_at : now(t)) - t->started; }
@@ -621,9 +674,10 @@ int64_t tn__tuner_known(const tn__tuner *t) { return t->known; }
 double tn__tuner_cost(const tn__tuner *t, const tn_build_input *candidate) {
   const task *a = t->tasks;
   while (&a->item->task != candidate->task) a++;
-  for (int i = tn__search_count(a->search) - 1; i >= 0; i--) {
-    const tn__proposal *p = tn__search_at(a->search, i);
-    if (p->trace != candidate->schedule && strcmp(p->trace, candidate->schedule) != 0) continue;
+  bool measuring = t->phase == TN__TUNER_TRIALS; /* others may be in the making then */
+  for (int i = (measuring ? a->asked_capacity : tn__search_count(a->search)) - 1; i >= 0; i--) {
+    const tn__proposal *p = measuring ? a->asked[i] : tn__search_at(a->search, i);
+    if (p == NULL || (p->trace != candidate->schedule && strcmp(p->trace, candidate->schedule) != 0)) continue;
     if (p->point.rule < 0) return NAN;
     return tn__space_weigh(a->space, &p->point).cycles / (1e6 * a->space->target.cpu.machine.core.megahertz);
   }

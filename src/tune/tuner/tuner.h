@@ -49,7 +49,8 @@ typedef struct tn__tuner_sink {
 } tn__tuner_sink;
 
 typedef struct tn__tuner_options {
-  double budget_seconds; /* of trials; 0: no limit */
+  double budget_seconds; /* of trials and comparisons; 0: no limit */
+  double spent_before;   /* of it, by others */
   int64_t trials;        /* of all tasks, those that are known counted; 0: no limit */
   double target_speedup; /* of all tasks together; 0: none */
   int patience;          /* trials of a task without a gain of a hundredth, after which it gets no more; 0: 128 */
@@ -108,6 +109,9 @@ void tn__tuner_release(tn__tuner *tuner); /* NULL is fine */
 TN_MUST_USE tn_status *tn__tuner_start(tn__tuner *tuner, tn_builder *builder, tn_runner *const *runners, int count);
 /* The trials end: what is in flight is finished, or cancelled; the comparison is made, or not. */
 void tn__tuner_stop(tn__tuner *tuner, bool at_once);
+/* To be called now and then: what is in flight two seconds behind the budget's end is cancelled, and what was not
+ * compared by then keeps its static choice. */
+void tn__tuner_tick(tn__tuner *tuner);
 void tn__tuner_wake(tn__tuner *tuner);                    /* `ready` was called */
 void tn__tuner_fail(tn__tuner *tuner, tn_status *status); /* stops at once, for this reason, which it owns */
 tn__tuner_phase tn__tuner_phase_of(const tn__tuner *tuner);
@@ -121,9 +125,10 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *tuner, int task);
  * shown to be better. Tasks whose static choice failed are left out; INFINITY: not all others are measured, or there
  * are none. */
 void tn__tuner_totals(const tn__tuner *tuner, double *before, double *now);
-/* Seconds of the budget that are left, or that the trials that are left will take; INFINITY: nobody knows. */
+/* Seconds of the budget that are left, or that the trials that are left and the comparisons will take, at the pace of
+ * the last ones; INFINITY: nobody knows. */
 double tn__tuner_time_left(const tn__tuner *tuner);
-/* Seconds that count against the budget: of trials and comparisons. */
+/* Seconds of this tuning that count against the budget: of trials and comparisons. */
 double tn__tuner_spent(const tn__tuner *tuner);
 int64_t tn__tuner_known(const tn__tuner *tuner); /* trials that were known before */
 /* Seconds that the static cost function says of a candidate of this tuner's; NAN: it knows none. */
