@@ -104,6 +104,10 @@ typedef struct tn_load_options {
   /* Nothing of it is to run here: it may be for another machine, no code is mapped, and what it holds can be told. A
    * session on it is refused. Since 0.2. */
   bool inspect_only;
+  /* Devices that take the place of those that the program was placed on: "island:1=island:0", "island:0=cpu:0". One may
+   * take the place of several. What is not named stays; the first device, the host, cannot be replaced. Since 0.2. */
+  const char *const *device_map;
+  int device_map_count;
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
  * (TN_FAILED_PRECONDITION) a CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major

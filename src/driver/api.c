@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "driver/devices.h"
 #include "driver/module.h"
 #include "graph/text.h"
 #include "options/options.h"
@@ -90,7 +91,7 @@ static void compile_body(tn__arena *arena, void *user) {
     }
   }
   compile_models(c, call, models);
-  if (cached) tn__cache_put(driver->cache, arena, "exe", &key, &c->executable);
+  if (cached && !tn__driver_warned_of_places(driver)) tn__cache_put(driver->cache, arena, "exe", &key, &c->executable);
   tn__check(arena->escape, tn__driver_module_create(driver, &c->executable, NULL, (tn__bytes){0}, &call->module));
 }
 

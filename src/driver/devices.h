@@ -15,5 +15,9 @@ const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_op
 void tn__driver_devices_init(tn__driver *driver);
 /* Plans the graphs, tells the plan, and refuses what this version cannot run. */
 void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *const *graphs, int count);
+/* Did a placement fit no node? The next compilation has to say so, too, and is not to find this one in the cache. */
+bool tn__driver_warned_of_places(const tn__driver *driver);
+/* Once more behind the passes, for the values that they have made. */
+void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int count);
 
 #endif

@@ -211,6 +211,7 @@ static void number_units(tn__compilation *c, tn__program_function *f, const tn__
     runs[i] = !g->constant;
     unit_of[i] = -1;
     if (!runs[i] || g->view || g->nodes[0]->op->lowering != TN__LOWER_DECLARE) continue;
+    if (tn__op_has(g->nodes[0], TN__FACT_COPIES)) continue; /* the machine's COPY */
     unit_of[i] = c->unit_count;
     with_kernels[c->unit_count++] = g;
   }
@@ -274,8 +275,8 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
   tn__compilation_prepare(c);
 }
 
-/* Before any pass: by the names and the shape that the model has. */
-static void place(tn__compilation *c) {
+/* Before any pass, by the names and the shape that the model has; and behind them, `again`, what passes have made. */
+static void place(tn__compilation *c, bool again) {
   tn__graph **graphs = TN__NEW_ARRAY(c->driver.arena, c->entries.count, tn__graph *);
   const char **names = TN__NEW_ARRAY(c->driver.arena, c->entries.count, const char *);
   int count = 0;
@@ -284,7 +285,10 @@ static void place(tn__compilation *c) {
     names[count] = c->entries.data[i].name;
     graphs[count++] = c->entries.data[i].graph;
   }
-  tn__driver_place(&c->driver, names, graphs, count);
+  if (again)
+    tn__driver_place_again(&c->driver, graphs, count);
+  else
+    tn__driver_place(&c->driver, names, graphs, count);
 }
 
 void tn__compilation_optimize(tn__compilation *c) {
@@ -292,10 +296,11 @@ void tn__compilation_optimize(tn__compilation *c) {
     tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
     tn__vec_push(c->driver.arena, &c->entries, only);
   }
-  place(c);
+  place(c, false);
   tn__driver_progress(&c->driver, "optimize", 0, 1);
   for (int i = 0; i < c->entries.count; i++)
     if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);
+  place(c, true);
 }
 
 void tn__compilation_prepare(tn__compilation *c) {

@@ -28,6 +28,18 @@ static tn_status *check_strides(const tn__c_emitter *e, const tn__function *f) {
   return NULL;
 }
 
+static tn_status *check_devices(const tn__c_emitter *e, const tn__function *f) {
+  char why[128];
+  for (uint32_t i = 0; i < f->register_count; i++) {
+    uint32_t device = f->registers[i].device;
+    if (device == 0) continue;
+    snprintf(why, sizeof why, "it has values on %s:%d, and C runs on the CPU alone", e->exe->drivers[device]->name,
+             (int)e->exe->devices[device].device_id);
+    return refuse(e, f, NULL, why);
+  }
+  return NULL;
+}
+
 static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->register_count; i++)
     if (f->registers[i].dtype == TN_STRING)
@@ -306,6 +318,7 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   if (c->state == DONE) return NULL;
   if (c->state == OPEN) return refuse(e, f, NULL, "it calls itself, so that the memory it needs has no bound");
   c->state = OPEN;
+  TN_RETURN_IF_ERROR(check_devices(e, f));
   TN_RETURN_IF_ERROR(check_strings(e, f));
   TN_RETURN_IF_ERROR(check_strides(e, f));
   TN_RETURN_IF_ERROR(check_tables(e, f));

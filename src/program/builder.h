@@ -23,13 +23,14 @@ typedef struct tn__place { /* per value id; the storage fields matter for roots 
   tn__place_kind kind;
   int index;     /* input, output or constant number; plan item or slot */
   int reg;       /* -1 until made */
+  int given;     /* an input that lives on another device than the host: the register of what the caller gave */
   bool early;    /* its shape is known when the prologue has run */
   bool readonly; /* a graph input or constant: never written over */
 } tn__place;
 
 typedef struct tn__slot { /* shared by values of symbolic size that are not alive together */
   const tn__expr *bytes;
-  int busy_until;
+  int busy_until, device;
   int reg; /* scalar register of its offset */
 } tn__slot;
 
@@ -71,8 +72,21 @@ typedef struct tn__builder {
   const int *kernel_index; /* unit -> kernel in the executable */
   bool *checked;           /* check of the graph -> emitted */
   tn__program_stats stats;
-  int64_t static_bytes;
 } tn__builder;
+
+/* ---- devices.c --------------------------------------------------------------------------------------------------- */
+/* The device that a value lives on, by its number in the executable; 0: the host. */
+int tn__prog_device_of(tn__builder *b, const tn__value *v);
+/* A register on the host with the value, which calls pass: its own, or that of a copy. */
+int tn__prog_host_register_of(tn__builder *b, tn__value *v);
+/* A register on the host for a result of a call, which tn__prog_send then brings to where the value lives. */
+int tn__prog_host_destination_of(tn__builder *b, tn__value *v, bool allocate);
+/* Another register of the value's type on the host. */
+int tn__prog_host_variable(tn__builder *b, const tn__value *v);
+void tn__prog_send(tn__builder *b, tn__value *v, int from);
+void tn__prog_emit_copy(tn__builder *b, int to, int from);
+/* Inputs that live elsewhere are copied there, before the first step. */
+void tn__prog_send_inputs(tn__builder *b);
 
 /* ---- registers.c ------------------------------------------------------------------------------------------------- */
 tn__place *tn__place_of(tn__builder *b, tn__value *v);

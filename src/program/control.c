@@ -81,7 +81,7 @@ static void emit_two(tn__builder *b, tn__opcode op, int to, int from) {
 
 static int *operand_registers(tn__builder *b, const tn__node *node) {
   int *registers = TN__NEW_ARRAY(b->arena, node->input_count, int);
-  for (int i = 0; i < node->input_count; i++) registers[i] = tn__prog_register_of(b, node->inputs[i]);
+  for (int i = 0; i < node->input_count; i++) registers[i] = tn__prog_host_register_of(b, node->inputs[i]);
   return registers;
 }
 
@@ -99,7 +99,7 @@ static void emit_branches(tn__builder *b, const tn__node *node) {
   int first = chooses ? 1 : 0, count = node->input_count - first;
   int condition = chooses ? emit_load(b, operands[0], 0) : -1;
   declare_sizes(b, node);
-  for (int i = 0; i < node->output_count; i++) writes[i] = tn__prog_destination_of(b, node->outputs[i], false);
+  for (int i = 0; i < node->output_count; i++) writes[i] = tn__prog_host_destination_of(b, node->outputs[i], false);
   if (!chooses) {
     emit_call(b, node->graphs[0], operands, count, writes, node->output_count);
   } else {
@@ -111,6 +111,7 @@ static void emit_branches(tn__builder *b, const tn__node *node) {
     tn__exe_patch(b->func, to_end, 0, tn__exe_here(b->func));
   }
   read_sizes(b, node, writes);
+  for (int i = 0; i < node->output_count; i++) tn__prog_send(b, node->outputs[i], writes[i]);
 }
 
 /* ---- while ------------------------------------------------------------------------------------------------------- */
@@ -192,12 +193,12 @@ static void start_variables(tn__builder *b, loop *l) {
       l->now[k] = operands[k];
       continue;
     }
-    l->now[k] = tn__prog_destination_of(b, variable, true);
+    l->now[k] = tn__prog_host_destination_of(b, variable, true);
     if (variable->holds != TN__HOLDS_TENSOR) { /* the body changes it where it is */
       emit_two(b, tn__prog_list_dies(b, node->inputs[k]) ? TN__OP_MOVE : TN__OP_COPY, l->now[k], operands[k]);
       continue;
     }
-    l->next[k] = tn__builder_register(b, variable, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
+    l->next[k] = tn__prog_host_variable(b, variable);
     emit_two(b, TN__OP_COPY, l->now[k], operands[k]);
   }
 }
@@ -218,6 +219,8 @@ static void emit_loop(tn__builder *b, const tn__node *node) {
   emit_jump(b, head);
   tn__exe_patch(b->func, to_end, 1, tn__exe_here(b->func));
   read_sizes(b, node, l.now);
+  for (int k = 0; k < node->input_count; k++)
+    if (l.next[k] >= 0) tn__prog_send(b, node->outputs[k], l.now[k]);
 }
 
 /* Until the result is there they are what they are when the list is empty, which does not tell them. The prologue must
@@ -245,7 +248,9 @@ static void emit_list(tn__builder *b, const tn__node *node) {
 }
 
 void tn__prog_emit_node(tn__builder *b, const tn__node *node) {
-  if (node->op->lowering != TN__LOWER_CONTROL)
+  if (tn__op_has(node, TN__FACT_COPIES))
+    tn__prog_emit_copy(b, tn__prog_destination_of(b, node->outputs[0], true), tn__prog_register_of(b, node->inputs[0]));
+  else if (node->op->lowering != TN__LOWER_CONTROL)
     emit_list(b, node);
   else if (is_while(node))
     emit_loop(b, node);

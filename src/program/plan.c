@@ -9,12 +9,14 @@ static int by_size(const void *a, const void *b) {
   return x < y ? -1 : x > y; /* their order in the one array: still the caller's order, not an address of chance */
 }
 
-int64_t tn__prog_plan_memory(tn__arena *arena, tn__plan_item *items, int count) {
-  tn__plan_item **order = TN__NEW_ARRAY(arena, count, tn__plan_item *);
-  tn__plan_item **placed = TN__NEW_ARRAY(arena, count, tn__plan_item *); /* by offset */
-  for (int i = 0; i < count; i++) {
+int64_t tn__prog_plan_memory(tn__arena *arena, tn__plan_item *items, int item_count, int device) {
+  tn__plan_item **order = TN__NEW_ARRAY(arena, item_count, tn__plan_item *);
+  tn__plan_item **placed = TN__NEW_ARRAY(arena, item_count, tn__plan_item *); /* by offset */
+  int count = 0;
+  for (int i = 0; i < item_count; i++) {
+    if (items[i].device != device) continue;
     items[i].bytes = (items[i].bytes + 63) / 64 * 64;
-    order[i] = &items[i];
+    order[count++] = &items[i];
   }
   qsort(order, (size_t)count, sizeof *order, by_size);
   int64_t total = 0;

@@ -91,6 +91,11 @@ static void declare_inputs(tn__builder *b) {
     at->reg =
         tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__prog_operand_const(0));
     declare_extent(b, v, at->index);
+    if (tn__prog_device_of(b, v) > 0) {
+      at->kind = TN__PLACE_DYNAMIC;
+      at->given = at->reg;
+      at->reg = -1;
+    }
     if (p->may_be_strided && p->may_be_strided[i]) tn__exe_strided(b->func, b->funcs[p->strided], at->index);
   }
 }
@@ -200,7 +205,9 @@ static int workspace_register(tn__builder *b, const tn__step *s) {
   }
   tn__operand bytes = tn__prog_operand_const(u->workspace_bytes);
   tn__operand offset = tn__prog_operand_const(b->items.data[s->workspace_item].offset);
-  return tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_ARENA, 0, offset);
+  int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_ARENA, 0, offset);
+  tn__exe_register_on(b->func, b->items.data[s->workspace_item].device, reg);
+  return reg;
 }
 
 /* The nodes of the model that a group is made of, each once: `node "a" (Conv, opset 22), node "b" (Relu, opset 22)`. */
@@ -221,15 +228,10 @@ static const char *group_origin(tn__arena *arena, const tn__group *g) {
   return more ? tn__arena_printf(arena, "%s and %d more", text, more) : text;
 }
 
-static void emit_copy(tn__builder *b, int to, int from) {
-  uint32_t words[] = {(uint32_t)to, (uint32_t)from};
-  tn__exe_emit(b->func, TN__OP_COPY, words, 2);
-}
-
 /* A scatter in place finds its operand in its result: nothing moves when the caller bound both to one buffer. */
 static void prepare_in_place(tn__builder *b, const tn__value *v, int reg) {
   if (v->producer && tn__node_int(v->producer, "in_place", 0))
-    emit_copy(b, reg, tn__prog_register_of(b, v->producer->inputs[0]));
+    tn__prog_emit_copy(b, reg, tn__prog_register_of(b, v->producer->inputs[0]));
 }
 
 static void emit_kernel(tn__builder *b, const tn__step *s) {
@@ -310,7 +312,7 @@ static void emit_outputs(tn__builder *b, const bool *direct) {
   for (int through = 1; through >= 0; through--)
     for (int i = 0; i < p->output_count; i++)
       if (!direct[i] && p->outputs[i]->holds == TN__HOLDS_TENSOR && (passed_through(b, i) >= 0) == (through == 1))
-        emit_copy(b, registers[i], tn__prog_register_of(b, p->outputs[i]));
+        tn__prog_emit_copy(b, registers[i], tn__prog_register_of(b, p->outputs[i]));
   tn__prog_emit_updates(b);
   tn__exe_emit(b->func, TN__OP_RETURN, NULL, 0);
 }
@@ -351,26 +353,36 @@ static void emit_code(tn__builder *b) {
   tn__place_outputs(b, direct);
   tn__place_memory(b);
   tn__prog_emit_arena(b);
+  tn__prog_send_inputs(b);
   for (b->at = 0; b->at < b->step_count; b->at++) emit_step(b, &b->steps[b->at]);
   emit_outputs(b, direct);
 }
 
 /* ---- the executable ---------------------------------------------------------------------------------------------- */
 
-/* Units of the bodies are in the same list, so equal kernels are stored once. */
+static int device_of_unit(tn__builder *b, const tn__unit *u) {
+  return u->output_count > 0 ? tn__prog_device_of(b, u->outputs[0]) : 0;
+}
+
+/* Units of the bodies are in the same list, so equal kernels are stored once; one on two devices is two kernels of the
+ * same code. */
 static void add_kernels(tn__builder *b) {
   const tn__program *p = b->program;
   tn__code *objects = TN__NEW_ARRAY(b->arena, p->unit_count, tn__code);
   int *kernel = TN__NEW_ARRAY(b->arena, p->unit_count, int), object_count = 0, with_code = 0;
   const tn__unit **first = TN__NEW_ARRAY(b->arena, p->unit_count, const tn__unit *);
+  int *device = TN__NEW_ARRAY(b->arena, p->unit_count, int);
   for (int i = 0; i < p->unit_count; i++) {
     const tn__unit *u = &p->units[i];
     int found = -1;
     for (int j = 0; j < object_count && found < 0; j++)
-      if (memcmp(&first[j]->key, &u->key, sizeof u->key) == 0) found = j;
+      if (memcmp(&first[j]->key, &u->key, sizeof u->key) == 0 && device[j] == device_of_unit(b, u)) found = j;
     if (found < 0) {
       first[object_count] = u;
-      if (u->object.size > 0) objects[with_code++] = u->object;
+      device[object_count] = device_of_unit(b, u);
+      bool there = false; /* for another device */
+      for (int j = 0; j < object_count; j++) there |= memcmp(&first[j]->key, &u->key, sizeof u->key) == 0;
+      if (u->object.size > 0 && !there) objects[with_code++] = u->object;
       found = object_count++;
     }
     kernel[i] = found;
@@ -388,8 +400,10 @@ static void add_kernels(tn__builder *b) {
       if (strcmp(image.symbols[j].name, u->name) == 0) symbol = &image.symbols[j];
     if (!symbol) tn__throwf(b->arena->escape, TN_INTERNAL, "the image lacks kernel \"%s\"", u->name);
     bool workspace = u->workspace_bytes > 0 || u->workspace_expr;
-    tn__exe_kernel(b->exe, u->name, symbol->offset, symbol->size, u->input_count + u->output_count + workspace,
-                   u->scalar_count + u->native_scalar_count, u->flops, u->bytes);
+    int index =
+        tn__exe_kernel(b->exe, u->name, symbol->offset, symbol->size, u->input_count + u->output_count + workspace,
+                       u->scalar_count + u->native_scalar_count, u->flops, u->bytes);
+    tn__exe_kernel_on(b->exe, device[i], index);
   }
   b->stats.apart.kernels = natives;
   b->kernel_index = kernel;

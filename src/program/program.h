@@ -72,11 +72,12 @@ tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, con
 typedef struct tn__plan_item {
   int64_t bytes;
   int first, last;
+  int device;     /* whose arena it is in */
   int64_t offset; /* out */
 } tn__plan_item;
-/* Places items so that those alive at once do not overlap: largest first, at the lowest offset that is free for its
- * whole life
- * ("greedy by size", Pisarchyk and Lee, 2020). Offsets are multiples of 64. Returns the bytes needed. */
-int64_t tn__prog_plan_memory(tn__arena *arena, tn__plan_item *items, int count);
+/* Places the items of one device so that those alive at once do not overlap: largest first, at the lowest offset that
+ * is free for its whole life ("greedy by size", Pisarchyk and Lee, 2020). Offsets are multiples of 64. Returns the
+ * bytes needed. */
+int64_t tn__prog_plan_memory(tn__arena *arena, tn__plan_item *items, int item_count, int device);
 
 #endif

@@ -18,7 +18,10 @@ int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage
     return tn__exe_list(b->func, v->dtype, v->item_rank, (tn__container)v->holds, storage, index);
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < v->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, v->dims[i]);
-  return tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
+  int reg = tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
+  bool callers = storage == TN__STORAGE_INPUT || storage == TN__STORAGE_OUTPUT;
+  if (!callers) tn__exe_register_on(b->func, tn__prog_device_of(b, v), reg);
+  return reg;
 }
 
 bool tn__builder_knows(tn__builder *b, const tn__expr *e) {

@@ -38,7 +38,7 @@ void tn__place_constants(tn__builder *b) {
     if (v->dtype == TN_STRING) data = string_references(b, data, count);
     p->kind = TN__PLACE_CONSTANT;
     p->readonly = true;
-    p->index = tn__exe_constant(b->exe, v->name, v->dtype, v->rank, shape, data, size);
+    p->index = tn__exe_constant_on(b->exe, tn__prog_device_of(b, v), v->name, v->dtype, v->rank, shape, data, size);
     p->reg = tn__builder_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__prog_operand_const(0));
   }
 }
@@ -122,7 +122,7 @@ void tn__place_outputs(tn__builder *b, bool *direct) {
   const tn__program_function *p = b->function;
   for (int i = 0; i < p->output_count; i++) {
     tn__place *root = tn__prog_root_of(b, p->outputs[i]);
-    if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
+    if (root->kind != TN__PLACE_NONE || root->first < 0 || tn__prog_device_of(b, root->value) > 0) continue;
     const tn__node *node = b->steps[root->first].node;
     if (node && (tn__prog_needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
     if (!may_alias(b, i, root) || shape_comes_late(b, p->outputs[i], root)) continue;
@@ -157,19 +157,19 @@ static void place_static(tn__builder *b, tn__place *p) {
       return;
     }
   }
-  tn__plan_item item = {.bytes = bytes, .first = p->first, .last = p->last};
+  tn__plan_item item = {.bytes = bytes, .first = p->first, .last = p->last, .device = tn__prog_device_of(b, p->value)};
   tn__vec_push(b->arena, &b->items, item);
   p->index = b->items.count - 1;
 }
 
-static int take_slot(tn__builder *b, const tn__expr *bytes, int first, int last) {
+static int take_slot(tn__builder *b, const tn__expr *bytes, int device, int first, int last) {
   for (int i = 0; i < b->slots.count; i++) {
     tn__slot *s = &b->slots.data[i];
-    if (s->bytes != bytes || s->busy_until >= first) continue;
+    if (s->bytes != bytes || s->device != device || s->busy_until >= first) continue;
     s->busy_until = last;
     return i;
   }
-  tn__slot s = {.bytes = bytes, .busy_until = last, .reg = -1};
+  tn__slot s = {.bytes = bytes, .busy_until = last, .device = device, .reg = -1};
   tn__vec_push(b->arena, &b->slots, s);
   return b->slots.count - 1;
 }
@@ -189,11 +189,12 @@ void tn__place_memory(tn__builder *b) {
         place_static(b, p);
       } else {
         p->kind = TN__PLACE_SLOT;
-        p->index = take_slot(b, bytes, p->first, p->last);
+        p->index = take_slot(b, bytes, tn__prog_device_of(b, p->value), p->first, p->last);
       }
     }
     if (u && u->workspace_bytes > 0 && !u->workspace_expr) {
-      tn__plan_item item = {.bytes = u->workspace_bytes, .first = at, .last = at};
+      tn__plan_item item = {
+          .bytes = u->workspace_bytes, .first = at, .last = at, .device = tn__prog_device_of(b, u->outputs[0])};
       tn__vec_push(b->arena, &b->items, item);
       b->steps[at].workspace_item = b->items.count - 1;
     }
@@ -228,15 +229,23 @@ static const tn__expr *arena_at_capacity(tn__builder *b, const tn__expr *bytes) 
 }
 
 /* Offsets of slots follow the static part, rounded up to 64 bytes each; computed by the prologue. */
-void tn__prog_emit_arena(tn__builder *b) {
-  b->static_bytes = tn__prog_plan_memory(b->arena, b->items.data, b->items.count);
-  b->stats.arena_bytes += b->static_bytes;
-  const tn__expr *at = tn__ir_index(b->ir, b->static_bytes);
+static void emit_arena_of(tn__builder *b, int device) {
+  int64_t bytes = tn__prog_plan_memory(b->arena, b->items.data, b->items.count, device);
+  b->stats.arena_bytes += bytes;
+  const tn__expr *at = tn__ir_index(b->ir, bytes);
   for (int i = 0; i < b->slots.count; i++) {
     tn__slot *s = &b->slots.data[i];
+    if (s->device != device) continue;
     s->reg = tn__scalars_register(&b->scalars, at);
     at = tn__ir_add(b->ir, at, tn__ir_mul_i(b->ir, tn__ir_div_i(b->ir, tn__ir_add_i(b->ir, s->bytes, 63), 64), 64));
   }
   if (b->growing_count > 0) at = arena_at_capacity(b, at);
-  tn__exe_arena(b->func, tn__scalars_operand(&b->scalars, at));
+  tn__exe_arena_on(b->func, device, tn__scalars_operand(&b->scalars, at));
+}
+
+void tn__prog_emit_arena(tn__builder *b) {
+  int last = 0;
+  for (int i = 0; i < b->items.count; i++) last = b->items.data[i].device > last ? b->items.data[i].device : last;
+  for (int i = 0; i < b->slots.count; i++) last = b->slots.data[i].device > last ? b->slots.data[i].device : last;
+  for (int device = 0; device <= last; device++) emit_arena_of(b, device);
 }

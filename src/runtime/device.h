@@ -42,14 +42,14 @@ typedef enum tn__copy_kind {
   TN__COPY_WITHIN /* from the device's to the device's */
 } tn__copy_kind;
 
-typedef struct tn__launch {
+typedef struct tn__device_launch {
   const tn__device_code *code;
   uint64_t offset;          /* of the kernel in the code */
   const tn_kernel_env *env; /* the host's; threads of the CPU, cancelling */
   void *const *buffers;   /* the device's addresses; the array itself is the host's, and read before `launch` returns */
   const int64_t *scalars; /* the same */
   uint32_t buffer_count, scalar_count;
-} tn__launch;
+} tn__device_launch;
 
 typedef struct tn__device_limits {
   size_t alignment;     /* of what `allocate` gives, at least TN_KERNEL_ALIGNMENT */
@@ -79,7 +79,7 @@ struct tn__device_driver {
    * executable where they are. On failure there is nothing to unload. */
   tn_status *(*load_code)(tn__device *device, const void *bytes, size_t size, bool in_place, tn__device_code *out);
   void (*unload_code)(tn__device *device, tn__device_code *code); /* of zeros is fine */
-  tn_status *(*launch)(tn__device *device, const tn__launch *launch);
+  tn_status *(*launch)(tn__device *device, const tn__device_launch *launch);
   /* Until all is done that was launched. *result is that of the first kernel since the last `wait` that was not
    * TN_KERNEL_OK, else TN_KERNEL_OK; what was launched behind it may not have run. */
   tn_status *(*wait)(tn__device *device, int32_t *result);

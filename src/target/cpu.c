@@ -113,7 +113,7 @@ static const struct {
 };
 
 bool tn__target_can(const tn__target *target, tn__ability ability) {
-  if (target->kind != TN__TARGET_CPU) return false; /* compilers of other languages know what their machine can */
+  if (!tn__target_is_own(target)) return false; /* compilers of other languages know what their machine can */
   for (size_t i = 0; i < sizeof(ability_rows) / sizeof(ability_rows[0]); i++)
     if (ability_rows[i].ability == ability && ability_rows[i].arch == target->cpu.arch)
       return (ability_rows[i].features & ~target->cpu.features) == 0;
@@ -126,7 +126,7 @@ int tn__target_nan_registers(const tn__target *target) {
 }
 
 bool tn__target_runs_here(const tn__target *target) {
-  return target->kind == TN__TARGET_CPU && target->cpu.arch == tn__host_arch() &&
+  return tn__target_is_own(target) && target->cpu.arch == tn__host_arch() &&
          (target->cpu.features & ~tn__host_features()) == 0;
 }
 

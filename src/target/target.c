@@ -7,7 +7,7 @@ static const struct {
 } kinds[] = {
     [TN__TARGET_CPU] = {"cpu", 1},   [TN__TARGET_GPU] = {"gpu", TN__DEVICE_OTHER},
     [TN__TARGET_C99] = {"c99", 1},   [TN__TARGET_OPENCL] = {"opencl", 4},
-    [TN__TARGET_CUDA] = {"cuda", 2},
+    [TN__TARGET_CUDA] = {"cuda", 2}, [TN__TARGET_ISLAND] = {"island", TN__DEVICE_ISLAND},
 };
 _Static_assert(sizeof kinds / sizeof kinds[0] == TN__TARGET_KINDS, "a row for each kind");
 

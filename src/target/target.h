@@ -145,11 +145,13 @@ typedef enum tn__target_kind {
   TN__TARGET_C99,    /* C for any CPU */
   TN__TARGET_OPENCL, /* OpenCL C */
   TN__TARGET_CUDA,   /* CUDA C */
+  TN__TARGET_ISLAND, /* a CPU as the first, with memory of its own: a device for tests (runtime/island) */
   TN__TARGET_KINDS   /* how many there are */
 } tn__target_kind;
 
 enum {
-  TN__DEVICE_OTHER = 12,    /* DLPack's kDLExtDev: of targets that are no device's in particular */
+  TN__DEVICE_ISLAND = 12,   /* DLPack's kDLExtDev */
+  TN__DEVICE_OTHER = 255,   /* no type of DLPack's: of targets that are no device's in particular */
   TN__DEVICE_ID_FREE = -1,  /* 0 is an id like any other */
   TN__TARGET_MOST_ID = 255, /* the greatest */
   TN__TARGET_TEXT = 640     /* bytes that hold any target's text */
@@ -187,16 +189,20 @@ const char *tn__target_cpu_name(int index); /* "native", levels, CPUs of the tab
 void tn__target_name_features(const tn__target *target, char *name, size_t size);
 /* Appends to the NUL-terminated text in `buffer`; false when it does not fit, and then nothing was appended. */
 bool tn__target_append(char *buffer, size_t size, const char *a, const char *b);
-const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu", "c99", "opencl", "cuda" */
+const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu", "c99", "opencl", "cuda", "island" */
 int tn__target_device_type(const tn__target *target);   /* DLPack's */
+/* Is its code this compiler's own for a CPU? */
+static inline bool tn__target_is_own(const tn__target *target) {
+  return target->kind == TN__TARGET_CPU || target->kind == TN__TARGET_ISLAND;
+}
 static inline bool tn__target_is_gpu(const tn__target *target) {
-  return target->kind != TN__TARGET_CPU && target->kind != TN__TARGET_C99;
+  return !tn__target_is_own(target) && target->kind != TN__TARGET_C99;
 }
 static inline bool tn__target_is_cpu(const tn__target *target) { return !tn__target_is_gpu(target); }
 
 /* This machine, as it was found: what measures may do so. */
 static inline bool tn__target_is_native(const tn__target *target) {
-  return target->kind == TN__TARGET_CPU && target->cpu.native;
+  return tn__target_is_own(target) && target->cpu.native;
 }
 
 /* Types of devices, DLPack's, have the name of the first kind of theirs: "cpu", "opencl"; NULL: it has none here. */

@@ -27,6 +27,7 @@ static const char *tuned_schedules(void) {
 static const char *text_for(const tn__option_row *row) {
   if (strcmp(row->name, "tuned") == 0) return tuned_schedules();
   static const char *const texts[][2] = {{"target", "x86-64-v2"},
+                                         {"host", "x86-64-v2"},
                                          {"texts", "graph"},
                                          {"print_after", "cse"},
                                          {"machine", TN_TEST_ROOT "/tests/machines/narrow.machine"}};
@@ -45,6 +46,7 @@ static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
   static const tn_alias_setting pairs[][2] = {
       {{"a", "x"}, {"b", "y"}}, {{"c", "x"}, {"b", "y"}}, {{"a", "x"}, {"b", "z"}}};
   static const char *const names[][2] = {{"a", "b"}, {"c", "b"}, {"a", "c"}};
+  static const char *const places[][2] = {{"a=cpu", "b=cpu"}, {"c=cpu", "b=cpu"}, {"a=cpu", "c=cpu"}};
   char *field = (char *)o + row->at;
   const void *list = NULL;
   if (which > 3 || (which > 0 && !row->count_at)) return false;
@@ -59,7 +61,7 @@ static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
     case TN__OPTION_DIMS:
     case TN__OPTION_SIZES: list = sizes[which % 3]; break;
     case TN__OPTION_PAIRS: list = pairs[which % 3]; break;
-    case TN__OPTION_NAMES: list = names[which % 3]; break;
+    case TN__OPTION_NAMES: list = strcmp(row->name, "place") == 0 ? places[which % 3] : names[which % 3]; break;
     case TN__OPTION_CALLER:
       *(void (**)(void))(void *)field = ignore;
       if (strcmp(row->name, "cancelled") == 0) o->cancelled = goes_on;

@@ -90,7 +90,7 @@ static tn_status *apart_load_code(tn__device *device, const void *bytes, size_t 
 
 static void apart_unload_code(tn__device *device, tn__device_code *code) { tn__device_cpu.unload_code(device, code); }
 
-static tn_status *apart_launch(tn__device *device, const tn__launch *launch) {
+static tn_status *apart_launch(tn__device *device, const tn__device_launch *launch) {
   apart *a = device->state;
   assert_true(a->count < MOST_LAUNCHES && launch->buffer_count <= MOST_ARGUMENTS &&
               launch->scalar_count <= MOST_ARGUMENTS);
@@ -159,14 +159,14 @@ static void check_driver(const tn__device_driver *driver, const tn__image *image
   tn_kernel_env env = {
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = kernel_parallel_for, .thread_count = 1};
   void *there[] = {x, y}, *back[] = {y, x};
-  tn__launch first = {.code = &code,
-                      .offset = image->symbols[0].offset,
-                      .env = &env,
-                      .buffers = there,
-                      .scalars = &n,
-                      .buffer_count = 2,
-                      .scalar_count = 1},
-             second = first;
+  tn__device_launch first = {.code = &code,
+                             .offset = image->symbols[0].offset,
+                             .env = &env,
+                             .buffers = there,
+                             .scalars = &n,
+                             .buffer_count = 2,
+                             .scalar_count = 1},
+                    second = first;
   second.buffers = back;
   int32_t result = -1;
   check_ok(driver->launch(&device, &first)); /* one behind the other, which reads what that wrote */

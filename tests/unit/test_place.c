@@ -559,7 +559,7 @@ static void rules_are_checked(void **state) {
       {"a=", "the placement \"a=\" is not like PATTERN=DEVICE, as \"encoder/*=opencl:0\" is"},
       {"a=opncl",
        "the placement \"a=opncl\": device \"opncl\": there is no type of devices \"opncl\"; did you mean "
-       "\"opencl\"? there are cpu, gpu, opencl, cuda"},
+       "\"opencl\"? there are cpu, gpu, opencl, cuda, island"},
       {"a=opencl:1",
        "the placement \"a=opencl:1\": there is no device \"opencl:1\" among the targets: there are cpu:0 "
        "(x86-64-v3), opencl:0 (opencl)"},

@@ -18,7 +18,7 @@ static void run_plan(tn__escape *escape, void *arg) {
   plan_case *c = arg;
   tn__arena arena;
   tn__arena_init(&arena, NULL, escape);
-  c->total = tn__prog_plan_memory(&arena, c->items, c->count);
+  c->total = tn__prog_plan_memory(&arena, c->items, c->count, 0);
   tn__arena_release(&arena);
 }
 

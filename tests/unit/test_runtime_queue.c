@@ -75,7 +75,7 @@ static void *allocate(scene *s, int device) {
 static void launch(scene *s, int device, const tn__device_code *code, void *x, void *y, void *z, int64_t n,
                    uint32_t label) {
   void *buffers[] = {x, y, z};
-  const tn__launch l = {.code = code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
+  const tn__device_launch l = {.code = code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
   tn__queue_launch(s->queues, device, &l, label);
 }
 
@@ -291,7 +291,8 @@ static void test_nobody_else_touches_an_island(void **state) {
     signal(SIGSEGV, SIG_DFL);
     void *buffers[] = {memory[0], memory[1], memory[0]};
     int64_t n = 0;
-    const tn__launch l = {.code = &code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
+    const tn__device_launch l = {
+        .code = &code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
     tn_status_free(devices[0].driver->launch(&devices[0], &l));
     _exit(0);
   }

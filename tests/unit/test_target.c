@@ -68,11 +68,11 @@ static void native_reads_back(void **state) {
 
 static void errors_say_what_is_known(void **state) {
   tn__target target;
-#define KNOWN                                                                                                       \
-  "known are native, aarch64, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, haswell, skylake, skylake-avx512, "          \
-  "icelake-server, sapphirerapids, alderlake, znver2, znver3, znver4, znver5, neoverse-n1, neoverse-v1, apple-m1, " \
-  "each with +feature and -feature items; the kinds cpu, gpu, c99, opencl, cuda; and the presets nvidia-t4, "       \
-  "nvidia-a100, nvidia-a10, nvidia-l4, nvidia-rtx-4090, nvidia-h100, nvidia-h200, pocl; all with "                  \
+#define KNOWN                                                                                                         \
+  "known are native, aarch64, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, haswell, skylake, skylake-avx512, "            \
+  "icelake-server, sapphirerapids, alderlake, znver2, znver3, znver4, znver5, neoverse-n1, neoverse-v1, apple-m1, "   \
+  "each with +feature and -feature items; the kinds cpu, gpu, c99, opencl, cuda, island; and the presets nvidia-t4, " \
+  "nvidia-a100, nvidia-a10, nvidia-l4, nvidia-rtx-4090, nvidia-h100, nvidia-h200, pocl; all with "                    \
   "-attribute=value words"
   check_fails(tn__target_parse("riscv64", &target), TN_INVALID_ARGUMENT, "unknown target \"riscv64\"; " KNOWN);
   check_fails(tn__target_parse("", &target), TN_INVALID_ARGUMENT, "unknown target \"\"; " KNOWN);

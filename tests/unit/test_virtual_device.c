@@ -141,9 +141,9 @@ static void texts(tn__arena *arena, void *user) {
   static const char *const bad[][2] = {
       {"opncl:0",
        "device \"opncl:0\": there is no type of devices \"opncl\"; did you mean \"opencl\"? there are cpu, gpu, "
-       "opencl, cuda"},
-      {"c99:0", "device \"c99:0\": there is no type of devices \"c99\"; there are cpu, gpu, opencl, cuda"},
-      {"", "device \"\": there is no type of devices \"\"; there are cpu, gpu, opencl, cuda"},
+       "opencl, cuda, island"},
+      {"c99:0", "device \"c99:0\": there is no type of devices \"c99\"; there are cpu, gpu, opencl, cuda, island"},
+      {"", "device \"\": there is no type of devices \"\"; there are cpu, gpu, opencl, cuda, island"},
       {"cpu:", "device \"cpu:\": behind the colon stands a number from 0 to 255"},
       {"cpu:256", "device \"cpu:256\": behind the colon stands a number from 0 to 255"},
       {"cpu:0x", "device \"cpu:0x\": behind the colon stands a number from 0 to 255"},
@@ -302,7 +302,7 @@ static void finding(tn__arena *arena, void *user) {
               "there is no device \"cuda\" among the targets: there are opencl:0 (slow, opencl), cpu:0 (x86-64-v4), "
               "cpu:1 (old, x86-64-v3)");
   check_fails(tn__compile_config_find(config, "olt:1", &device), TN_INVALID_ARGUMENT,
-              "device \"olt:1\": there is no type of devices \"olt\"; there are cpu, gpu, opencl, cuda");
+              "device \"olt:1\": there is no type of devices \"olt\"; there are cpu, gpu, opencl, cuda, island");
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
   tn__compile_config_print(config, &text);

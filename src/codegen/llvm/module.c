@@ -223,7 +223,7 @@ tn__code tn__codegen_llvm(tn__arena *arena, const tn__codegen_module *m, tn__emi
 static bool takes(const tn__target *target) { return tn__cg_arch_of(target) != NULL; }
 
 const tn__backend tn__backend_llvm = {
-    .kinds = 1u << TN__TARGET_CPU,
+    .kinds = 1u << TN__TARGET_CPU | 1u << TN__TARGET_ISLAND,
     .emits = 1u << TN__EMIT_OBJECT | 1u << TN__EMIT_ASSEMBLY | 1u << TN__EMIT_LLVM,
     .takes = takes,
     .lower = tn__ir_lower_for_codegen,

@@ -784,8 +784,11 @@ static void add_cheap(emitter *e, int of, uint32_t group, inlining inlined, inde
   }
 }
 
-/* Can this kernel hold copies of cheap producers? Views and what has no declaration need their operands in memory. */
-static bool inlines_cheap(const tn__node *n) { return n->op->lowering == TN__LOWER_DECLARE && !tn__node_is_view(n); }
+/* Can this kernel hold copies of cheap producers? Views, copies between devices and what has no declaration need their
+ * operands in memory. */
+static bool inlines_cheap(const tn__node *n) {
+  return n->op->lowering == TN__LOWER_DECLARE && !tn__node_is_view(n) && !tn__op_has(n, TN__FACT_COPIES);
+}
 
 static void push_task(emitter *e, task_kind kind, int index, uint32_t owner, inlining inlined) {
   task t = {kind, index, owner, inlined};

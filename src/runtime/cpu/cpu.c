@@ -79,7 +79,7 @@ static void cpu_unload_code(tn__device *device, tn__device_code *code) {
 /* ---- kernels ---------------------------------------------------------------------------------------------------- */
 
 /* Results are kept in `state`, which is a pointer's worth of room: there is nothing else to keep. */
-static tn_status *cpu_launch(tn__device *device, const tn__launch *launch) {
+static tn_status *cpu_launch(tn__device *device, const tn__device_launch *launch) {
   if (device->state != NULL) return NULL; /* a kernel failed before */
   const char *entry = (const char *)launch->code->base + launch->offset;
   tn_kernel kernel;

@@ -202,6 +202,12 @@ TN_MUST_USE tn_status *tn__verify_flow(tn_executable *executable, const tn__func
 
 /* Of one element type, rank and dimensions, symbolic ones by name? */
 bool tn__exe_same_registers(const tn__register *a, const tn__register *b);
+static inline bool tn__load_same_device(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
+}
+/* The options' devices in the place of the file's. */
+TN_MUST_USE tn_status *tn__load_map_devices(tn_executable *executable, const tn_load_options *options);
+
 /* The function for inputs of any strides takes and gives what this one does. */
 TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);
 /* Inputs whose memory an output may take are not read when that has been written. */

@@ -342,26 +342,30 @@ static tn_status *check_cpu(const tn__device_record *device, const char *target)
       missing);
 }
 
-/* The driver of a record's device; the first is the CPU, which the runtime itself runs on. */
-static tn_status *find_driver(const tn__device_record *device, uint32_t number, const char *scope,
-                              const tn__device_driver **out) {
+/* The driver of a device; NULL: the runtime has none. */
+static const tn__device_driver *find_driver(DLDeviceType type) {
   static const tn__device_driver *const drivers[] = {&tn__device_cpu, &tn__device_island};
-  *out = NULL;
-  for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]) && scope[0] == '\0'; i++)
-    if (device->device_type == (int32_t)drivers[i]->type) *out = drivers[i];
-  if (*out == NULL)
+  for (size_t i = 0; i < sizeof(drivers) / sizeof(drivers[0]); i++)
+    if (type == drivers[i]->type) return drivers[i];
+  return NULL;
+}
+
+static tn_status *load_device(tn_executable *exe, uint32_t number, const tn__device_record *record, const char *scope) {
+  DLDevice *device = &exe->devices[number];
+  exe->drivers[number] = find_driver(device->device_type);
+  if (exe->drivers[number] == NULL || scope[0] != '\0')
     return tn_status_create(
         TN_UNSUPPORTED,
         "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU and islands only",
-        device->device_type, scope);
-  if (number == 0 && *out != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
-  if (*out == &tn__device_cpu && device->device_id != 0)
+        record->device_type, scope);
+  if (number == 0 && exe->drivers[0] != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
+  if (exe->drivers[number] == &tn__device_cpu && device->device_id != 0)
     return tn_status_create(TN_UNSUPPORTED, "the executable wants the CPU with number %d; there is one, number 0",
                             device->device_id);
   return NULL;
 }
 
-static tn_status *load_devices(tn_executable *exe) {
+static tn_status *load_devices(tn_executable *exe, const tn_load_options *options) {
   tn__table_header header;
   const uint8_t *records;
   TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, sizeof(tn__device_record), &header, &records));
@@ -370,17 +374,20 @@ static tn_status *load_devices(tn_executable *exe) {
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->drivers[0]), &exe->drivers));
   for (uint32_t i = 0; i < header.count; i++) {
-    const tn__device_record *device = (const void *)(records + (size_t)i * header.record_size);
-    const char *target, *scope;
-    TN_RETURN_IF_ERROR(tn__load_check_string(exe, device->target, "a device's target", &target));
-    TN_RETURN_IF_ERROR(tn__load_check_string(exe, device->memory_scope, "a device's memory scope", &scope));
-    TN_RETURN_IF_ERROR(find_driver(device, i, scope, &exe->drivers[i]));
-    exe->devices[i] = (DLDevice){(DLDeviceType)device->device_type, device->device_id};
+    const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
+    exe->devices[i] = (DLDevice){(DLDeviceType)record->device_type, record->device_id};
     for (uint32_t k = 0; k < i; k++)
-      if (exe->devices[k].device_type == exe->devices[i].device_type &&
-          exe->devices[k].device_id == exe->devices[i].device_id)
+      if (tn__load_same_device(exe->devices[k], exe->devices[i]))
         return tn__load_corrupt("devices %u and %u are one", k, i);
-    if (!exe->verify_only) TN_RETURN_IF_ERROR(check_cpu(device, target));
+  }
+  TN_RETURN_IF_ERROR(tn__load_map_devices(exe, options));
+  for (uint32_t i = 0; i < header.count; i++) {
+    const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
+    const char *target, *scope;
+    TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->target, "a device's target", &target));
+    TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
+    TN_RETURN_IF_ERROR(load_device(exe, i, record, scope));
+    if (!exe->verify_only) TN_RETURN_IF_ERROR(check_cpu(record, target));
     if (i == 0) exe->target_name = target;
   }
   return NULL;
@@ -477,7 +484,7 @@ tn_status *tn__load_sections(tn_executable *exe, const tn_load_options *options)
   TN_RETURN_IF_ERROR(check_signature(exe, options));
   TN_RETURN_IF_ERROR(load_strings(exe));
   TN_RETURN_IF_ERROR(load_texts(exe, header));
-  return load_devices(exe);
+  return load_devices(exe, options);
 }
 
 tn_status *tn__load_tables(tn_executable *exe) {

@@ -170,7 +170,7 @@ static tn_status *island_load_code(tn__device *device, const void *bytes, size_t
 
 static void island_unload_code(tn__device *device, tn__device_code *code) { tn__device_cpu.unload_code(device, code); }
 
-static tn_status *island_launch(tn__device *device, const tn__launch *launch) {
+static tn_status *island_launch(tn__device *device, const tn__device_launch *launch) {
   island *i = device->state;
   if (i->failed) return NULL;
   const char *entry = (const char *)launch->code->base + launch->offset;

@@ -18,7 +18,7 @@ typedef struct command {
   command_kind kind;
   uint32_t label;
   /* LAUNCH; the lists are slices of `arguments`. */
-  tn__launch launch;
+  tn__device_launch launch;
   /* COPY */
   int to_device, from_device;
   void *to;
@@ -214,7 +214,7 @@ static void put(tn__queues *all, int device) {
   pthread_mutex_unlock(&all->mutex);
 }
 
-void tn__queue_launch(tn__queues *all, int device, const tn__launch *launch, uint32_t label) {
+void tn__queue_launch(tn__queues *all, int device, const tn__device_launch *launch, uint32_t label) {
   TN__INVARIANT(launch->buffer_count + launch->scalar_count <= (uint32_t)all->most_arguments);
   command *c = place(all, device);
   size_t at = (size_t)device * TN__QUEUE_DEPTH + all->queues[device].put % TN__QUEUE_DEPTH;

@@ -52,7 +52,7 @@ void tn__queues_release(tn__queues *queues);
 
 /* Lists are read before it returns; `env` and `code` live until the kernel is done. `label` is told when it fails.
  * More arguments than were said: a bug of the caller (an assertion). */
-void tn__queue_launch(tn__queues *queues, int device, const tn__launch *launch, uint32_t label);
+void tn__queue_launch(tn__queues *queues, int device, const tn__device_launch *launch, uint32_t label);
 /* `to_device` and `from_device` are numbers of devices, or TN__QUEUE_HOST, but not both that. */
 void tn__queue_copy(tn__queues *queues, int to_device, void *to, int from_device, const void *from, size_t bytes,
                     uint32_t label);

@@ -476,13 +476,13 @@ static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
 static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *result) {
   const tn__kernel_entry *kernel = &vm->exe->kernels[in->callee];
   tn__device *device = &vm->devices[kernel->device];
-  tn__launch launch = {.code = &vm->exe->code,
-                       .offset = kernel->offset,
-                       .env = &vm->caller.env,
-                       .buffers = vm->buffers,
-                       .scalars = vm->scalars,
-                       .buffer_count = in->read_count + in->write_count,
-                       .scalar_count = in->scalar_count};
+  tn__device_launch launch = {.code = &vm->exe->code,
+                              .offset = kernel->offset,
+                              .env = &vm->caller.env,
+                              .buffers = vm->buffers,
+                              .scalars = vm->scalars,
+                              .buffer_count = in->read_count + in->write_count,
+                              .scalar_count = in->scalar_count};
   /* cppcheck-suppress returnDanglingLifetime ; a status keeps no pointer into the launch */
   TN_RETURN_IF_ERROR(device->driver->launch(device, &launch));
   return device->driver->wait(device, result);

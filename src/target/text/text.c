@@ -21,6 +21,8 @@ static const tn__target_kind_row kinds[] = {
     [TN__TARGET_OPENCL] = {"OpenCL C", tn__target_attributes_gpu, tn__target_words_gpu, tn__target_check_gpu},
     [TN__TARGET_CUDA] = {"CUDA C for NVIDIA's GPUs", tn__target_attributes_cuda, tn__target_words_cuda,
                          tn__target_check_gpu},
+    [TN__TARGET_ISLAND] = {"a CPU with memory of its own, for tests of placements", tn__target_attributes_cpu,
+                           tn__target_words_cpu, NULL},
 };
 _Static_assert(sizeof kinds / sizeof kinds[0] == TN__TARGET_KINDS, "a row for each kind");
 
@@ -289,7 +291,7 @@ static tn_status *set_numbers(reader *r) {
       return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": %s is at most %" PRId64 " there, not %" PRId64,
                               r->text, a->name, most, r->numbers[i]);
     /* What describes the machine takes the place of what would be measured. */
-    if (r->target.kind == TN__TARGET_CPU && !(a->flags & TN__ATTRIBUTE_SAID)) r->target.cpu.native = false;
+    if (tn__target_is_own(&r->target) && !(a->flags & TN__ATTRIBUTE_SAID)) r->target.cpu.native = false;
     set_number(&r->target, a, r->numbers[i]);
   }
   return NULL;
@@ -334,12 +336,12 @@ tn_status *tn__target_parse(const char *text, tn__target *out) {
   *out = (tn__target){0};
   TN_RETURN_IF_ERROR(read_target(&r));
   tn__target *t = &r.target;
-  if (t->kind == TN__TARGET_CPU)
+  if (tn__target_is_own(t))
     tn__target_name_features(t, t->name, sizeof t->name);
   else
     snprintf(t->name, sizeof t->name, "%s", tn__target_kind_name(t->kind));
   /* Of a CPU its features are in the name already. */
-  print_attributes(t, TN__ATTRIBUTE_CODE, t->kind == TN__TARGET_CPU ? TN__ATTRIBUTE_WORD : 0, t->name, sizeof t->name);
+  print_attributes(t, TN__ATTRIBUTE_CODE, tn__target_is_own(t) ? TN__ATTRIBUTE_WORD : 0, t->name, sizeof t->name);
   *out = *t;
   return NULL;
 }
@@ -349,7 +351,7 @@ tn_status *tn__target_parse(const char *text, tn__target *out) {
 /* The words alone, from which `describe` makes the rest. */
 static tn__target usual_of(const tn__target *target) {
   tn__target usual = {.kind = target->kind};
-  if (target->kind == TN__TARGET_CPU)
+  if (tn__target_is_own(target))
     memcpy(usual.cpu.mcpu, target->cpu.mcpu, sizeof usual.cpu.mcpu);
   else if (tn__target_is_gpu(target))
     memcpy(usual.gpu.arch, target->gpu.arch, sizeof usual.gpu.arch);

@@ -29,7 +29,7 @@ int tn__target_threads(const tn__target *target);
 
 /* The type of devices of that name; -1: none. */
 int tn__target_type_find(const char *name, size_t length);
-void tn__target_type_names(char *text, size_t size); /* "cpu, gpu, opencl, cuda" */
+void tn__target_type_names(char *text, size_t size); /* "cpu, gpu, opencl, cuda, island" */
 
 enum { TN__TARGET_EVERY_KIND = -1 };
 const char *tn__target_kind_help(tn__target_kind kind);

@@ -1,0 +1,80 @@
+/* Devices that take the place of others when an executable is loaded: "island:1=island:0". */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strbuf.h"
+#include "runtime/executable/executable.h"
+
+static const struct {
+  const char *name;
+  DLDeviceType type;
+} types[] = {{"cpu", kDLCPU}, {"cuda", kDLCUDA}, {"opencl", kDLOpenCL}, {"island", kDLExtDev}};
+enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]), MOST_ID = 255 };
+
+static const char *name_of(DLDeviceType type) {
+  for (int i = 0; i < TYPE_COUNT; i++)
+    if (types[i].type == type) return types[i].name;
+  return "device";
+}
+
+/* "island:1", up to `end`. */
+static bool read_device(const char *text, const char *end, DLDevice *out) {
+  for (int i = 0; i < TYPE_COUNT; i++) {
+    size_t length = strlen(types[i].name);
+    if ((size_t)(end - text) < length + 2 || strncmp(text, types[i].name, length) != 0 || text[length] != ':') continue;
+    char *stop;
+    long id = text[length + 1] >= '0' && text[length + 1] <= '9' ? strtol(text + length + 1, &stop, 10) : -1;
+    if (id < 0 || id > MOST_ID || stop != end) return false;
+    *out = (DLDevice){types[i].type, (int32_t)id};
+    return true;
+  }
+  return false;
+}
+
+static tn_status *read_rule(const char *rule, DLDevice *from, DLDevice *to) {
+  const char *equal = rule == NULL ? NULL : strchr(rule, '=');
+  if (equal == NULL || !read_device(rule, equal, from) || !read_device(equal + 1, equal + strlen(equal), to))
+    return tn_status_create(
+        TN_INVALID_ARGUMENT,
+        "the map of devices \"%s\" is none: it is like \"island:1=island:0\", of cpu, cuda, opencl and "
+        "island with numbers up to %d",
+        rule == NULL ? "" : rule, MOST_ID);
+  bool same_code = from->device_type == to->device_type ||
+                   (from->device_type == kDLExtDev && to->device_type == kDLCPU); /* an island is a CPU */
+  if (same_code) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT, "the map of devices \"%s\": code for %s does not run on %s", rule,
+                          name_of(from->device_type), name_of(to->device_type));
+}
+
+static tn_status *not_there(const tn_executable *exe, const char *rule) {
+  tn__strbuf there;
+  tn__strbuf_init(&there, NULL);
+  for (uint32_t i = 1; i < exe->device_count; i++)
+    tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", name_of(exe->devices[i].device_type),
+                      (int)exe->devices[i].device_id);
+  tn_status *status =
+      tn_status_create(TN_NOT_FOUND, "the map of devices \"%s\": the executable has no such device beside the host%s%s",
+                       rule, exe->device_count > 1 ? ", but " : "", tn__strbuf_text(&there));
+  tn__strbuf_release(&there);
+  return status;
+}
+
+tn_status *tn__load_map_devices(tn_executable *exe, const tn_load_options *options) {
+  DLDevice *mapped;
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, exe->device_count, sizeof(DLDevice), &mapped));
+  memcpy(mapped, exe->devices, exe->device_count * sizeof(DLDevice));
+  for (int i = 0; i < options->device_map_count; i++) {
+    DLDevice from, to;
+    bool found = false;
+    TN_RETURN_IF_ERROR(read_rule(options->device_map[i], &from, &to));
+    for (uint32_t k = 1; k < exe->device_count; k++) {
+      if (!tn__load_same_device(exe->devices[k], from)) continue;
+      mapped[k] = to;
+      found = true;
+    }
+    if (!found) return not_there(exe, options->device_map[i]);
+  }
+  exe->devices = mapped;
+  return NULL;
+}

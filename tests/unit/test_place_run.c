@@ -1,0 +1,251 @@
+/* Any placement gives the same bits: random graphs with branches and loops, random operators of which are placed on
+ * islands, against the same executable with all islands mapped onto the CPU. */
+#include <stdio.h>
+
+#include "base/strbuf.h"
+#include "check.h"
+#include "tenon/compile.h"
+
+enum { MOST_ISLANDS = 8, MOST_NODES = 14, PAIRS = 250, ROWS = 4, COLUMNS = 8, MOST_RULES = 64, RULE_BYTES = 48 };
+
+static uint64_t random_state;
+static int below(int n) {
+  random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+  return (int)((random_state >> 33) % (uint64_t)n);
+}
+
+/* ---- random graphs and placements -------------------------------------------------------------------------------- */
+
+typedef struct drawn {
+  tn__strbuf text;
+  char rules[MOST_RULES][RULE_BYTES];
+  const char *place[MOST_RULES];
+  int rule_count, islands, values;
+} drawn;
+
+/* Places the node now and then. */
+static void maybe_place(drawn *d, const char *name) {
+  if (below(2) || d->rule_count == MOST_RULES) return;
+  int island = below(d->islands + 1);
+  char *rule = d->rules[d->rule_count];
+  if (island == 0)
+    snprintf(rule, RULE_BYTES, "%s=cpu:0", name);
+  else
+    snprintf(rule, RULE_BYTES, "%s=island:%d", name, island - 1);
+  d->place[d->rule_count++] = rule;
+}
+
+static const char *const unary[] = {"tanh", "negate", "abs", "logistic"};
+static const char *const binary[] = {"add", "multiply", "maximum", "subtract"};
+
+static void put_operator(drawn *d, const char *indent, const char *name, const char *a, const char *b) {
+  int kind = below(3);
+  tn__strbuf *t = &d->text;
+  if (kind == 0)
+    tn__strbuf_printf(t, "%s%s: f32[4, 8] = %s(%s)\n", indent, name, unary[below(4)], a);
+  else if (kind == 1)
+    tn__strbuf_printf(t, "%s%s: f32[4, 8] = %s(%s, %s)\n", indent, name, binary[below(4)], a, b);
+  else
+    tn__strbuf_printf(t,
+                      "%sconst w_%s: f32[8, 8] = %d.25\n%s%s: f32[4, 8] = dot_general(%s, w_%s) {lhs_batch=[], "
+                      "rhs_batch=[], lhs_contract=1, rhs_contract=0, dtype=\"f32\"}\n",
+                      indent, name, below(3) - 1, indent, name, a, name);
+  maybe_place(d, name);
+}
+
+static void put_branch(drawn *d, int v, const char *a, const char *b) {
+  tn__strbuf *t = &d->text;
+  char name[24];
+  tn__strbuf_printf(t, "  v%d: f32[4, 8] = if(flag, %s, %s)\n", v, a, b);
+  for (int side = 0; side < 2; side++) {
+    tn__strbuf_printf(t, "    graph \"%s\" {\n      input p: f32[4, 8]\n      input q: f32[4, 8]\n",
+                      side == 0 ? "then" : "else");
+    snprintf(name, sizeof name, "b%d_%d_0", v, side);
+    put_operator(d, "      ", name, "p", "q");
+    tn__strbuf_printf(t, "      output \"result0\" = %s\n    }\n", name);
+  }
+}
+
+static void put_loop(drawn *d, int v, const char *a, const char *b) {
+  tn__strbuf *t = &d->text;
+  char first[24], second[24];
+  snprintf(first, sizeof first, "l%d_0", v);
+  snprintf(second, sizeof second, "l%d_1", v);
+  tn__strbuf_printf(t,
+                    "  const z%d: i64[] = 0\n"
+                    "  i%d: i64[], r%d: i64[], v%d: f32[4, 8], k%d: f32[4, 8] = while(z%d, rounds, %s, %s)\n"
+                    "    graph \"condition\" {\n      input i: i64[]\n      input n: i64[]\n      input s: f32[4, 8]\n"
+                    "      input k: f32[4, 8]\n      more%d: bool[] = compare(i, n) {direction=\"LT\"}\n"
+                    "      output \"more\" = more%d\n    }\n"
+                    "    graph \"body\" {\n      input i: i64[]\n      input n: i64[]\n      input s: f32[4, 8]\n"
+                    "      input k: f32[4, 8]\n      const one: i64[] = 1\n      j%d: i64[] = add(i, one)\n",
+                    v, v, v, v, v, v, a, b, v, v, v);
+  put_operator(d, "      ", first, "s", "k");
+  put_operator(d, "      ", second, first, "k");
+  tn__strbuf_printf(t,
+                    "      output \"next0\" = j%d\n      output \"next1\" = n\n      output \"next2\" = %s\n"
+                    "      output \"next3\" = k\n    }\n",
+                    v, second);
+}
+
+static void draw(drawn *d, uint64_t seed) {
+  random_state = seed;
+  *d = (drawn){.islands = 1 + below(MOST_ISLANDS)};
+  tn__strbuf_init(&d->text, NULL);
+  tn__strbuf_append(&d->text,
+                    "graph \"drawn\" {\n  input v0: f32[4, 8]\n  input flag: bool[]\n  input rounds: i64[]\n"
+                    "  const v1: f32[4, 8] = 0.75\n");
+  int nodes = 3 + below(MOST_NODES - 3), v = 2;
+  for (; v < 2 + nodes; v++) {
+    char name[24], a[24], b[24];
+    snprintf(name, sizeof name, "v%d", v);
+    snprintf(a, sizeof a, "v%d", below(3) ? v - 1 : below(v));
+    snprintf(b, sizeof b, "v%d", below(v));
+    int kind = below(8);
+    if (kind == 0)
+      put_branch(d, v, a, b);
+    else if (kind == 1)
+      put_loop(d, v, a, b);
+    else
+      put_operator(d, "  ", name, a, b);
+  }
+  tn__strbuf_printf(&d->text, "  output \"last\" = v%d\n  output \"middle\" = v%d\n}\n", v - 1, 2 + nodes / 2);
+}
+
+/* ---- compiling and running --------------------------------------------------------------------------------------- */
+
+static tn_status *compile(const drawn *d, tn_module **module) {
+  char targets[MOST_ISLANDS * 24 + 16] = "native";
+  for (int i = 0; i < d->islands; i++) {
+    size_t used = strlen(targets);
+    snprintf(targets + used, sizeof targets - used, ";island -device=%d", i);
+  }
+  tn_compile_options options = {.size = sizeof options,
+                                .target = targets,
+                                .place = d->place,
+                                .place_count = d->rule_count,
+                                .run_threads = 1,
+                                .no_measure = true};
+  return tn_compile("drawn.tng", tn__strbuf_text(&d->text), d->text.length, &options, module);
+}
+
+static void run(tn_module *module, const char *const *map, int map_count, float out[2][ROWS * COLUMNS]) {
+  static _Alignas(64) float x[ROWS * COLUMNS];
+  static _Alignas(64) uint8_t flag;
+  static _Alignas(64) int64_t rounds;
+  tn_executable *exe;
+  tn_session *session;
+  tn_load_options load = {.size = sizeof load, .device_map = map, .device_map_count = map_count};
+  check_ok(tn_module_load(module, &load, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  int64_t shape[2] = {ROWS, COLUMNS};
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i % 7) / 8 - 0.4f;
+  flag = (uint8_t)(random_state >> 40 & 1), rounds = (int64_t)(random_state >> 41 & 3);
+  DLTensor inputs[] = {{.data = x, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape},
+                       {.data = &flag, .device = {kDLCPU, 0}, .dtype = {kDLBool, 8, 1}},
+                       {.data = &rounds, .device = {kDLCPU, 0}, .dtype = {kDLInt, 64, 1}}};
+  DLTensor outputs[2];
+  for (int i = 0; i < 2; i++)
+    outputs[i] =
+        (DLTensor){.data = out[i], .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+  for (int i = 0; i < 2; i++) check_ok(tn_session_invoke_with_outputs(session, NULL, inputs, 3, outputs, 2));
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
+/* Maps for the islands that the executable has. */
+static int map_all(const tn_module *module, const drawn *d, char rules[MOST_ISLANDS][RULE_BYTES], const char **map) {
+  int count = 0;
+  for (int i = 0; i < d->islands; i++) {
+    tn_executable *exe;
+    snprintf(rules[count], RULE_BYTES, "island:%d=cpu:0", i);
+    const char *only = rules[count];
+    tn_load_options load = {.size = sizeof load, .device_map = &only, .device_map_count = 1};
+    tn_status *status = tn_module_load(module, &load, &exe);
+    if (status == NULL)
+      map[count] = rules[count], count++;
+    else
+      assert_int_equal(tn_status_code_of(status), TN_NOT_FOUND); /* nothing of it is there */
+    if (status == NULL) tn_executable_release(exe);
+    tn_status_free(status);
+  }
+  return count;
+}
+
+static void test_any_placement_same_bits(void **state) {
+  static float apart[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
+  int several = 0;
+  for (uint64_t seed = 1; seed <= PAIRS; seed++) {
+    drawn d;
+    tn_module *module;
+    draw(&d, seed);
+    tn_status *status = compile(&d, &module);
+    if (status != NULL) print_message("%s\n", tn__strbuf_text(&d.text));
+    check_ok(status);
+    char rules[MOST_ISLANDS][RULE_BYTES];
+    const char *map[MOST_ISLANDS];
+    int count = map_all(module, &d, rules, map);
+    several += count > 1;
+    run(module, NULL, 0, apart);
+    run(module, map, count, together);
+    if (memcmp(apart, together, sizeof apart) != 0) {
+      print_message("%s\n", tn__strbuf_text(&d.text));
+      for (int i = 0; i < d.rule_count; i++) print_message("%s\n", d.place[i]);
+      fail();
+    }
+    tn_module_release(module);
+    tn__strbuf_release(&d.text);
+  }
+  print_message("%d of %d programs ran on several islands\n", several, PAIRS);
+  assert_true(several > PAIRS / 3);
+}
+
+/* ---- maps -------------------------------------------------------------------------------------------------------- */
+
+static void test_maps_that_are_none(void **state) {
+  static const char text[] = "graph \"g\" {\n  input x: f32[4]\n  y: f32[4] = tanh(x)\n  output \"y\" = y\n}\n";
+  static const char *const place[] = {"y=island:3"};
+  static const struct {
+    const char *map;
+    tn_status_code code;
+    const char *words;
+  } cases[] = {
+      {"island:3", TN_INVALID_ARGUMENT, "the map of devices \"island:3\" is none: it is like \"island:1=island:0\""},
+      {"island=cpu:0", TN_INVALID_ARGUMENT, "the map of devices \"island=cpu:0\" is none"},
+      {"island:3=moon:1", TN_INVALID_ARGUMENT, "the map of devices \"island:3=moon:1\" is none"},
+      {"island:3=island:256", TN_INVALID_ARGUMENT, "with numbers up to 255"},
+      {"island:3=island:99999999999999999999", TN_INVALID_ARGUMENT, "with numbers up to 255"},
+      {"island:3=cuda:0", TN_INVALID_ARGUMENT,
+       "the map of devices \"island:3=cuda:0\": code for island does not run on cuda"},
+      {"island:1=cpu:0", TN_NOT_FOUND,
+       "the map of devices \"island:1=cpu:0\": the executable has no such device beside the host, but island:3"},
+      {"cpu:0=cpu:0", TN_NOT_FOUND, "the executable has no such device beside the host"},
+      {"island:3=cpu:1", TN_UNSUPPORTED, "the executable wants the CPU with number 1; there is one, number 0"},
+      {"", TN_INVALID_ARGUMENT, "the map of devices \"\" is none"},
+      {NULL, TN_INVALID_ARGUMENT, "the map of devices \"\" is none"},
+  };
+  tn_compile_options options = {
+      .size = sizeof options, .target = "native;island -device=3", .place = place, .place_count = 1};
+  tn_module *module;
+  check_ok(tn_compile("g.tng", text, sizeof text - 1, &options, &module));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tn_executable *exe = NULL;
+    tn_load_options load = {.size = sizeof load, .device_map = &cases[i].map, .device_map_count = 1};
+    tn_status *status = tn_module_load(module, &load, &exe);
+    assert_non_null(status);
+    assert_int_equal(tn_status_code_of(status), cases[i].code);
+    if (strstr(tn_status_message(status), cases[i].words) == NULL)
+      fail_msg("\"%s\" instead of \"%s\"", tn_status_message(status), cases[i].words);
+    tn_status_free(status);
+    assert_null(exe);
+  }
+  tn_module_release(module);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_any_placement_same_bits),
+      cmocka_unit_test(test_maps_that_are_none),
+  };
+  return cmocka_run_group_tests_name("place_run", tests, NULL, NULL);
+}
