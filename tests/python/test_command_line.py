@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from product import graph, info, node, tenon, write_mlp
 
-COMMANDS = ("run", "compile", "build", "inspect", "explain", "strip", "machine", "tune")
+COMMANDS = ("run", "compile", "build", "inspect", "explain", "strip", "machine", "targets", "tune")
 OTHERS = ("db", "worker")  # a group of commands, and what people do not start
 KERNELS = "kernel k(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\nkernel g(A: f32[N]) -> B: f32[N] { B[i] = A[i] + 1.0 }\n"
 
@@ -72,7 +72,7 @@ class CommandLineTest(unittest.TestCase):
         # A command line of each command to which nothing is to be added.
         cls.lines = {"run": [cls.model], "compile": [cls.model, "-o", cls.folder / "new.tnx"],
                      "build": [cls.kernels, "-o", cls.folder / "new"], "inspect": [cls.model], "explain": [cls.model],
-                     "strip": [cls.executable, "-o", cls.folder / "new.tnx"], "machine": [], "tune": [cls.model]}
+                     "strip": [cls.executable, "-o", cls.folder / "new.tnx"], "machine": [], "targets": [], "tune": [cls.model]}
 
     def misused(self, *words, saying=None, command=None):
         """Status 2, one line on stderr that names the command, nothing on stdout, and no file made."""
@@ -130,7 +130,7 @@ class CommandLineTest(unittest.TestCase):
         once = {"--target": "x86-64-v3 aarch64", "--threads": "1 2", "--machine": "a b", "--seed": "1 2", "--repeat": "1 2",
                 "--function": "f g", "--output": "a b", "--compare": "a b", "--key": "a b", "--constants": "a b", "--texts": "all none",
                 "--emit": "te tir", "--kernel": "k g", "--schedule": "a b", "--print-after": "cse dce", "--profile": "a.json b.json",
-                "--tuned": "a b", "--budget": "1s 2s", "--trials": "1 2", "--database": "a b", "--mode": "async batched"}
+                "--tuned": "a b", "--host": "cpu aarch64", "--budget": "1s 2s", "--trials": "1 2", "--database": "a b", "--mode": "async batched"}
         several = {"--dim": ["n=1", "n=2"], "--alias": ["y=x", "y=z"], "--capacity": ["n=1", "n=2"]}
         for command in COMMANDS:
             options = options_of(command)
@@ -144,7 +144,7 @@ class CommandLineTest(unittest.TestCase):
         of_models = [option for option in options_of("inspect") if option not in
                      ("--key", "--constants", "--verify-only", "--text", "--schedules", "--kernel", "--json")]
         values = {"--dim": "n=1", "--alias": "y=x", "--capacity": "n=1", "--strided": "x", "--threads": "1", "--target": "aarch64",
-                  "--machine": "m", "--tuned": "t", "--print-after": "all"}
+                  "--machine": "m", "--tuned": "t", "--print-after": "all", "--host": "cpu", "--place": "a=cpu"}
         for option in of_models:
             word = option + (f"={values[option]}" if option in values else "")
             self.misused("inspect", self.executable, word, command="inspect", saying="is for compiling")

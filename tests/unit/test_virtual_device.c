@@ -253,6 +253,7 @@ static void rules_of_configurations(void **state) {
        "there is no target before or behind a semicolon: targets are listed as in \"cpu; opencl -device=0\""},
       {";x86-64-v3", NULL, NULL, NULL, NULL,
        "there is no target before or behind a semicolon: targets are listed as in \"cpu; opencl -device=0\""},
+      {"opencl", "haswell -host=x86-64", NULL, NULL, NULL, "the host \"haswell -host=x86-64\" has no host of its own"},
       {"cpu -device=1; opencl", "haswell -device=1", NULL, NULL, NULL,
        "the host \"haswell -device=1\" is cpu:1, and so is another target: there are cpu:1 (NATIVE), opencl:0 "
        "(opencl)"},

@@ -105,6 +105,8 @@ static const tn__virtual_device *the_only_cpu(const tn__compile_config *config, 
 static const tn__virtual_device *host_of_text(tn__compile_config *config, const list *l, const char *text) {
   tn__arena *arena = config->cache.arena;
   tn__target host = read_target(arena, text);
+  if (host.host[0] != '\0')
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "the host \"%s\" has no host of its own", text);
   for (int i = 0; i < l->targets.count; i++) {
     tn__target one = l->targets.data[i], wanted = host;
     one.host[0] = wanted.host[0] = '\0';
