@@ -87,6 +87,23 @@ class TuneTest(unittest.TestCase):
         self.assertRegex(self.tune("--trials", 6, file=other).stderr, words)
         self.distinct()
 
+    def test_what_was_learned_is_kept_beside_the_database(self):
+        self.tune("--trials", 40, "--no-comparison")
+        samples = list(self.folder.glob("tuning.db.model-*"))
+        self.assertEqual(len(samples), 1)
+        whole = samples[0].read_bytes()
+        self.assertTrue(whole.startswith(b"tenon model 1\nof "))
+        other = self.folder / "other.te"
+        other.write_text(KERNELS.replace("61", "47").replace("90", "80"))
+        samples[0].write_bytes(whole[:-100] + b"x" + whole[-99:])
+        again = self.tune("--trials", 20, "--no-comparison", file=other)
+        self.assertIn(f"{samples[0]}: the file of samples is damaged, and is made anew from the records", again.stderr)
+        self.assertRegex(again.stdout, r"predictions: rank correlation -?[0-9.]+ within kernels; \d+ % of each one's fastest tenth")
+        self.assertRegex(again.stdout, r"runner \d+ %, overhead [0-9.]+ % and \d+ % beside")
+        self.assertGreater(len(samples[0].read_bytes()), len(whole))  # samples of both, made anew
+        quiet = self.tune("--trials", 24, "--no-comparison", file=other)
+        self.assertNotIn("made anew", quiet.stderr)
+
     def test_a_machine_is_fitted_to_records(self):
         def machine(*arguments, status=0):
             return tenon("machine", "--from-records", self.database, *arguments, status=status)

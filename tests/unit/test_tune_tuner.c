@@ -148,7 +148,7 @@ static void begin(scene *s) {
 static void tune(scene *s, tn__tuner_options *options) {
   options->clock = tn_simulator_now;
   options->clock_user = s->simulator;
-  const tn__tuner_sink sink = {add, known, on_compared, s};
+  const tn__tuner_sink sink = {.add = add, .known = known, .compared = on_compared, .user = s};
   check_ok(tn__tuner_create(s->list, &sink, options, &s->tuner));
   check_ok(tn__tuner_start(s->tuner, s->builder, &s->device.outer, 1));
   while (!tn__tuner_is_done(s->tuner)) {
@@ -399,7 +399,7 @@ static void test_the_same_seed_tunes_alike(void **state) {
 static void test_what_cannot_be(void **state) {
   scene s = {0};
   begin(&s);
-  const tn__tuner_sink sink = {add, NULL, NULL, &s};
+  const tn__tuner_sink sink = {.add = add, .user = &s};
   check_fails(tn__tuner_create(s.list, &sink, &(tn__tuner_options){.trials = -1}, &s.tuner), TN_INVALID_ARGUMENT,
               "a budget is above zero, in seconds or trials");
   check_fails(tn__tuner_create(s.list, &sink, &(tn__tuner_options){.target_speedup = 0.5}, &s.tuner),

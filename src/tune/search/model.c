@@ -6,6 +6,7 @@
 #include <xgboost/c_api.h> /* a system's header: it has functions without prototypes */
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 /* One of what is cheap and one of whole rows: thousands of points are ranked by the first, and the best of them by the
  * second. */
@@ -16,7 +17,9 @@ _Static_assert(sizeof(tn__model_row) == ROW * sizeof(float), "rows lie without g
 struct tn__cost_model {
   tn__model_sample *samples;
   int count, capacity;
+  uint64_t *keys;                   /* of tasks */
   int tasks;                        /* that there are numbers for */
+  int begun_with;                   /* samples that were there before this tuning */
   int learned_from;                 /* samples that the trees know */
   BoosterHandle boosters[BOOSTERS]; /* NULL: none yet */
 };
@@ -36,6 +39,7 @@ void tn__model_release(tn__cost_model *model) {
   for (int i = 0; i < BOOSTERS; i++)
     if (model->boosters[i] != NULL) XGBoosterFree(model->boosters[i]);
   free(model->samples);
+  free(model->keys);
   tn__free(NULL, model, sizeof *model, 0);
 }
 
@@ -69,7 +73,37 @@ void tn__model_cheap(const tn__space *space, const tn__space_point *point, const
   while (n < TN__MODEL_FEATURES) f[n++] = 0;
 }
 
-int tn__model_new_task(tn__cost_model *model) { return model->tasks++; }
+int tn__model_tasks(const tn__cost_model *model) { return model->tasks; }
+
+uint64_t tn__model_task_key(const tn__cost_model *model, int task) { return model->keys[task]; }
+
+int tn__model_task(tn__cost_model *model, uint64_t key) {
+  for (int i = 0; i < model->tasks; i++)
+    if (model->keys[i] == key) return i;
+  void *grown = realloc(model->keys, (size_t)(model->tasks + 1) * sizeof *model->keys);
+  if (grown == NULL) return -1;
+  model->keys = grown;
+  model->keys[model->tasks] = key;
+  return model->tasks++;
+}
+
+uint64_t tn__model_key_of(const tn_tune_task *task) {
+  uint64_t key = tn__hash_string(tn__hash_string(11, task->declaration), task->target);
+  return tn__hash_mix(tn__hash_mix(key, (uint64_t)task->threads), task->results_read);
+}
+
+bool tn__model_sample_of(tn__space *space, const tn__space_point *point, double seconds, int task,
+                         tn__model_sample *out) {
+  const float failed = 2, most = 4; /* a failure is as if it took e^2 times what was predicted */
+  tn__space_cost cost = tn__space_weigh(space, point);
+  if (!isfinite(cost.cycles) || !(cost.cycles > 0)) return false;
+  double clock = 1e6 * space->target.cpu.machine.core.megahertz;
+  out->task = task;
+  out->error = isfinite(seconds) ? (float)log(seconds * clock / cost.cycles) : failed;
+  out->error = fmaxf(fminf(out->error, most), -most);
+  tn__model_cheap(space, point, &cost, out->row.cheap);
+  return true;
+}
 
 tn_status *tn__model_add(tn__cost_model *model, const tn__model_sample *sample) {
   if (model->count == model->capacity) {
@@ -79,12 +113,13 @@ tn_status *tn__model_add(tn__cost_model *model, const tn__model_sample *sample) 
     model->samples = grown;
     model->capacity = capacity;
   }
-  if (sample->task >= model->tasks) model->tasks = sample->task + 1;
   model->samples[model->count++] = *sample;
   return NULL;
 }
 
 int tn__model_samples(const tn__cost_model *model) { return model->count; }
+
+const tn__model_sample *tn__model_sample_at(const tn__cost_model *model, int index) { return &model->samples[index]; }
 
 bool tn__model_knows(const tn__cost_model *model) { return model->boosters[WHOLE] != NULL; }
 
@@ -119,11 +154,27 @@ static tn_status *matrix_of(const float *features, int count, int width, DMatrix
   return NULL;
 }
 
+/* Samples of this tuning's tasks count more than those of others. */
+static tn_status *weigh(const tn__cost_model *model, DMatrixHandle rows) {
+  const float of_others = 0.15f;
+  float *weights = malloc((size_t)model->count * sizeof *weights);
+  if (weights == NULL)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory to learn from %d samples", model->count);
+  for (int i = 0; i < model->count; i++) weights[i] = i < model->begun_with ? of_others : 1;
+  int result = XGDMatrixSetFloatInfo(rows, "weight", weights, (bst_ulong)model->count);
+  free(weights);
+  return result == 0 ? NULL : failed("weigh samples");
+}
+
 static tn_status *learn(tn__cost_model *model, int which, const float *features, int width, const float *errors) {
   DMatrixHandle rows;
   BoosterHandle booster = NULL;
   TN_RETURN_IF_ERROR(matrix_of(features, model->count, width, &rows));
-  tn_status *status = NULL;
+  tn_status *status = weigh(model, rows);
+  if (status != NULL) {
+    XGDMatrixFree(rows);
+    return status;
+  }
   if (XGDMatrixSetFloatInfo(rows, "label", errors, (bst_ulong)model->count) != 0 ||
       XGBoosterCreate(&rows, 1, &booster) != 0)
     status = failed("begin to learn");
@@ -168,9 +219,13 @@ static tn_status *learn_both(tn__cost_model *model, float *features, float *erro
   return NULL;
 }
 
+void tn__model_begin(tn__cost_model *model) { model->begun_with = model->count; }
+
 tn_status *tn__model_learn(tn__cost_model *model) {
   int fresh = model->count - model->learned_from;
-  if (model->count < TN__MODEL_LEAST_SAMPLES || fresh < 8 || fresh * 10 < model->count) return NULL;
+  int own = model->count - model->begun_with;
+  /* A tenth of its own; of all a fortieth, as learning takes longer the more there are. */
+  if (model->count < TN__MODEL_LEAST_SAMPLES || fresh < 8 || fresh * 10 < own || fresh * 40 < model->count) return NULL;
   float *features = malloc((size_t)model->count * sizeof(tn__model_row));
   float *errors = malloc((size_t)model->count * sizeof(float));
   tn_status *status = NULL;

@@ -358,7 +358,7 @@ static int first_of(const tn__search *s, const ranked *list, int count, int from
  * only when the model has learned by how much each is wrong: until then they take turns. Parts always do, each as often
  * as it takes of the time: the best of all would be those that change next to nothing. */
 static void take_best(tn__search *s, const ranked *list, int count) {
-  bool turns = s->model == NULL || !tn__model_knows(s->model);
+  bool turns = s->model == NULL || !tn__model_knows(s->model) || s->error_count < TN__MODEL_LEAST_SAMPLES;
   int next[TN__SPACE_RULES] = {0};
   s->batch_count = s->batch_next = 0;
   for (int turn = 0, idle = 0; s->batch_count < BATCH && idle <= s->space->rule_count; turn++) {
@@ -529,12 +529,8 @@ tn_status *tn__search_tell(tn__search *s, int index, double median) {
   s->told++;
   if (isfinite(median) && (s->best == NULL || median < s->best->median)) s->best = p;
   if (s->model == NULL || p->point.rule < 0) return NULL;
-  tn__space_cost cost = tn__space_weigh(s->space, &p->point);
-  if (!isfinite(cost.cycles)) return NULL;
-  enum { FAILED = 2 }; /* as if it took e^2 times what was predicted */
-  tn__model_sample sample = {.row = p->row, .task = s->task};
-  sample.error = isfinite(median) ? (float)log(median * s->clock_hz / cost.cycles) : FAILED;
-  sample.error = fmaxf(fminf(sample.error, 4), -4);
+  tn__model_sample sample = {.row = p->row};
+  if (!tn__model_sample_of(s->space, &p->point, median, s->task, &sample)) return NULL;
   s->errors += sample.error;
   s->error_count++;
   return tn__model_add(s->model, &sample);
@@ -594,9 +590,10 @@ tn_status *tn__search_create(tn__space *space, tn__cost_model *model, tn__search
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn__search), 0, &memory));
   tn__search *s = memory;
   *s = (tn__search){.space = space, .model = model, .kind = kind, .random = tn__hash_mix(seed, 7), .promised = NAN};
-  if (model != NULL) s->task = tn__model_new_task(model);
+  if (model != NULL) s->task = tn__model_task(model, tn__model_key_of(space->task));
   s->clock_hz = 1e6 * space->target.cpu.machine.core.megahertz;
-  tn_status *status = kind == TN__SEARCH_EVOLUTION ? fill_pool(s) : NULL;
+  tn_status *status = s->task < 0 ? no_memory() : NULL;
+  if (status == NULL && kind == TN__SEARCH_EVOLUTION) status = fill_pool(s);
   if (status != NULL) {
     tn__search_release(s);
     return status;

@@ -73,6 +73,7 @@ static bool take_up(tn__proposer *p) {
   free(list);
   lock(p);
   fail(p, status);
+  if (status != NULL) p->words.ready(p->words.user); /* who waits is told */
   return true;
 }
 

@@ -8,8 +8,11 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "machine/measure.h"
+#include "tune/search/points.h"
+#include "tune/search/samples.h"
 #include "tune/tuner/compare.h"
 
 struct tn__record_waiting {
@@ -225,4 +228,105 @@ tn_status *tn__records_known(tn__records *records, const tn_tune_task *task, tn_
   if (k.status != NULL || records->alone) return k.status;
   if (records->similar == NULL) TN_RETURN_IF_ERROR(tn__similar_open(records->database, &records->similar));
   return tn__similar_seed(records->similar, task, records->machine, search);
+}
+
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
+
+enum { FEATURES_VERSION = 1 /* raised when rows mean something else */, LONGEST_OF = 1024 };
+
+/* What samples depend on, in a line. */
+static void print_of(const tn__records *records, const tn_tune_task *like, char of[LONGEST_OF]) {
+  uint64_t machine = like->machine != NULL ? tn__hash_string(1, like->machine) : 0;
+  snprintf(of, LONGEST_OF, "%s, features %d of %d and %d, schedules %d, %s, machine %016llx, %s", tn_version(),
+           FEATURES_VERSION, TN__MODEL_FEATURES, TN__FEATURES, TN_SCHEDULE_VERSION, records->machine,
+           (unsigned long long)machine, like->target);
+}
+
+/* "tuning.db.model-HASH": of each target and machine its own. */
+static void print_path(const tn__records *records, const char *of, char *path, size_t size) {
+  snprintf(path, size, "%s.model-%08x", tn_database_path(records->database), (unsigned)tn__hash_string(1, of));
+}
+
+typedef struct teaching {
+  const tn__records *records;
+  const tn_tune_task *like;
+  tn__cost_model *model;
+  tn__space *space;
+  int task, known; /* the model's number of it; tasks that had numbers before */
+  tn_status *status;
+} teaching;
+
+static bool teach_record(void *user, const tn_record *record) {
+  teaching *t = user;
+  tn__space_point point;
+  tn__model_sample sample = {.task = t->task};
+  double seconds = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;
+  if (record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST) return true;
+  if (!tn__space_read(t->space, record->rule, record->decisions, &point)) return true;
+  if (!tn__model_sample_of(t->space, &point, seconds, t->task, &sample)) return true;
+  tn_status *status = tn__space_features(t->space, &point, sample.row.loops);
+  if (status != NULL && tn_status_code_of(status) != TN_OUT_OF_MEMORY) { /* a primitive refuses a step */
+    tn_status_free(status);
+    return true;
+  }
+  t->status = status != NULL ? status : tn__model_add(t->model, &sample);
+  return t->status == NULL;
+}
+
+/* A task whose declaration or rules are of another version teaches nothing. */
+static bool teach_task(void *user, const tn_task_records *found) {
+  enum { MOST_OF_EACH = 64, MOST = TN__MODEL_MOST_SAMPLES };
+  teaching *t = user;
+  if (found->records == 0 || strcmp(found->kernel->target, t->like->target) != 0) return true;
+  tn_tune_task task = *found->kernel;
+  task.machine = t->like->machine;
+  t->task = tn__model_task(t->model, tn__model_key_of(&task));
+  if (t->task < 0) t->status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a task");
+  if (t->task < t->known) return t->status == NULL;
+  tn_status *status = tn__space_open(&task, &t->space);
+  if (status == NULL) {
+    const tn_record_filter filter = {.size = sizeof filter,
+                                     .task = found->hash,
+                                     .machine = t->records->machine,
+                                     .limit = MOST_OF_EACH,
+                                     .order = TN_ORDER_NEWEST};
+    status = tn_database_query(t->records->database, &filter, teach_record, t, NULL);
+    tn__space_close(t->space);
+    if (t->status == NULL)
+      t->status = status;
+    else
+      tn_status_free(status);
+  } else if (tn_status_code_of(status) == TN_OUT_OF_MEMORY) {
+    t->status = status;
+  } else {
+    tn_status_free(status);
+  }
+  return t->status == NULL && tn__model_samples(t->model) < MOST;
+}
+
+tn_status *tn__records_learn(const tn__records *records, const tn_tune_task *like, tn__cost_model *model) {
+  char of[LONGEST_OF], path[4096 + 32];
+  if (records->alone || records->clock != NULL) return NULL;
+  print_of(records, like, of);
+  print_path(records, of, path, sizeof path);
+  tn_status *status = tn__model_read(model, of, path);
+  if (status == NULL || tn_status_code_of(status) == TN_OUT_OF_MEMORY) return status;
+  if (tn_status_code_of(status) != TN_NOT_FOUND)
+    tn__log(records->log, TN_LOG_WARNING, "%s, and is made anew from the records", tn_status_message(status));
+  tn_status_free(status);
+  teaching t = {.records = records, .like = like, .model = model, .known = tn__model_tasks(model)};
+  const tn_record_filter filter = {.size = sizeof filter, .target = like->target, .machine = records->machine};
+  TN_RETURN_IF_ERROR(tn_database_tasks(records->database, &filter, teach_task, &t));
+  return t.status;
+}
+
+void tn__records_learned(const tn__records *records, const tn_tune_task *like, const tn__cost_model *model) {
+  char of[LONGEST_OF], path[4096 + 32];
+  if (records->alone || records->clock != NULL) return;
+  print_of(records, like, of);
+  print_path(records, of, path, sizeof path);
+  tn_status *status = tn__model_write(model, of, path);
+  if (status != NULL)
+    tn__log(records->log, TN_LOG_WARNING, "what was learned is not kept: %s", tn_status_message(status));
+  tn_status_free(status);
 }

@@ -38,6 +38,11 @@ TN_MUST_USE tn_status *tn__records_compared(tn__records *records, const tn_tune_
 TN_MUST_USE tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, double *spent);
 /* So many seconds were spent on them by now, in this tuning. */
 TN_MUST_USE tn_status *tn__records_spend(tn__records *records, double seconds);
+/* What candidates of other tasks of this target and machine taught goes into the model: from the file of samples beside
+ * the database, or, where that is missing, damaged or of something else, from the records. */
+TN_MUST_USE tn_status *tn__records_learn(const tn__records *records, const tn_tune_task *like, tn__cost_model *model);
+/* Writes that file. That it cannot be written is a warning. */
+void tn__records_learned(const tn__records *records, const tn_tune_task *like, const tn__cost_model *model);
 /* Writes what waits, when it can be. */
 TN_MUST_USE tn_status *tn__records_flush(tn__records *records);
 /* The same in the end, waiting for up to a minute. What could not be written is an error. */

@@ -313,7 +313,7 @@ static tn_status *start_stations(tn_tuner *t, cores *c, tn__tuner_options *optio
   if (t->builder == NULL) TN_RETURN_IF_ERROR(start_builder(t, c));
   if (t->runner_count == 0) TN_RETURN_IF_ERROR(start_runner(t, c));
   options->exclusive = c->exclusive && t->own_builder && t->own_runners;
-  options->ready = core_ready;
+  options->ready = t->options.search == TN_SEARCH_EVOLUTION ? core_ready : NULL;
   options->cores = c->all;
   options->core_count = c->exclusive ? 0 : c->count - c->threads;
   return NULL;
@@ -344,6 +344,17 @@ static tn_status *known(void *user, const tn_tune_task *task, tn__search *search
 static tn_status *compared(void *user, const tn_tune_task *task, const tn__compared *c) {
   tn_tuner *t = user;
   return t->keeps ? tn__records_compared(&t->records, task, c) : NULL;
+}
+
+static tn_status *learn(void *user, const tn_tune_task *like, tn__cost_model *model) {
+  const tn_tuner *t = user;
+  return t->keeps ? tn__records_learn(&t->records, like, model) : NULL;
+}
+
+static tn_status *learned(void *user, const tn_tune_task *like, const tn__cost_model *model) {
+  const tn_tuner *t = user;
+  if (t->keeps) tn__records_learned(&t->records, like, model);
+  return NULL;
 }
 
 static tn_status *open_records(tn_tuner *t, tn__tuner_options *core) {
@@ -439,7 +450,7 @@ static tn__tuner_options core_options(const tn_tuner *t) {
 }
 
 static tn_status *begin(tn_tuner *t) {
-  const tn__tuner_sink sink = {add, known, compared, t};
+  const tn__tuner_sink sink = {add, known, compared, learn, learned, t};
   tn__tuner_options options = core_options(t);
   cores c;
   if (tn__tasks_count(t->tasks) > 0 && t->runner_count == 0 && !t->options.deterministic)

@@ -433,6 +433,7 @@ static void trials_ended(void *user) {
   t->trials_end = t->last_comparison = now(t);
   t->overhead.beside = tn__proposer_seconds(t->proposer);
   fail(t, tn__proposer_finish(t->proposer));
+  if (t->sink.learned != NULL) fail(t, t->sink.learned(t->sink.user, &t->tasks[0].item->task, t->model));
   for (int i = 0; i < t->task_count; i++) /* whatever works is better than what fails */
     t->tasks[i].better = t->tasks[i].static_failed && isfinite(t->tasks[i].best_seconds);
   if (t->options.no_comparison) {
@@ -468,6 +469,9 @@ static tn_status *open_tasks(tn__tuner *t, const tn__task_list *list) {
     tn_status *status = open_task(t, i, tn__tasks_at(list, i));
     if (status != NULL) return tn_status_prefix(status, "%s", tn__tasks_at(list, i)->task.name);
   }
+  if (t->sink.learn == NULL || t->options.kind != TN__SEARCH_EVOLUTION) return NULL;
+  TN_RETURN_IF_ERROR(t->sink.learn(t->sink.user, &tn__tasks_at(list, 0)->task, t->model));
+  tn__model_begin(t->model);
   return NULL;
 }
 

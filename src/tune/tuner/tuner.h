@@ -45,6 +45,10 @@ typedef struct tn__tuner_sink {
   tn_status *(*known)(void *user, const tn_tune_task *task, tn__search *search);
   /* The task's best was compared with its static choice; may be NULL. */
   tn_status *(*compared)(void *user, const tn_tune_task *task, const tn__compared *compared);
+  /* What other tasks taught goes into the model, before there are trials; and what it knows when they have ended is
+   * kept. May be NULL. */
+  tn_status *(*learn)(void *user, const tn_tune_task *like, tn__cost_model *model);
+  tn_status *(*learned)(void *user, const tn_tune_task *like, const tn__cost_model *model);
   void *user;
 } tn__tuner_sink;
 
