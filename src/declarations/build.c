@@ -91,7 +91,8 @@ tn__chooser tn__decl_chooser(const tn_te *te, const tn__plan_unit *unit, const t
   if (block != NULL) return written_by(te, block, arena);
   if (given->tuned == NULL) return tn__chooser_static;
   return *tn__kernels_tuned(arena, given->tuned, given->tuned_text, unit->target, unit->options.threads,
-                            &tn__chooser_static, given->log);
+                            &tn__chooser_static, given->log)
+              .chooser;
 }
 
 tn_status *tn__decl_target(const char *target, const tn_schedule_options *given, tn__target *out) {

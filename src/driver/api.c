@@ -37,9 +37,14 @@ tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_fu
   tn__target_hash(&driver->target, &h);
   tn__target_hash(&constants, &h);
   tn__chooser_hash(driver->chooser, NULL, &h);
+  for (int i = 0; i < driver->variant_count; i++) {
+    tn__sha256_update_string(&h, driver->variants[i].kind);
+    tn__sha256_update_string(&h, driver->variants[i].digest);
+    tn__sha256_update_u64(&h, (uint64_t)driver->variants[i].choice);
+  }
   resolved.target = driver->target.name;
   resolved.machine = NULL; /* whose numbers the target has: a file may move */
-  resolved.tuned = NULL;   /* which the chooser consults */
+  resolved.tuned = NULL;   /* whose traces and variants are there */
   resolved.run_threads = driver->schedule.threads;
   tn__options_hash(&resolved, &h);
   return tn__sha256_final(&h);
@@ -73,7 +78,7 @@ static void compile_body(tn__arena *arena, void *user) {
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver *driver = &c->driver;
   tn__driver_init(driver, arena, &call->options);
-  if (call->chooser != &tn__chooser_static) driver->chooser = tn__driver_chooser(driver, call->chooser);
+  if (call->chooser != &tn__chooser_static) tn__driver_choose_by(driver, call->chooser);
   tn__model **models = open_models(driver, call);
   bool cached = driver->cache != NULL;
   tn__digest key = {0};

@@ -69,10 +69,15 @@ void tn__driver_limit_work(tn__driver *driver, uint64_t structure) {
   arena->work = work;
 }
 
-const tn__chooser *tn__driver_chooser(const tn__driver *driver, const tn__chooser *otherwise) {
+void tn__driver_choose_by(tn__driver *driver, const tn__chooser *otherwise) {
   const tn_compile_options *o = driver->options;
-  if (o->tuned == NULL) return otherwise;
-  return tn__kernels_tuned(driver->arena, o->tuned, NULL, &driver->target, driver->schedule.threads, otherwise, o->log);
+  driver->chooser = otherwise;
+  if (o->tuned == NULL) return;
+  const tn__tuned tuned =
+      tn__kernels_tuned(driver->arena, o->tuned, NULL, &driver->target, driver->schedule.threads, otherwise, o->log);
+  driver->chooser = tuned.chooser;
+  driver->variants = tuned.variants;
+  driver->variant_count = tuned.variant_count;
 }
 
 void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options) {
@@ -83,7 +88,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   tn__check(arena->escape, tn__kernels_machine_target(&first, &driver->target, NULL));
   driver->backend = tn__backend_of(arena->escape, &driver->target);
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : tn__target_threads(&driver->target);
-  driver->chooser = tn__driver_chooser(driver, &tn__chooser_static);
+  tn__driver_choose_by(driver, &tn__chooser_static);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
   driver->texts = read_words(arena, options);
   if (options->print_after) driver->threads = 1; /* texts of one kernel stay together, in the order of the model */
@@ -118,14 +123,27 @@ static int winograd_tile(void *user, const tn__winograd_sizes *s) {
   return tn__schedule_winograd_tile(&driver->target, s->batch, s->height, s->width, s->in, s->out);
 }
 
+static int decide(void *user, const tn__site *site) {
+  const tn__driver *driver = user;
+  if (driver->see_site != NULL) driver->see_site(driver->see_user, site);
+  return tn__kernels_variant(driver->variants, driver->variant_count, site);
+}
+
+static tn__optimize_options optimize_options(tn__driver *driver) {
+  bool asks = driver->variant_count > 0 || driver->see_site != NULL;
+  return (tn__optimize_options){.evaluator = tn__driver_fold_evaluator(driver),
+                                .operand_layout = operand_layout,
+                                .layout_user = driver,
+                                .winograd_tile = driver->options->direct_convolutions ? NULL : winograd_tile,
+                                .winograd_user = driver,
+                                .decide = asks ? decide : NULL,
+                                .decide_user = driver,
+                                .after = after_graph_pass,
+                                .after_user = driver};
+}
+
 static void optimize(tn__compilation *c, tn__graph *graph) {
-  tn__optimize_options options = {.evaluator = tn__driver_fold_evaluator(&c->driver),
-                                  .operand_layout = operand_layout,
-                                  .layout_user = &c->driver,
-                                  .winograd_tile = c->driver.options->direct_convolutions ? NULL : winograd_tile,
-                                  .winograd_user = &c->driver,
-                                  .after = after_graph_pass,
-                                  .after_user = &c->driver};
+  const tn__optimize_options options = optimize_options(&c->driver);
   tn__graph_optimize(graph, &options);
 }
 
@@ -171,7 +189,8 @@ static void describe_signature(tn__driver *driver, tn__program_function *f, cons
 static void fuse_function(tn__driver *driver, tn__program_function *f) {
   double start = tn__now();
   tn__groups *groups = TN__NEW(driver->arena, tn__groups);
-  *groups = tn__pass_fuse(f->graph);
+  const tn__optimize_options options = optimize_options(driver);
+  *groups = tn__pass_fuse(f->graph, &options);
   tn__driver_time(driver, "graph.fuse", tn__now() - start);
   start = tn__now();
   tn__driver_precompute_constants(driver, f->graph, groups);

@@ -36,8 +36,8 @@ typedef struct tn__compilation {
 
 /* Reads options into the driver; `driver->arena` must be set. */
 TN__LINKED void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_options *options);
-/* The options' tuned schedules, and for other kernels what `otherwise` chooses. */
-const tn__chooser *tn__driver_chooser(const tn__driver *driver, const tn__chooser *otherwise);
+/* By the options' tuned schedules and variants, and for other kernels by `otherwise`. */
+void tn__driver_choose_by(tn__driver *driver, const tn__chooser *otherwise);
 /* How many steps of work this compilation may take, by the bytes of structure that its models have. */
 void tn__driver_limit_work(tn__driver *driver, uint64_t structure);
 /* Everything that the executable depends on: the models, the target, the options that change code, this build. */

@@ -9,6 +9,7 @@
 #include "graph/passes/passes.h"
 #include "kernels/cache.h"
 #include "kernels/slab.h"
+#include "kernels/tuned.h"
 #include "schedule/rules/choose.h"
 #include "tenon/compile.h"
 #include "tenon/kernel_abi.h"
@@ -47,9 +48,13 @@ typedef struct tn__driver {
   tn__arena *arena;
   const tn_compile_options *options;
   tn__target target;
-  const tn__backend *backend;         /* of the target */
-  tn__schedule_options schedule;      /* 0: what the target has, which is another one where constants are computed */
-  const tn__chooser *chooser;         /* of schedules */
+  const tn__backend *backend;    /* of the target */
+  tn__schedule_options schedule; /* 0: what the target has, which is another one where constants are computed */
+  const tn__chooser *chooser;    /* of schedules */
+  const tn__variant *variants;   /* what is known to be better than the graph's estimates */
+  int variant_count;
+  void (*see_site)(void *user, const tn__site *site); /* each decision of the graph; NULL: nobody wants to know */
+  void *see_user;
   TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */

@@ -1,5 +1,6 @@
 #include "kernels/tuned.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ typedef struct reader {
   const tn__target *target;
   int threads;
   TN__VEC(const char *) traces;
+  TN__VEC(tn__variant) variants;
 } reader;
 
 _Noreturn static void refuse(const reader *r, const char *why) {
@@ -69,6 +71,23 @@ static const char *read_trace(reader *r) {
   return trace;
 }
 
+/* "variant KIND DIGEST CHOICE" */
+static void read_variant(reader *r, bool ours) {
+  const char *kind = r->line + strlen("variant ");
+  size_t kind_length = strcspn(kind, " ");
+  const char *digest = kind + kind_length + (kind[kind_length] == ' ');
+  size_t digest_length = strcspn(digest, " ");
+  const char *number = digest + digest_length + (digest[digest_length] == ' ');
+  char *end;
+  long choice = strtol(number, &end, 10);
+  if (kind_length == 0 || digest_length != TN__SITE_DIGEST - 1 || end == number || *end != 0 || choice < 0 ||
+      choice > INT_MAX)
+    refuse(r, "a line \"variant KIND DIGEST CHOICE\" is meant, with 16 digits and a number");
+  const tn__variant v = {tn__arena_strndup(r->arena, kind, kind_length),
+                         tn__arena_strndup(r->arena, digest, digest_length), (int)choice};
+  if (ours) tn__vec_push(r->arena, &r->variants, v);
+}
+
 /* All of the file, whose text ends at the first 0. */
 static void read_all(reader *r, size_t size) {
   bool ours = false;
@@ -78,19 +97,29 @@ static void read_all(reader *r, size_t size) {
     const char *line = r->line;
     if (begins(line, "target ")) {
       ours = read_target(r);
+    } else if (begins(line, "variant ")) {
+      read_variant(r, ours);
     } else if (begins(line, "trace ")) {
       const char *trace = read_trace(r);
       if (ours) tn__vec_push(r->arena, &r->traces, trace);
       ours = false;
     } else if (*line != 0 && *line != '#' && !begins(line, "task ") && !begins(line, "size ") &&
                strcmp(line, "results read") != 0) {
-      refuse(r, "target, task, size, \"results read\" or a trace is meant here");
+      refuse(r, "target, task, size, \"results read\", a variant or a trace is meant here");
     }
   }
   if (r->at != end) refuse(r, "there is a byte 0 behind this line, and the file is text");
 }
 
 static void close_map(void *map) { tn__file_map_close(map); }
+
+int tn__kernels_variant(const tn__variant *variants, int count, const tn__site *site) {
+  char digest[TN__SITE_DIGEST];
+  if (count > 0) tn__site_digest(site, digest);
+  for (int i = 0; i < count; i++)
+    if (strcmp(variants[i].kind, site->kind) == 0 && strcmp(variants[i].digest, digest) == 0) return variants[i].choice;
+  return site->usual;
+}
 
 /* The file's text, and how long it is. */
 static const char *read_file(tn__arena *arena, const char *path, size_t *size) {
@@ -101,17 +130,17 @@ static const char *read_file(tn__arena *arena, const char *path, size_t *size) {
   return tn__arena_strndup(arena, (const char *)map->data, map->size);
 }
 
-const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const char *text, const tn__target *target,
-                                     int threads, const tn__chooser *otherwise, const tn_log_sink *log) {
+tn__tuned tn__kernels_tuned(tn__arena *arena, const char *path, const char *text, const tn__target *target, int threads,
+                            const tn__chooser *otherwise, const tn_log_sink *log) {
   size_t size = text != NULL ? strlen(text) : 0;
   reader r = {.arena = arena, .path = path, .target = target, .threads = threads};
   r.at = text != NULL ? text : read_file(arena, path, &size);
   read_all(&r, size);
-  if (r.traces.count == 0) {
+  tn__tuned tuned = {.chooser = otherwise, .variants = r.variants.data, .variant_count = r.variants.count};
+  if (r.traces.count == 0 && r.variants.count == 0)
     tn__log(log, TN_LOG_WARNING, "%s has no schedule for %s on %d thread%s, and all are chosen without it", path,
             target->name, threads, threads == 1 ? "" : "s");
-    return otherwise;
-  }
+  if (r.traces.count == 0) return tuned;
   tn__recorded *recorded = TN__NEW(arena, tn__recorded);
   *recorded = (tn__recorded){.traces = r.traces.data,
                              .count = r.traces.count,
@@ -121,5 +150,6 @@ const tn__chooser *tn__kernels_tuned(tn__arena *arena, const char *path, const c
                              .told = TN__NEW_ARRAY(arena, r.traces.count, atomic_bool)};
   tn__chooser *chooser = TN__NEW(arena, tn__chooser);
   *chooser = tn__chooser_recorded(recorded);
-  return chooser;
+  tuned.chooser = chooser;
+  return tuned;
 }

@@ -35,7 +35,7 @@ static int read_inputs(reporting *rp) {
     if (cli_is_declarations(path))
       status = tn__tasks_add_declarations(rp->inputs, path, NULL, 0, NULL, &rp->setup.options);
     else
-      status = tn__tasks_add_model(rp->inputs, path, NULL, 0, NULL, &rp->setup.options, &left_out);
+      status = tn__tasks_add_model(rp->inputs, path, NULL, 0, NULL, &rp->setup.options, NULL, &left_out);
     if (status == NULL && left_out > 0)
       fprintf(stderr, "tenon: %s: %d kernel%s of open sizes %s not in it; --dim NAME=N fixes a size\n", path, left_out,
               tn__plural(left_out), left_out == 1 ? "is" : "are");

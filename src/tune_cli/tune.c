@@ -7,8 +7,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
+#include "base/file.h"
 #include "cli/cli.h"
 #include "tune_cli/tune_cli.h"
+#include "tune_cli/tune_sites.h"
 #include "tune_cli/tune_view.h"
 
 static const cli_option options[] = {
@@ -29,6 +32,9 @@ static const cli_option options[] = {
     {"--window", "N", "candidates that are built ahead of the timing (default 16)"},
     {"--cold", NULL, "time kernels with nothing of their tensors in the caches"},
     {"--random", NULL, "draw all candidates by chance, to compare searches with"},
+    {"--variants", NULL,
+     "measure what the graph of a model decides first, for a quarter of the budget: Winograd's algorithm or none, "
+     "one kernel or several"},
     {"--no-seeds", NULL, "begin without candidates that were fast for similar kernels or on other machines"},
     {"--no-comparison", NULL, "take the best candidates without timing them beside the static choices in the end"},
     {"--exhaustive", "N",
@@ -49,6 +55,7 @@ typedef struct tuning {
   tune_view view;
   int interrupts; /* that were told */
   char output[4096];
+  tn__strbuf variants; /* of what graphs decide otherwise, for the output */
 } tuning;
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
@@ -249,14 +256,43 @@ static void print_use(const tuning *t, const char *file) {
   printf(" -o %.*s%s\n", dot != NULL ? (int)(dot - name) : (int)strlen(name), name, declared ? "" : ".tnx");
 }
 
+static tn_status *write_schedules(const tuning *t, const char *schedules) {
+  const tn__bytes parts[] = {{schedules, strlen(schedules)}, {tn__strbuf_text(&t->variants), t->variants.length}};
+  return tn__file_write_atomic(t->output, parts, 2, 0644);
+}
+
 static int save(tuning *t) {
   int count = 0;
-  tn_status *status = tn_tuner_save(t->tuner, t->output, &count);
+  char *text;
+  tn_status *status = tn_tuner_schedules(t->tuner, &text, &count);
+  if (status != NULL) return cli_report(status);
+  status = write_schedules(t, text);
+  free(text);
   if (status != NULL) return cli_report(status);
   printf("%s: %d schedule%s faster than the static choice%s", t->output, count, count == 1 ? "" : "s",
          count > 0 ? "; --tuned takes them:\n" : "\n");
   for (int i = 0; i < t->args->file_count && count > 0; i++) print_use(t, t->args->files[i]);
   return EXIT_DONE;
+}
+
+/* What graphs decide comes first, and is in the file from then on: kernels are those of the graphs as they are decided.
+ */
+static tn_status *decide_variants(tuning *t) {
+  if (!cli_flag(t->args, "--variants")) return NULL;
+  double started = tn__now(), *budget = &t->options.budget_seconds;
+  const tune_sites words = {.options = &t->setup.options,
+                            .database = t->options.database,
+                            .most_seconds = *budget / 4,
+                            .quiet = cli_flag(t->args, "--quiet")};
+  for (int i = 0; i < t->args->file_count; i++)
+    if (!cli_is_declarations(t->args->files[i]))
+      TN_RETURN_IF_ERROR(tune_sites_decide(&words, t->args->files[i], &t->variants));
+  TN_RETURN_IF_ERROR(tn__strbuf_status(&t->variants));
+  if (*budget > 0) *budget = fmax(*budget - (tn__now() - started), *budget / 2);
+  if (t->variants.length == 0) return NULL;
+  TN_RETURN_IF_ERROR(write_schedules(t, "tenon schedules 1\n"));
+  t->setup.options.tuned = t->output;
+  return NULL;
 }
 
 static int tune(tuning *t) {
@@ -290,9 +326,12 @@ static int run(const cli_args *args) {
   t.options.log = t.setup.options.log;
   t.options.progress = on_progress;
   t.options.user = &t;
-  result = cli_report(tn_tuner_create(&t.options, &t.tuner));
+  tn__strbuf_init(&t.variants, NULL);
+  result = cli_report(decide_variants(&t));
+  if (result == EXIT_DONE) result = cli_report(tn_tuner_create(&t.options, &t.tuner));
   if (result == EXIT_DONE) result = tune(&t);
   tn_tuner_release(t.tuner);
+  tn__strbuf_release(&t.variants);
   return result;
 }
 

@@ -3,6 +3,7 @@
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import platform
@@ -139,6 +140,59 @@ class TuneTest(unittest.TestCase):
         elsewhere = machine(status=1).stderr
         self.assertRegex(elsewhere, rf"none of its \d+ times was measured on this machine, {own}.*, but on others, as Abacus 1.2.3: "
                                     "`tenon tune` measures here")
+
+    def small_network(self):
+        draw, F = np.random.default_rng(3), onnx.TensorProto.FLOAT
+
+        def weights(name, *shape):
+            return onnx.numpy_helper.from_array((0.1 * draw.standard_normal(shape)).astype(np.float32), name)
+
+        nodes = [node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1]), node("Add", ["c", "x"], ["a"]),
+                 node("Relu", ["a"], ["r"]), node("Sigmoid", ["r"], ["e"]), node("Softmax", ["e"], ["y"], axis=3)]
+        net = graph(nodes, [info("x", F, [1, 32, 12, 12])], [info("y", F, [1, 32, 12, 12])],
+                    [weights("w", 32, 32, 3, 3), weights("b", 32)])
+        path = self.folder / "small.onnx"
+        onnx.save(onnx.helper.make_model(net, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), path)
+        return path
+
+    def test_variants_of_the_graph_are_measured_and_replayed(self):
+        model = self.small_network()
+        out = self.tune("--variants", "--trials", 1, file=model)
+        self.assertRegex(out.stdout, r"small\.onnx: \d of [2-9] decisions of the graph are other ones by what was measured")
+        self.assertRegex(out.stderr, r"winograd \d instead of \d for 1 images of 12 x 12 pixels, 32 channels to 32, padding "
+                                     r"1 1 1 1: \d+\.\d\d of the time")
+        self.assertNotIn("of the time", self.tune("--variants", "--trials", 1, file=model).stderr)  # all is known
+        sites = {r["task"]: r for r in self.records() if r["rule"] == "variant"}
+        self.assertTrue(sites)
+        lines = tenon("db", "export", "--database", self.database).stdout.splitlines()
+        tasks = [json.loads(line) for line in lines if '"kind": "task"' in line]
+        texts = [t["declaration"].split(" ", 2)[1:] for t in tasks if t["declaration"].startswith("site ")]
+        self.assertEqual({kind for kind, _ in texts}, {"winograd", "fusion"})
+        x = np.random.default_rng(4).standard_normal((1, 32, 12, 12)).astype(np.float32)
+        static = tn.compile(model, threads=1)
+        wanted, kernels = static(x), set()
+
+        def line(kind, text, choice):
+            digest = hashlib.sha256(b"".join(struct.pack("<Q", len(t.encode())) + t.encode() for t in (kind, text)))
+            return f"variant {kind} {digest.hexdigest()[:16]} {choice}\n"
+
+        tiles = [line(kind, text, choice) for kind, text in texts if kind == "winograd" for choice in [0, 2, 4]]
+        splits = [line(kind, text, 0) for kind, text in texts if kind == "fusion"]
+        tuned = self.folder / "variant.schedules"
+        for lines in tiles + [tile + split for tile in tiles for split in splits]:
+            tuned.write_text(f"tenon schedules 1\n\n# sites\ntarget {tasks[0]['target']} threads 1 tenon 0.2.0\n{lines}"
+                             f"variant colour {'0' * 16} 7\n")
+            declared = tenon("compile", model, "--threads", 1, "--tuned", tuned, "--emit", "te").stdout
+            if declared not in kernels:
+                np.testing.assert_allclose(tn.compile(model, threads=1, tuned=tuned)(x), wanted, rtol=1e-4, atol=1e-6)
+            kernels.add(declared)
+        self.assertGreaterEqual(len(kernels), 4)  # three ways to compute a convolution, and a split kernel
+
+    def test_variants_that_cannot_be_read(self):
+        for line in ["variant winograd 0123 4", "variant winograd 0123456789abcdef", "variant winograd 0123456789abcdef x"]:
+            self.schedules.write_text(f"tenon schedules 1\ntarget native threads 1 tenon 0.2.0\n{line}\n")
+            error = tenon("compile", self.small_network(), "--tuned", self.schedules, "--emit", "te", status=1).stderr
+            self.assertIn('kernels.schedules:3: a line "variant KIND DIGEST CHOICE" is meant, with 16 digits and a number', error)
 
     def test_trials_are_kept_and_counted_on(self):
         out = self.tune("--trials", 24).stdout

@@ -19,7 +19,7 @@ static void run_fuse(tn__escape *escape, void *arg) {
   c->build(g);
   const tn__optimize_options options = {0};
   if (c->attends) tn__pass_attention(g, &options);
-  tn__groups groups = tn__pass_fuse(g);
+  tn__groups groups = tn__pass_fuse(g, NULL);
   size_t at = 0;
   for (int i = 0; i < groups.count; i++) {
     const tn__group *group = &groups.groups[i];
@@ -196,7 +196,7 @@ static void fuse_deep(tn__escape *escape, void *arg) {
   tn__arena_init(&arena, NULL, escape);
   tn__graph *g = tn__graph_create(tn__ir_create(&arena), "deep");
   build_deep(g);
-  *groups = tn__pass_fuse(g);
+  *groups = tn__pass_fuse(g, NULL);
   tn__arena_release(&arena);
 }
 

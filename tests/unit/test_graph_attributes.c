@@ -32,7 +32,7 @@ static void read_and_optimize(tn__escape *escape, void *user) {
   if (status == NULL) {
     const tn__optimize_options options = {.evaluator = {NULL, NULL}};
     tn__graph_optimize(graph, &options);
-    (void)tn__pass_fuse(graph);
+    (void)tn__pass_fuse(graph, NULL);
   }
   tn__arena_release(&arena);
   tn__check(escape, status);

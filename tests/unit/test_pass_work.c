@@ -129,7 +129,7 @@ static void run(tn__escape *escape, void *arg) {
   tn__graph_optimize(g, &options);
   tn__check(escape, tn__graph_verify(g));
   uint64_t optimized = arena.steps;
-  tn__pass_fuse(g);
+  tn__pass_fuse(g, NULL);
   c->passes = optimized - built;
   c->fusion = arena.steps - optimized;
   tn__arena_release(&arena);

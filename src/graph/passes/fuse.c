@@ -20,6 +20,8 @@ typedef enum kernel_kind { KERNEL_MAP, KERNEL_ROW, KERNEL_CONTRACTION, KERNEL_AL
 typedef struct kernel {
   kernel_kind kind;
   bool constant, dead;
+  bool asked;           /* whether what comes next may join, which is asked once */
+  bool apart;           /* it may not */
   int first;            /* smallest node index: a cycle search need not look below */
   TN__VEC(int) members; /* node indices, ascending */
   const tn__value
@@ -42,6 +44,7 @@ typedef struct pending {
 
 typedef struct fuser {
   tn__graph *graph;
+  const tn__optimize_options *options;
   tn__arena *arena;
   int node_count;
   int *kernel_of;     /* node index -> kernel, -1 while cheap */
@@ -399,7 +402,7 @@ static void claim_epilogue(fuser *f, int index, const tn__value *result) {
 static bool can_join(fuser *f, int index, int node, const tn__node *n) {
   const kernel *k = &f->kernels.data[index];
   tn__op_class class = n->op->op_class;
-  if (k->kind == KERNEL_ALONE || k->members.count >= MAX_KERNEL_NODES) return false;
+  if (k->kind == KERNEL_ALONE || k->members.count >= MAX_KERNEL_NODES || k->apart) return false;
   if (tn__node_is_view(n)) return k->kind == KERNEL_ROW && is_unit_reshape(n) && fits_row(k, n);
   switch (k->kind) {
     case KERNEL_MAP:
@@ -466,7 +469,8 @@ static void merge_into(fuser *f, int target, int other) {
 /* May MAP kernel `other`, which n reads as well, become part of kernel `main`? */
 static bool can_absorb(fuser *f, int main_kernel, int other, const tn__node *n) {
   const kernel *m = &f->kernels.data[main_kernel], *o = &f->kernels.data[other];
-  if (o->kind != KERNEL_MAP || m->members.count + o->members.count >= MAX_KERNEL_NODES) return false;
+  if (o->kind != KERNEL_MAP || o->apart || m->apart || m->members.count + o->members.count >= MAX_KERNEL_NODES)
+    return false;
   if (m->kind == KERNEL_CONTRACTION) return same_shape(o->space, m->space) && only_reader(f, other, n);
   if (m->kind == KERNEL_ROW) return same_space(o->space, m->space);
   return same_shape(o->space, m->space);
@@ -503,6 +507,52 @@ static void join(fuser *f, int target, int node, const tn__node *n) {
   if (k->kind == KERNEL_MAP) k->space = n->outputs[0];
 }
 
+/* "add(f32[8, 64], f32[8, 64])" */
+static void describe(const tn__node *n, tn__strbuf *out) {
+  tn__strbuf_printf(out, "%s(", n->op->name);
+  for (int i = 0; i < n->input_count; i++) {
+    const tn__value *v = n->inputs[i];
+    if (v == NULL) continue;
+    tn__strbuf_printf(out, "%s%s[", i > 0 ? ", " : "", tn_dtype_name(v->dtype));
+    for (int d = 0; d < v->rank; d++)
+      tn__strbuf_printf(out, "%s%lld", d > 0 ? ", " : "", (long long)tn__g_dim_const(v, d));
+    tn__strbuf_append(out, "]");
+  }
+  tn__strbuf_append(out, ")");
+}
+
+/* What a kernel has, what is to join it, and who reads that. */
+static const char *describe_site(fuser *f, const kernel *k, int node) {
+  tn__strbuf text;
+  tn__strbuf_init(&text, f->arena->allocator);
+  for (int i = 0; i < k->members.count; i++) {
+    describe(tn__graph_node_at(f->graph, k->members.data[i]), &text);
+    tn__strbuf_append(&text, ", ");
+  }
+  const tn__node *n = tn__graph_node_at(f->graph, node);
+  tn__strbuf_append(&text, "then ");
+  describe(n, &text);
+  int id = n->outputs[0]->id;
+  for (int r = f->first_reader[id]; r < f->first_reader[id + 1]; r++)
+    tn__strbuf_printf(&text, " %s", tn__graph_node_at(f->graph, f->readers[r])->op->name);
+  return tn__arena_take(f->arena, &text);
+}
+
+/* Is it better for the node not to join, though it could? That is asked for the first one behind a product or
+ * convolution, and the first one over rows behind maps, and holds for all that follow. */
+static bool stays_apart(fuser *f, int index, int node, const tn__node *n) {
+  kernel *k = &f->kernels.data[index];
+  bool product = k->kind == KERNEL_CONTRACTION, rows = k->kind == KERNEL_MAP && is_over_rows(n);
+  if (f->options == NULL || f->options->decide == NULL || k->constant || k->asked || !(product || rows)) return false;
+  const tn__site site = {
+      .kind = "fusion", .text = describe_site(f, k, node), .usual = 1, .choices = {0, 1}, .choice_count = 2};
+  k->asked = true;
+  k->apart = tn__pass_decide(f->options, &site) == 0;
+  for (int i = 0; k->apart && i < f->node_count; i++)
+    if (f->claimed[i] == index) f->claimed[i] = -1;
+  return k->apart;
+}
+
 static void place(fuser *f, int node, bool constant) {
   const tn__node *n = tn__graph_node_at(f->graph, node);
   int producers[MAX_KERNEL_BUFFERS], count = producers_of(f, node, producers, MAX_KERNEL_BUFFERS);
@@ -514,6 +564,10 @@ static void place(fuser *f, int node, bool constant) {
     if (f->claimed[node] >= 0 && f->claimed[node] != k) continue;
     if (f->kernels.data[k].constant != constant || !can_join(f, k, node, n) || makes_cycle(f, node, &k, 1)) continue;
     if (best < 0 || rank_of_kind(f->kernels.data[k].kind) > rank_of_kind(f->kernels.data[best].kind)) best = k;
+  }
+  if (best >= 0 && stays_apart(f, best, node, n)) {
+    place(f, node, constant); /* with another that it reads, maybe */
+    return;
   }
   if (best < 0) {
     claim_epilogue(f, new_kernel(f, node, n, constant), n->outputs[0]);
@@ -1017,8 +1071,9 @@ static bool is_constant_node(const fuser *f, const tn__node *n) {
 }
 
 /* Decides which nodes share a kernel; returns the number of values. */
-static int plan(fuser *f, tn__graph *graph) {
-  *f = (fuser){.graph = graph, .arena = tn__graph_arena(graph), .node_count = tn__graph_node_count(graph)};
+static int plan(fuser *f, tn__graph *graph, const tn__optimize_options *options) {
+  *f = (fuser){
+      .graph = graph, .options = options, .arena = tn__graph_arena(graph), .node_count = tn__graph_node_count(graph)};
   int value_count = 0;
   f->uses = tn__graph_use_counts(graph, &value_count);
   f->kernel_of = TN__NEW_ARRAY(f->arena, f->node_count, int);
@@ -1077,7 +1132,7 @@ static bool is_closed(fuser *f, const index_list *nodes) {
 
 tn__attentions tn__pass_fuse_attentions(tn__graph *graph) {
   fuser f;
-  plan(&f, graph);
+  plan(&f, graph, NULL);
   for (int i = 0; i < f.kernels.count; i++) join_attention(&f, i);
   emitter e = {.f = &f, .added = TN__NEW_ARRAY(f.arena, f.node_count, uint32_t)};
   tn__attentions found = {.items = TN__NEW_ARRAY(f.arena, f.attentions.count, tn__group)};
@@ -1099,9 +1154,9 @@ tn__attentions tn__pass_fuse_attentions(tn__graph *graph) {
   return found;
 }
 
-tn__groups tn__pass_fuse(tn__graph *graph) {
+tn__groups tn__pass_fuse(tn__graph *graph, const tn__optimize_options *options) {
   fuser f;
-  int value_count = plan(&f, graph);
+  int value_count = plan(&f, graph, options);
   for (int i = 0; i < f.kernels.count; i++) join_transpose(&f, i);
   emitter e = {.f = &f};
   e.groups.groups = TN__NEW_ARRAY(f.arena, f.node_count, tn__group);

@@ -3,6 +3,7 @@
 #ifndef TENON_GRAPH_PASSES_PASSES_H
 #define TENON_GRAPH_PASSES_PASSES_H
 
+#include "base/linked.h"
 #include "graph/build/build.h"
 #include "graph/graph.h"
 
@@ -19,6 +20,17 @@ typedef struct tn__winograd_sizes {
   int64_t in, out;              /* channels */
 } tn__winograd_sizes;
 
+/* A decision about a few nodes that a pass makes by an estimate, and that somebody may know better who has measured. */
+enum { TN__SITE_CHOICES = 3, TN__SITE_DIGEST = 17 };
+typedef struct tn__site {
+  const char *kind; /* "winograd": the side of the tiles, 0 without; "fusion": 1 in one kernel, 0 in a kernel each */
+  const char *text; /* all that the decision depends on, in a line */
+  int usual;        /* what the estimate says */
+  int choices[TN__SITE_CHOICES], choice_count;
+} tn__site;
+/* 16 hexadecimal digits of kind and text: equal nodes of any model have the same. */
+TN__LINKED void tn__site_digest(const tn__site *site, char out[TN__SITE_DIGEST]);
+
 typedef struct tn__optimize_options {
   tn__evaluator evaluator;
   /* The layout in which kernels want a constant right operand of a product or convolution; false: as it is. */
@@ -28,6 +40,8 @@ typedef struct tn__optimize_options {
    * many pixels in its result; 0: as the sums of products that it is. NULL: always 0. */
   int (*winograd_tile)(void *user, const tn__winograd_sizes *sizes);
   void *winograd_user;
+  int (*decide)(void *user, const tn__site *site); /* one of its choices; NULL: always the usual one */
+  void *decide_user;
   void (*after)(void *user, const char *pass, const tn__graph *graph, double seconds); /* may be NULL */
   void *after_user;
 } tn__optimize_options;
@@ -35,6 +49,8 @@ typedef struct tn__optimize_options {
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
 /* One pass alone, with the verifier behind it; false when there is none of that name. */
 bool tn__graph_run_pass(tn__graph *graph, const char *name, const tn__optimize_options *options);
+/* What `options` decide for a site. */
+int tn__pass_decide(const tn__optimize_options *options, const tn__site *site);
 /* The pipeline's passes by place, from 0, some of them more than once; NULL behind the last. */
 const char *tn__graph_pass_name(int index);
 
@@ -82,7 +98,7 @@ typedef struct tn__groups {
   tn__group *groups; /* in an order in which they can run */
   int count;
 } tn__groups;
-tn__groups tn__pass_fuse(tn__graph *graph);
+tn__groups tn__pass_fuse(tn__graph *graph, const tn__optimize_options *options);
 /* Attention: what would be worth one kernel, from the product of queries and keys to that of weights and values, which
  * is the last of `nodes`. Only the pass of that name asks; fusion itself takes the composite that it makes. */
 typedef struct tn__attentions {

@@ -105,7 +105,20 @@ static tn__value *by_tiles(tn__rewriter *rewriter, tn__node *node) {
                                     .width = tn__g_dim_const(result, 2),
                                     .in = tn__g_dim_const(node->inputs[1], 2),
                                     .out = tn__g_dim_const(result, 3)};
-  int tile = options->winograd_tile(options->winograd_user, &sizes);
+  int64_t low[2], high[2];
+  is_padding(tn__node_attr(node, "low"), low);
+  is_padding(tn__node_attr(node, "high"), high);
+  const tn__site site = {
+      .kind = "winograd",
+      .text = tn__arena_printf(tn__graph_arena(rewriter->graph),
+                               "%lld images of %lld x %lld pixels, %lld channels to %lld, padding %lld %lld %lld %lld",
+                               (long long)sizes.batch, (long long)sizes.height, (long long)sizes.width,
+                               (long long)sizes.in, (long long)sizes.out, (long long)low[0], (long long)low[1],
+                               (long long)high[0], (long long)high[1]),
+      .usual = options->winograd_tile(options->winograd_user, &sizes),
+      .choices = {0, 2, 4},
+      .choice_count = 3};
+  int tile = tn__pass_decide(options, &site);
   return tile == 0 ? NULL : in_tiles(rewriter->graph, node, tile);
 }
 

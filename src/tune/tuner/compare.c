@@ -5,12 +5,18 @@
 
 #include "base/alloc.h"
 
+/* A kernel of one of the rivals. */
+typedef struct kernel {
+  tn__rival_kernel words;
+  char *trace; /* a copy, which the first build may outlive */
+  tn_build_result build;
+  void *code;
+} kernel;
+
 struct tn__comparison {
   tn__comparison_words words;
-  tn_build_result builds[TN__COMPARISON_MOST];
-  void *code[TN__COMPARISON_MOST];
-  char *texts[TN__COMPARISON_MOST]; /* copies of the traces, which the first build may outlive */
-  int built, runs;                  /* so far */
+  kernel *kernels;        /* those of the first rival first */
+  int count, built, runs; /* kernels; so far */
   double times[TN__COMPARISON_MOST][TN__COMPARISON_TURNS];
   tn_trial_handle handle;
   bool failed[TN__COMPARISON_MOST]; /* and so no rival any more */
@@ -19,10 +25,11 @@ struct tn__comparison {
 };
 
 static void destroy(tn__comparison *c) {
-  for (int i = 0; i < TN__COMPARISON_MOST; i++) {
-    free(c->code[i]);
-    free(c->texts[i]);
+  for (int i = 0; c->kernels != NULL && i < c->count; i++) {
+    free(c->kernels[i].code);
+    free(c->kernels[i].trace);
   }
+  free(c->kernels);
   tn__free(NULL, c, sizeof *c, 0);
 }
 
@@ -81,17 +88,19 @@ static void fail(tn__comparison *c, int which, const char *message) {
 static void on_built(void *user, const tn_build_input *input, const tn_build_result *result) {
   tn__comparison *c = user;
   c->inside++;
+  kernel *k = &c->kernels[c->built];
   if (c->released) {
   } else if (result->error != TN_TRIAL_OK) {
-    fail(c, c->built++, result->message);
-  } else if ((c->code[c->built] = malloc(result->code_size + 1)) == NULL) {
+    c->built++;
+    fail(c, k->words.rival, result->message);
+  } else if ((k->code = malloc(result->code_size + 1)) == NULL) {
     end(c, "out of memory");
   } else {
-    if (result->code_size > 0) memcpy(c->code[c->built], result->code, result->code_size);
-    c->builds[c->built] = *result;
-    c->builds[c->built].code = c->code[c->built];
-    c->builds[c->built].message = "";
-    c->builds[c->built].trace = NULL;
+    if (result->code_size > 0) memcpy(k->code, result->code, result->code_size);
+    k->build = *result;
+    k->build.code = k->code;
+    k->build.message = "";
+    k->build.trace = NULL;
     c->built++;
     go_on(c);
   }
@@ -101,11 +110,13 @@ static void on_built(void *user, const tn_build_input *input, const tn_build_res
 static void on_run(void *user, const tn_build_input *input, const tn_run_result *result) {
   tn__comparison *c = user;
   c->inside++;
+  const tn__rival_kernel *k = &c->kernels[c->runs % c->count].words;
   if (c->released) {
   } else if (result->error != TN_TRIAL_OK) {
-    fail(c, c->runs++ % c->words.count, result->message);
+    c->runs++;
+    fail(c, k->rival, result->message);
   } else {
-    c->times[c->runs % c->words.count][c->runs / c->words.count] = result->median;
+    c->times[k->rival][c->runs / c->count] += k->calls * result->median;
     c->runs++;
     go_on(c);
   }
@@ -113,20 +124,36 @@ static void on_run(void *user, const tn_build_input *input, const tn_run_result 
 }
 
 static void go_on(tn__comparison *c) {
-  while (c->built == c->words.count && c->runs < c->words.count * TN__COMPARISON_TURNS &&
-         c->failed[c->runs % c->words.count])
+  while (c->built < c->count && c->failed[c->kernels[c->built].words.rival]) c->built++;
+  while (c->built == c->count && c->runs < c->count * TN__COMPARISON_TURNS &&
+         c->failed[c->kernels[c->runs % c->count].words.rival])
     c->runs++;
-  if (c->runs == c->words.count * TN__COMPARISON_TURNS) {
+  if (c->built == c->count && c->runs == c->count * TN__COMPARISON_TURNS) {
     end(c, NULL);
     return;
   }
-  c->building = c->built < c->words.count;
-  int which = c->building ? c->built : c->runs % c->words.count;
-  const tn_build_input input = {.task = c->words.task, .schedule = c->texts[which]};
+  c->building = c->built < c->count;
+  const kernel *k = &c->kernels[c->building ? c->built : c->runs % c->count];
+  const tn_build_input input = {.task = k->words.task, .schedule = k->trace};
   tn_status *status = c->building ? tn_builder_submit(c->words.builder, &input, on_built, c, &c->handle)
-                                  : tn_runner_submit(c->words.runner, &input, &c->builds[which], on_run, c, &c->handle);
+                                  : tn_runner_submit(c->words.runner, &input, &k->build, on_run, c, &c->handle);
   if (status != NULL) end(c, tn_status_message(status));
   tn_status_free(status);
+}
+
+static bool add_kernel(tn__comparison *c, const tn__rival_kernel *words) {
+  kernel *k = &c->kernels[c->count++];
+  *k = (kernel){.words = *words, .trace = strdup(words->trace)};
+  return k->trace != NULL;
+}
+
+static bool add_kernels(tn__comparison *c, const tn__comparison_words *words) {
+  int most = words->kernel_count > 0 ? words->kernel_count : words->count;
+  bool good = (c->kernels = calloc((size_t)most, sizeof *c->kernels)) != NULL;
+  for (int i = 0; good && words->kernel_count == 0 && i < words->count; i++)
+    good = add_kernel(c, &(tn__rival_kernel){.rival = i, .task = words->task, .trace = words->traces[i], .calls = 1});
+  for (int i = 0; good && i < words->kernel_count; i++) good = add_kernel(c, &words->kernels[i]);
+  return good;
 }
 
 tn_status *tn__comparison_start(const tn__comparison_words *words, tn__comparison **out) {
@@ -135,8 +162,7 @@ tn_status *tn__comparison_start(const tn__comparison_words *words, tn__compariso
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn__comparison), 0, &memory));
   tn__comparison *c = memory;
   c->words = *words;
-  for (int i = 0; i < words->count; i++) {
-    if ((c->texts[i] = strdup(words->traces[i])) != NULL) continue;
+  if (!add_kernels(c, words)) {
     destroy(c);
     return tn_status_create(TN_OUT_OF_MEMORY, "out of memory to compare schedules");
   }

@@ -1,7 +1,8 @@
-/* Is one of a task's schedules really faster than the first of them? All are built once and timed in turns on one
- * runner, so that what else the machine does meets all alike, and so that the luck that made one the best of many
- * measurements does not count. The one with the least median of its ratios to the first is taken; it is better when
- * that is below 1, and it was faster in so many turns as chance gives in 2 cases of a hundred (a sign test). */
+/* Is one of a task's schedules, or of several ways to compute something by several kernels, really faster than the
+ * first? All are built once and timed in turns on one runner, so that what else the machine does meets all alike,
+ * and so that the luck that made one the best of many measurements does not count. The one with the least median
+ * of its ratios to the first is taken; it is better when that is below 1, and it was faster in so many turns as
+ * chance gives in 2 cases of a hundred (a sign test). */
 #ifndef TENON_TUNE_TUNER_COMPARE_H
 #define TENON_TUNE_TUNER_COMPARE_H
 
@@ -22,12 +23,23 @@ typedef struct tn__comparison_result {
   const char *message;
 } tn__comparison_result;
 
+/* One of several kernels that make up a rival. */
+typedef struct tn__rival_kernel {
+  int rival; /* from 0 */
+  const tn_tune_task *task;
+  const char *trace;
+  double calls; /* that count of it */
+} tn__rival_kernel;
+
 typedef struct tn__comparison_words {
   tn_builder *builder;
   tn_runner *runner;
   const tn_tune_task *task;
   const char *traces[TN__COMPARISON_MOST]; /* the first is what others are compared with */
-  int count;                               /* 2 at least */
+  /* Or several kernels for each, those of the first rival first, whose calls together are compared. */
+  const tn__rival_kernel *kernels;
+  int kernel_count; /* 0: one trace each */
+  int count;        /* 2 at least */
   /* Called once, never before tn__comparison_start() has returned where builder and runner take time. It may start
    * another comparison, and release this one. */
   void (*done)(void *user, const tn__comparison_result *result);

@@ -186,7 +186,7 @@ tn_status *tn_tuner_add_model(tn_tuner *t, const char *path, const void *data, s
   int left = 0;
   if (left_out != NULL) *left_out = 0;
   TN_RETURN_IF_ERROR(check_not_begun(t, "a model is added"));
-  TN_RETURN_IF_ERROR(tn__tasks_add_model(t->tasks, path, data, size, kernel, options, &left));
+  TN_RETURN_IF_ERROR(tn__tasks_add_model(t->tasks, path, data, size, kernel, options, NULL, &left));
   if (left_out != NULL) *left_out = left;
   return NULL;
 }

@@ -103,6 +103,7 @@ typedef struct model_call {
   const void *data; /* NULL: the file's */
   size_t size;
   tn_compile_options options;
+  const tn__tasks_variants *variants;
   int left_out;
 } model_call;
 
@@ -111,6 +112,12 @@ static void model_body(tn__arena *arena, void *user) {
   adding a;
   tn__compilation *c = TN__NEW(arena, tn__compilation);
   tn__driver_init(&c->driver, arena, &call->options);
+  if (call->variants != NULL) {
+    c->driver.variants = call->variants->items;
+    c->driver.variant_count = call->variants->count;
+    c->driver.see_site = call->variants->see;
+    c->driver.see_user = call->variants->user;
+  }
   begin(&a, call->list, arena->escape, &c->driver.target, c->driver.schedule.threads);
   tn__compilation_front(c, call->path, call->data, call->size);
   int *calls = TN__NEW_ARRAY(arena, c->unit_count, int);
@@ -126,8 +133,13 @@ static void model_body(tn__arena *arena, void *user) {
 }
 
 tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size, const char *kernel,
-                               const tn_compile_options *options, int *left_out) {
-  model_call call = {.list = list, .path = path, .kernel = kernel != NULL ? kernel : "", .data = data, .size = size};
+                               const tn_compile_options *options, const tn__tasks_variants *variants, int *left_out) {
+  model_call call = {.list = list,
+                     .path = path,
+                     .kernel = kernel != NULL ? kernel : "",
+                     .data = data,
+                     .size = size,
+                     .variants = variants};
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(NULL, model_body, &call));
   *left_out = call.left_out;

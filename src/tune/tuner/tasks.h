@@ -4,6 +4,7 @@
 #ifndef TENON_TUNE_TUNER_TASKS_H
 #define TENON_TUNE_TUNER_TASKS_H
 
+#include "kernels/tuned.h"
 #include "tenon/compile.h"
 #include "tenon/tune.h"
 
@@ -19,11 +20,22 @@ void tn__tasks_release(tn__task_list *list); /* NULL is fine */
 int tn__tasks_count(const tn__task_list *list);
 const tn__task_item *tn__tasks_at(const tn__task_list *list, int index);
 
+/* What a model's graph decides otherwise than usual (in the place of what the options' tuned file says), and who
+ * wants to know of each decision. */
+typedef struct tn__tasks_variants {
+  const tn__variant *items;
+  int count;
+  void (*see)(void *user, const tn__site *site); /* NULL: nobody */
+  void *user;
+} tn__tasks_variants;
+
 /* Adds the kernels of a model, or of a graph as text, in the file `path`, or in `data` if that is not NULL: those that
  * a run calls, bodies of loops and branches counting once. `kernel` says how names of kernels begin, NULL: all.
- * Kernels of open sizes are left out, and `*left_out` counts them: the options' dims fix sizes. */
+ * Kernels of open sizes are left out, and `*left_out` counts them: the options' dims fix sizes. `variants` may be NULL.
+ */
 TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size,
-                                           const char *kernel, const tn_compile_options *options, int *left_out);
+                                           const char *kernel, const tn_compile_options *options,
+                                           const tn__tasks_variants *variants, int *left_out);
 /* Adds the kernels of a file of declarations, or of `text` if that is not NULL; `kernel` names one, NULL: all.
  * Dimensions must be fixed by the options, of which only `target`, `dims`, `run_threads`, `machine` and `no_measure`
  * count. */
