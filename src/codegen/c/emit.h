@@ -28,6 +28,13 @@ typedef struct tn__cc_bound {
   const tn__buffer *buffer;
 } tn__cc_bound;
 
+/* An element that a loop adds up in, in a variable meanwhile. */
+typedef struct tn__cc_kept {
+  const tn__buffer *buffer;
+  const tn__expr *place;
+  const char *name;
+} tn__cc_kept;
+
 typedef struct tn__cc {
   tn__arena *arena;
   tn__ir *ir;
@@ -47,7 +54,9 @@ typedef struct tn__cc {
   int depth;                       /* of serial loops around in the function */
   tn__launch *launch;              /* of the nest at hand; NULL: there are none */
   TN__VEC(const tn__buffer *) own; /* that each thread has for itself */
-  unsigned thread_axes;            /* of loops over threads around: 1, 2 and 4 */
+  const tn__cc_kept *kept;         /* NULL: none */
+  bool apart;           /* what comes behind the statement has nothing to do with it: threads need not wait */
+  unsigned thread_axes; /* of loops over threads around: 1, 2 and 4 */
 } tn__cc;
 
 _Noreturn void tn__cc_fail(const tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
@@ -105,6 +114,10 @@ int tn__cc_threads(const tn__launch *launch); /* of a block */
 /* The condition that holds for one thread of those that differ in axes that no loop around is bound to; NULL: there is
  * one thread only. */
 const char *tn__cc_one_thread(const tn__cc *cc);
+/* Do two statements touch nothing that the other one writes? */
+bool tn__cc_are_apart(const tn__cc *cc, const tn__stmt *a, const tn__stmt *b);
+/* Does the loop, in a thread of a GPU, write one element alone, and read no other of that tensor? */
+bool tn__cc_keeps(const tn__cc *cc, const tn__stmt *loop, tn__cc_kept *out);
 /* An allocation outside of loops over threads as one that each thread has a part of; NULL: they share it. */
 const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s);
 void tn__cc_wait(tn__cc *cc); /* outside of loops over threads: all come by */

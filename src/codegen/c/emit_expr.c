@@ -357,6 +357,7 @@ static const char *call_text(tn__cc *cc, const tn__expr *e) {
 
 static const char *load_text(tn__cc *cc, const tn__expr *e) {
   const tn__buffer *buffer = e->value.buffer;
+  if (cc->kept != NULL && cc->kept->buffer == buffer) return cc->kept->name;
   const char *place = tn__cc_expr(cc, tn__cc_place(cc, buffer, e->args));
   return tn__cc_loaded(cc, buffer->dtype, TN__CC_TEXT(cc, "%s[%s]", tn__cc_buffer_name(cc, buffer), place));
 }

@@ -47,6 +47,20 @@ static bool lanes_are_apart(tn__cc *cc, const tn__stmt *s) {
 }
 
 static void emit_loop(tn__cc *cc, const tn__stmt *s) {
+  tn__cc_kept kept;
+  if (cc->kept == NULL && tn__cc_keeps(cc, s, &kept)) {
+    const tn__buffer *buffer = kept.buffer;
+    const char *place = tn__cc_whole(cc, kept.place), *name = tn__cc_buffer_name(cc, buffer);
+    const char *element = TN__CC_TEXT(cc, "%s[%s]", name, place);
+    kept.name = TN__CC_TEXT(cc, "kept%d", cc->temps++);
+    tn__cc_line(cc, "%s %s = %s;", tn__cc_value_type(buffer->dtype), kept.name,
+                tn__cc_loaded(cc, buffer->dtype, element));
+    cc->kept = &kept;
+    emit_loop(cc, s);
+    cc->kept = NULL;
+    tn__cc_line(cc, "%s = %s;", element, tn__cc_stored(cc, buffer->dtype, kept.name));
+    return;
+  }
   const tn__var *var = s->as.loop.var;
   bool vector = s->as.loop.kind == TN__LOOP_VECTORIZED && cc->lane == NULL;
   tn__cc_begin(cc);
@@ -216,7 +230,7 @@ static void emit_bound(tn__cc *cc, const tn__stmt *s) {
   tn__cc_stmt(cc, s->as.loop.body);
   cc->thread_axes = before;
   if (part) tn__cc_close(cc);
-  if (thread) tn__cc_wait(cc);
+  if (thread && !cc->apart) tn__cc_wait(cc);
   cc->bound.count = bound;
 }
 
@@ -259,6 +273,10 @@ static void emit_store(tn__cc *cc, const tn__stmt *s) {
   tn__cc_count(cc, at);
   tn__cc_count(cc, s->as.store.value);
   const char *place = tn__cc_expr(cc, at), *value = tn__cc_expr(cc, s->as.store.value);
+  if (cc->kept != NULL && cc->kept->buffer == buffer) {
+    tn__cc_line(cc, "%s = %s;", cc->kept->name, value);
+    return;
+  }
   const char *one = is_private(cc, buffer) ? NULL : tn__cc_one_thread(cc);
   tn__cc_line(cc, "%s%s%s%s[%s] = %s;", one != NULL ? "if (" : "", one != NULL ? one : "", one != NULL ? ") " : "",
               tn__cc_buffer_name(cc, buffer), place, tn__cc_stored(cc, buffer->dtype, value));
@@ -310,6 +328,17 @@ static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   leave(cc, bound);
 }
 
+/* May threads go on behind loop number `at` of those since they waited? */
+static bool need_not_wait(const tn__cc *cc, const tn__stmt *const *items, int at, int count) {
+  if (cc->launch == NULL || at + 1 >= count) return false;
+  for (int i = 0; i <= at; i++) {
+    const tn__stmt *item = items[i];
+    if (item->kind != TN__STMT_FOR || !tn__ir_loop_is_thread(item->as.loop.kind)) return false;
+    if (!tn__cc_are_apart(cc, item, items[at + 1])) return false;
+  }
+  return true;
+}
+
 void tn__cc_stmt(tn__cc *cc, const tn__stmt *s) {
   tn__work_step(cc->arena, 1);
   switch (s->kind) {
@@ -331,7 +360,12 @@ void tn__cc_stmt(tn__cc *cc, const tn__stmt *s) {
     default: tn__cc_fail(cc, "a block is left in the function; lower it first");
   }
   if (s->kind == TN__STMT_SEQ) {
-    for (int i = 0; i < s->as.seq.count; i++) emit_scoped(cc, s->as.seq.items[i]);
+    for (int i = 0, first = 0; i < s->as.seq.count; i++) {
+      cc->apart = need_not_wait(cc, s->as.seq.items + first, i - first, s->as.seq.count - first);
+      if (!cc->apart) first = i + 1;
+      emit_scoped(cc, s->as.seq.items[i]);
+      cc->apart = false;
+    }
     return;
   }
   /* Variables of a statement are its own. */

@@ -180,7 +180,8 @@ static const tn__te_stage *product_of(const tn__te *te) {
 typedef struct operands {
   int rank, depth; /* axes of results and of terms */
   const tn__buffer *left, *right;
-  bool terms_last; /* of the left one: its last dimension moves with the terms, the one before with the rows */
+  /* Does its last dimension move with the terms, and the one before with rows or columns? */
+  bool left_turned, right_turned;
 } operands;
 
 /* The product's factors; false where it is another. */
@@ -197,7 +198,9 @@ static bool find_operands(const tn__te *te, const tn__te_stage *stage, operands 
     if (!tn__expr_uses_var(a, row) || !tn__expr_uses_var(b, column)) continue;
     out->left = a->value.buffer;
     out->right = b->value.buffer;
-    out->terms_last = a->arg_count >= 2 && a->args[a->arg_count - 1] == stage->reduce_axes.var[0]->self;
+    const tn__expr *term = stage->reduce_axes.var[0]->self;
+    out->left_turned = a->arg_count >= 2 && a->args[a->arg_count - 1] == term;
+    out->right_turned = b->arg_count >= 2 && b->args[b->arg_count - 1] == term;
     return true;
   }
   return false;
@@ -287,8 +290,8 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   tn__sched_unroll(s, order[6]);
   tn__sched_unroll(s, order[7]);
   tn__sched_reverse_compute_at(s, write, order[1]);
-  share_operand(s, block, o.left, order[2], o.terms_last);
-  share_operand(s, block, o.right, order[2], false);
+  share_operand(s, block, o.left, order[2], o.left_turned);
+  share_operand(s, block, o.right, order[2], o.right_turned);
   spread_all(s, 256);
 }
 
