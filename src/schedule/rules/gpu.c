@@ -101,9 +101,22 @@ static void spread_all(tn__schedule *s, int64_t threads) {
   for (int i = 0; i < blocks.count; i++) spread_block(s, names[i], threads);
 }
 
+/* A block for each result, around what its partial results begin with and the lanes that they are added up in. */
+static void bind_lanes(tn__schedule *s, const char *block, const char *init, const char *lane) {
+  const char *own[TN__MAX_LOOPS], *other[TN__MAX_LOOPS];
+  int own_count = tn__sched_loops_of(s, block, own, TN__MAX_LOOPS), shared = 0;
+  int other_count = tn__sched_loops_of(s, init, other, TN__MAX_LOOPS);
+  while (shared < own_count && shared < other_count && strcmp(own[shared], other[shared]) == 0) shared++;
+  if (shared == 0 || other_count != shared + 1) tn__sched_refuse(s, "gpu: \"%s\" begins elsewhere", block);
+  tn__sched_bind(s, fuse_all(s, block, shared), "block.x");
+  tn__sched_loops_of(s, init, other, TN__MAX_LOOPS);
+  tn__sched_bind(s, other[1], "thread.x");
+  tn__sched_bind(s, lane, "thread.x");
+}
+
 /* Few results of many terms: threads have some terms of each, side by side. */
 static void share_terms(tn__schedule *s, const tn__te_stage *stage) {
-  enum { WANTED = 1 << 17, MOST_LANES = 8192, LEAST_TERMS = 8 };
+  enum { WANTED = 1 << 20, MOST_LANES = 8192, LEAST_TERMS = 8, MOST_IN_BLOCK = 64 };
   const char *names[TN__MAX_LOOPS];
   double results = 1;
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) return;
@@ -116,8 +129,11 @@ static void share_terms(tn__schedule *s, const tn__te_stage *stage) {
   if (!tn__sched_drives(loop, tn__sched_block(s, "gpu", stage->name), TN__AXIS_REDUCE) || !is_even(s, loop)) return;
   while (lanes < MOST_LANES && 2 * (double)lanes * results <= WANTED && 2 * lanes * LEAST_TERMS <= extent) lanes *= 2;
   if (lanes < 32) return;
+  if (count > 1 && lanes > MOST_IN_BLOCK) lanes = MOST_IN_BLOCK;
   tn__sched_split(s, terms, (int64_t[]){0, lanes}, 2);
+  tn__sched_reorder(s, (const char *[]){named(s, terms, ".1"), named(s, terms, ".0")}, 2);
   tn__sched_rfactor(s, named(s, terms, ".1"));
+  if (count > 1) bind_lanes(s, named(s, stage->name, ".rf"), named(s, stage->name, ".rf.init"), named(s, terms, ".1"));
 }
 
 /* Maps go into their readers; what is left is computed stage by stage. */
