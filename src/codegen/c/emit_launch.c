@@ -82,8 +82,6 @@ static const char *parameters(tn__cc *cc) {
   return TN__CC_TEXT(cc, "%sTN_GLOBAL tn_i32 *tn_status", text);
 }
 
-static bool uses_buffer(const tn__stmt *s, const tn__buffer *buffer);
-
 typedef struct looking {
   const tn__buffer *buffer;
   bool found;
@@ -120,12 +118,13 @@ static void open_workspace(tn__cc *cc, const tn__stmt *nest) {
 
 static void add_kernel(launching *l, const tn__stmt *nest) {
   tn__cc *cc = l->cc;
-  tn__launch launch = {.block = {1, 1, 1}};
-  shape p = {.cc = cc, .launch = &launch, .blocks = true};
+  tn__launch *launch = TN__NEW(cc->arena, tn__launch);
+  *launch = (tn__launch){.block = {1, 1, 1}};
+  shape p = {.cc = cc, .launch = launch, .blocks = true};
   tn__stmt_walk(nest, see_shape, &p);
   for (int a = 0; a < 3; a++)
-    if (launch.grid[a] == NULL) launch.grid[a] = tn__ir_index(cc->ir, 1);
-  launch.name = TN__CC_TEXT(cc, "%s_k%d", cc->func->name, l->out->items.count);
+    if (launch->grid[a] == NULL) launch->grid[a] = tn__ir_index(cc->ir, 1);
+  launch->name = TN__CC_TEXT(cc, "%s_k%d", cc->func->name, l->out->items.count);
   for (int i = l->around.count - 1; i >= 0; i--) {
     const tn__stmt *outer = l->around.data[i];
     nest = outer->kind == TN__STMT_LET ? tn__ir_let(cc->ir, outer->as.let.var, outer->as.let.value, nest)
@@ -135,19 +134,19 @@ static void add_kernel(launching *l, const tn__stmt *nest) {
   tn__strbuf_init(&grid, NULL);
   for (int a = 0; a < 3; a++) {
     if (a > 0) tn__strbuf_append(&grid, ", ");
-    tn__expr_print(launch.grid[a], &grid);
+    tn__expr_print(launch->grid[a], &grid);
   }
   cc->bound.count = 0;
   cc->indent = 0;
-  cc->launch = &launch;
-  tn__cc_line(cc, "\n/* launch %s: grid (%s), block (%d, %d, %d) */", launch.name, tn__arena_take(cc->arena, &grid),
-              launch.block[0], launch.block[1], launch.block[2]);
-  tn__cc_open(cc, "TN_KERNEL(%d) %s(%s)", tn__cc_threads(&launch), launch.name, parameters(cc));
+  cc->launch = launch;
+  tn__cc_line(cc, "\n/* launch %s: grid (%s), block (%d, %d, %d) */", launch->name, tn__arena_take(cc->arena, &grid),
+              launch->block[0], launch->block[1], launch->block[2]);
+  tn__cc_open(cc, "TN_KERNEL(%d) %s(%s)", tn__cc_threads(launch), launch->name, parameters(cc));
   open_workspace(cc, nest);
   tn__cc_stmt(cc, nest);
   tn__cc_close(cc);
   cc->launch = NULL;
-  tn__vec_push(cc->arena, &l->out->items, launch);
+  tn__vec_push(cc->arena, &l->out->items, *launch);
 }
 
 static void add_kernels(launching *l, const tn__stmt *s) {

@@ -47,18 +47,18 @@ static bool lanes_are_apart(tn__cc *cc, const tn__stmt *s) {
 }
 
 static void emit_loop(tn__cc *cc, const tn__stmt *s) {
-  tn__cc_kept kept;
-  if (cc->kept == NULL && tn__cc_keeps(cc, s, &kept)) {
-    const tn__buffer *buffer = kept.buffer;
-    const char *place = tn__cc_whole(cc, kept.place), *name = tn__cc_buffer_name(cc, buffer);
+  tn__cc_kept *kept = TN__NEW(cc->arena, tn__cc_kept);
+  if (cc->kept == NULL && tn__cc_keeps(cc, s, kept)) {
+    const tn__buffer *buffer = kept->buffer;
+    const char *place = tn__cc_whole(cc, kept->place), *name = tn__cc_buffer_name(cc, buffer);
     const char *element = TN__CC_TEXT(cc, "%s[%s]", name, place);
-    kept.name = TN__CC_TEXT(cc, "kept%d", cc->temps++);
-    tn__cc_line(cc, "%s %s = %s;", tn__cc_value_type(buffer->dtype), kept.name,
+    kept->name = TN__CC_TEXT(cc, "kept%d", cc->temps++);
+    tn__cc_line(cc, "%s %s = %s;", tn__cc_value_type(buffer->dtype), kept->name,
                 tn__cc_loaded(cc, buffer->dtype, element));
-    cc->kept = &kept;
+    cc->kept = kept;
     emit_loop(cc, s);
     cc->kept = NULL;
-    tn__cc_line(cc, "%s = %s;", element, tn__cc_stored(cc, buffer->dtype, kept.name));
+    tn__cc_line(cc, "%s = %s;", element, tn__cc_stored(cc, buffer->dtype, kept->name));
     return;
   }
   const tn__var *var = s->as.loop.var;
