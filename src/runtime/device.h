@@ -15,6 +15,8 @@
 #ifndef TENON_RUNTIME_DEVICE_H
 #define TENON_RUNTIME_DEVICE_H
 
+#include <pthread.h>
+
 #include "tenon/dlpack.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
@@ -27,6 +29,7 @@ typedef struct tn__device {
   const tn_allocator *allocator; /* for what the driver keeps in the host's memory; the CPU: all memory */
   int32_t id;                    /* which of its kind */
   void *state;
+  pthread_mutex_t *turn; /* devices that have the same one take turns, if they are such that do; NULL: nobody else */
 } tn__device;
 
 /* Code that is loaded: `base` is where its first byte is, and kernels are at offsets from it. */

@@ -48,7 +48,7 @@ WRONG_VALUES = {
     "--exhaustive": ["9", "x"],
 }
 # Options whose values are names or paths: only files tell whether they are right.
-ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--kernel", "--schedule", "--constant", "--from-records",
+ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--map", "--kernel", "--schedule", "--constant", "--from-records",
              "--profile", "--tuned", "--database"}
 
 
@@ -142,7 +142,7 @@ class CommandLineTest(unittest.TestCase):
 
     def test_what_would_have_no_effect(self):
         of_models = [option for option in options_of("inspect") if option not in
-                     ("--key", "--constants", "--verify-only", "--text", "--schedules", "--kernel", "--json")]
+                     ("--key", "--constants", "--map", "--verify-only", "--text", "--schedules", "--kernel", "--json")]
         values = {"--dim": "n=1", "--alias": "y=x", "--capacity": "n=1", "--strided": "x", "--threads": "1", "--target": "aarch64",
                   "--machine": "m", "--tuned": "t", "--print-after": "all", "--host": "cpu", "--place": "a=cpu"}
         for option in of_models:

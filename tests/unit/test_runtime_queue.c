@@ -47,12 +47,14 @@ typedef struct scene {
   tn__device devices[MOST_DEVICES];
   tn__device *list[MOST_DEVICES];
   tn__queues *queues;
+  pthread_mutex_t turn;
 } scene;
 
 static void begin(scene *s, const tn__device_driver *driver, int count, int slots) {
   *s = (scene){.count = count};
+  pthread_mutex_init(&s->turn, NULL);
   for (int i = 0; i < count; i++) {
-    s->devices[i] = (tn__device){.driver = driver, .id = i};
+    s->devices[i] = (tn__device){.driver = driver, .id = i, .turn = &s->turn};
     s->list[i] = &s->devices[i];
     check_ok(driver->open(&s->devices[i]));
   }
@@ -64,6 +66,7 @@ static void begin(scene *s, const tn__device_driver *driver, int count, int slot
 static void end(scene *s) {
   tn__queues_release(s->queues);
   for (int i = 0; i < s->count; i++) s->devices[i].driver->close(&s->devices[i]);
+  pthread_mutex_destroy(&s->turn);
 }
 
 static void *allocate(scene *s, int device) {

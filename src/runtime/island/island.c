@@ -20,11 +20,14 @@ typedef struct island {
   size_t used; /* the end of the last block */
   bool failed; /* a kernel failed, and nobody has waited since */
   int32_t result;
+  pthread_mutex_t own; /* where the device has no turn with others */
 } island;
 
-/* Access to pages is the whole process's, so turns are, too: the one lock of the runtime that sessions share, and only
- * those on islands. It guards their lists of blocks, too. */
-static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+/* Guards an island's memory and its list of blocks. */
+static pthread_mutex_t *turn_of(const tn__device *device) {
+  island *i = device->state;
+  return device->turn != NULL ? device->turn : &i->own;
+}
 
 static bool is_checked(const tn__device *device) { return device->driver == &tn__device_island; }
 
@@ -35,9 +38,9 @@ static tn_status *refused(const tn__device *device, const char *what) {
 static tn_status *begin_turn(const tn__device *device) {
   const island *i = device->state;
   if (!is_checked(device)) return NULL;
-  pthread_mutex_lock(&turn);
+  pthread_mutex_lock(turn_of(device));
   if (i->used == 0 || mprotect(i->memory, i->used, PROT_READ | PROT_WRITE) == 0) return NULL;
-  pthread_mutex_unlock(&turn);
+  pthread_mutex_unlock(turn_of(device));
   return refused(device, "its memory");
 }
 
@@ -45,7 +48,7 @@ static void end_turn(const tn__device *device) {
   const island *i = device->state;
   if (!is_checked(device)) return;
   if (i->used > 0) (void)mprotect(i->memory, i->used, PROT_NONE);
-  pthread_mutex_unlock(&turn);
+  pthread_mutex_unlock(turn_of(device));
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -65,6 +68,7 @@ static tn_status *island_open(tn__device *device) {
                             TN__ISLAND_BYTES);
   }
   *(island *)state = (island){.memory = memory};
+  pthread_mutex_init(&((island *)state)->own, NULL);
   device->state = state;
   return NULL;
 }
@@ -72,6 +76,7 @@ static tn_status *island_open(tn__device *device) {
 static void island_close(tn__device *device) {
   island *i = device->state;
   munmap(i->memory, TN__ISLAND_BYTES);
+  pthread_mutex_destroy(&i->own);
   tn__free(device->allocator, i->blocks, i->capacity * sizeof(block), 0);
   tn__free(device->allocator, i, sizeof(*i), 0);
   device->state = NULL;
@@ -131,9 +136,9 @@ static tn_status *find_block(const tn__device *device, size_t bytes, void **out)
 }
 
 static tn_status *island_allocate(tn__device *device, size_t bytes, void **out) {
-  pthread_mutex_lock(&turn);
+  pthread_mutex_lock(turn_of(device));
   tn_status *status = find_block(device, bytes, out);
-  pthread_mutex_unlock(&turn);
+  pthread_mutex_unlock(turn_of(device));
   return status;
 }
 
@@ -141,14 +146,14 @@ static void island_free(tn__device *device, void *memory, size_t bytes) {
   island *i = device->state;
   size_t n = 0;
   if (memory == NULL) return;
-  pthread_mutex_lock(&turn);
+  pthread_mutex_lock(turn_of(device));
   while (n < i->count && i->memory + i->blocks[n].at != (char *)memory) n++;
   TN__INVARIANT(n < i->count);
   (void)madvise(memory, i->blocks[n].bytes, MADV_DONTNEED);
   memmove(i->blocks + n, i->blocks + n + 1, (i->count - n - 1) * sizeof(block));
   i->count--;
   update_used(i);
-  pthread_mutex_unlock(&turn);
+  pthread_mutex_unlock(turn_of(device));
 }
 
 static void *island_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }

@@ -2,7 +2,7 @@
  * and order testable at full speed: with eight islands any placement of a program runs on any machine.
  *
  * Checked (`tn__device_island`). An island's memory has no access but while the island works: its kernels, and copies
- * from and to it. Islands take turns, one in the process at a time, so that a kernel that is given the memory of
+ * from and to it. Islands with one `turn` work one at a time, so that a kernel that is given the memory of
  * another island, or of one whose copy is missing, is a fault (SIGSEGV) and not luck. The host cannot read it either.
  *
  * Concurrent (`tn__device_island_concurrent`). The same without protection: islands work at the same time, each in the
