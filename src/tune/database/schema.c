@@ -40,8 +40,8 @@ static const char *const steps[] = {
     "CREATE INDEX record_by_time ON record (measured);"
     "CREATE INDEX record_by_median ON record (task, error, verified, median);",
     "ALTER TABLE measurement ADD COLUMN predicted REAL NOT NULL DEFAULT 0.0;",
-    "CREATE TABLE spent (tasks TEXT NOT NULL, machine TEXT NOT NULL, seconds REAL NOT NULL,"
-    " PRIMARY KEY (tasks, machine)) STRICT, WITHOUT ROWID;"};
+    ("CREATE TABLE spent (tasks TEXT NOT NULL, machine TEXT NOT NULL, seconds REAL NOT NULL,"
+     " PRIMARY KEY (tasks, machine)) STRICT, WITHOUT ROWID;")};
 
 const tn__database_schema tn__database_schema_known = {steps, sizeof(steps) / sizeof(steps[0])};
 
