@@ -75,8 +75,6 @@ typedef struct tn__builder {
 } tn__builder;
 
 /* ---- devices.c --------------------------------------------------------------------------------------------------- */
-/* The device that a value lives on, by its number in the executable; 0: the host. */
-int tn__prog_device_of(tn__builder *b, const tn__value *v);
 /* A register on the host with the value, which calls pass: its own, or that of a copy. */
 int tn__prog_host_register_of(tn__builder *b, tn__value *v);
 /* A register on the host for a result of a call, which tn__prog_send then brings to where the value lives. */
@@ -91,6 +89,8 @@ void tn__prog_send_inputs(tn__builder *b);
 /* ---- registers.c ------------------------------------------------------------------------------------------------- */
 tn__place *tn__place_of(tn__builder *b, tn__value *v);
 tn__place *tn__prog_root_of(tn__builder *b, tn__value *v);
+/* The device that a value lives on, by its number in the executable; 0: the host. */
+int tn__prog_device_of(tn__builder *b, const tn__value *v);
 /* A new register of the value's type. */
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset);
 /* The register that the value lives in, made on first use. */

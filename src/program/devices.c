@@ -1,14 +1,6 @@
 /* Values on several devices. Callers, calls, lists and whatever reads single elements have the host's memory: a value
  * that lives elsewhere is copied on its way into a call and out of it, however the plan of devices came about. */
 #include "program/builder.h"
-#include "target/devices/device.h"
-#include "tenon/dlpack.h"
-
-int tn__prog_device_of(tn__builder *b, const tn__value *v) {
-  const tn__virtual_device *d = b->program->constants_apart ? NULL : v->device; /* those run here, once */
-  if (d == NULL || d->device_type == kDLCPU || v->holds != TN__HOLDS_TENSOR) return 0;
-  return tn__exe_device(b->exe, d->device_type, d->device_id, d->target);
-}
 
 void tn__prog_emit_copy(tn__builder *b, int to, int from) {
   uint32_t words[] = {(uint32_t)to, (uint32_t)from};

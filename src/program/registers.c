@@ -1,5 +1,7 @@
 /* Registers of a function: where each value is, made on first use. */
 #include "program/builder.h"
+#include "target/devices/device.h"
+#include "tenon/dlpack.h"
 
 tn__place *tn__place_of(tn__builder *b, tn__value *v) {
   tn__place *p = &b->places[v->id];
@@ -11,6 +13,12 @@ tn__place *tn__prog_root_of(tn__builder *b, tn__value *v) {
   tn__place *p = tn__place_of(b, v);
   while (p->root != (int)p->value->id) p = &b->places[p->root];
   return p;
+}
+
+int tn__prog_device_of(tn__builder *b, const tn__value *v) {
+  const tn__virtual_device *d = b->program->constants_apart ? NULL : v->device; /* those run here, once */
+  if (d == NULL || d->device_type == kDLCPU || v->holds != TN__HOLDS_TENSOR) return 0;
+  return tn__exe_device(b->exe, d->device_type, d->device_id, d->target);
 }
 
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset) {

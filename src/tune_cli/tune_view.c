@@ -105,9 +105,9 @@ static void print_state(const tn_tuner_view *v, const char *separator, FILE *out
   fprintf(out, "all kernels %s, static %s", print_seconds(v->best_seconds, after_text),
           print_seconds(v->static_seconds, before_text));
   if (isfinite(v->static_seconds) && v->best_seconds > 0) fprintf(out, " (%.2fx)", v->static_seconds / v->best_seconds);
+  fprintf(out, ", overhead %.1f %% and %.0f %% beside", 100 * v->overhead, 100 * v->beside);
   fprintf(out, "%s%lld trials, %.0f a minute; builders %.0f %%, runner %.0f %%", separator, (long long)v->trials,
           v->seconds > 0 ? 60 * (double)v->trials / v->seconds : 0, 100 * v->builder_share, 100 * v->runner_share);
-  fprintf(out, ", overhead %.1f %% and %.0f %% beside", 100 * v->overhead, 100 * v->beside);
   if (v->phase == TN_TUNER_COMPARES)
     fprintf(out, "; comparing");
   else if (v->phase != TN_TUNER_DONE && isfinite(v->left))

@@ -100,7 +100,7 @@ class TuneTest(unittest.TestCase):
         again = self.tune("--trials", 20, "--no-comparison", file=other)
         self.assertIn(f"{samples[0]}: the file of samples is damaged, and is made anew from the records", again.stderr)
         self.assertRegex(again.stdout, r"predictions: rank correlation -?[0-9.]+ within kernels; \d+ % of each one's fastest tenth")
-        self.assertRegex(again.stdout, r"runner \d+ %, overhead [0-9.]+ % and \d+ % beside")
+        self.assertRegex(again.stdout, r"overhead [0-9.]+ % and \d+ % beside; \d+ trials")
         self.assertGreater(len(samples[0].read_bytes()), len(whole))  # samples of both, made anew
         quiet = self.tune("--trials", 24, "--no-comparison", file=other)
         self.assertNotIn("made anew", quiet.stderr)

@@ -205,7 +205,7 @@ class Files(DatabaseTest):
         connection.execute(f"PRAGMA user_version = {NEWER_SCHEMA}")
         connection.close()
         version = run(required("TENON_TUNE"), "--version").stdout.split()[1]
-        self.refused(f"the database has schema {NEWER_SCHEMA}, and this Tenon ({version}) knows those up to 2: use the Tenon "
+        self.refused(f"the database has schema {NEWER_SCHEMA}, and this Tenon ({version}) knows those up to 3: use the Tenon "
                      "that wrote it, or export the records with that one and import them into another file")
 
     def test_damaged_anywhere(self):

@@ -465,6 +465,13 @@ static void make_pad(tn__graph *g) {
 static void make_few(tn__graph *g) {
   tn__g_concatenate(g, (tn__value *[]){open(g), floats(g, "y", 3, other3), floats(g, "z", 3, fresh3)}, 3, 1);
 }
+static void make_on_device(tn__graph *g) {
+  tn__value *x = open(g);
+  const tn__attr there = tn__attr_string(g, "to", "cpu:0");
+  const tn__attr said[] = {tn__attr_string(g, "device", "cpu:0"), tn__attr_int(g, "body", 1)};
+  tn__value *copied = tn__g_node(g, "device_copy", &x, 1, &there, 1)->outputs[0];
+  tn__g_node(g, "on_device", &copied, 1, said, 2);
+}
 static void make_reverse(tn__graph *g) { tn__g_reverse(g, open(g), (const int64_t[]){0, 2}, 2); }
 static void make_relayout(tn__graph *g) {
   tn__layout panels = {.rank = 3, .parts = {{1, 4, 0}, {0, 1, 0}, {1, 1, 4}}};
@@ -597,6 +604,7 @@ static const struct {
     {"pad", make_pad},
     {"concatenate", make_few},
     {"reverse", make_reverse},
+    {"on_device device_copy", make_on_device},
     {"relayout", make_relayout},
     {"relayout", make_words},
     {"iota from_elements random_bits", make_iota},

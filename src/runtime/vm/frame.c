@@ -137,10 +137,13 @@ static tn_status *open_devices(tn__vm *vm) {
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device), 0, &memory));
   vm->devices = memory; /* without drivers: not open */
   for (uint32_t i = 0; i < vm->exe->device_count; i++) {
-    tn__device device = {
-        .driver = vm->exe->drivers[i], .allocator = vm->allocator, .id = vm->exe->devices[i].device_id};
-    TN_RETURN_IF_ERROR(device.driver->open(&device));
-    vm->devices[i] = device;
+    tn__device *device = &vm->devices[i];
+    *device = (tn__device){.allocator = vm->allocator, .id = vm->exe->devices[i].device_id};
+    device->driver = vm->exe->drivers[i];
+    tn_status *status = device->driver->open(device);
+    if (status == NULL) continue;
+    device->driver = NULL; /* nothing to close */
+    return status;
   }
   return NULL;
 }

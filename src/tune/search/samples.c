@@ -108,7 +108,7 @@ tn_status *tn__model_read(tn__cost_model *model, const char *of, const char *pat
   } else {
     size_t samples = count > 0 ? (size_t)count * sizeof(kept) : 0;
     bool whole = count >= 0 && map.size == head + samples + sizeof(tn__digest);
-    tn__digest digest;
+    tn__digest digest = {0};
     if (whole) digest = digest_of(text, head, text + head, samples);
     whole = whole && memcmp(&digest, text + head + samples, sizeof digest) == 0;
     for (int i = 0; whole && i < count; i++) {

@@ -36,7 +36,7 @@ tn__proposer_state tn__proposer_state_of(const tn__proposer *proposer, int task)
  * in the thread is told here. */
 TN_MUST_USE tn_status *tn__proposer_next(tn__proposer *proposer, int task, const tn__proposal **out);
 /* As tn__search_tell(). */
-TN_MUST_USE tn_status *tn__proposer_tell(tn__proposer *proposer, int task, int index, double median);
+TN_MUST_USE tn_status *tn__proposer_tell(tn__proposer *p, int index, int proposal, double median);
 double tn__proposer_promise(const tn__proposer *proposer,
                             int task);                     /* as tn__search_promise(), when it was last known */
 double tn__proposer_seconds(const tn__proposer *proposer); /* of a core that the thread has taken */
