@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/invariant.h"
 #include "cli/cli.h"
 
 static void write_log(void *user, tn_log_level level, const char *line) {
@@ -79,10 +80,14 @@ static bool known_dim(const cli_args *args, const cli_compile *setup, const tn__
                       const char *sizes) {
   const tn_compile_options *o = &setup->options;
   const tn_dim_setting *known = NULL;
-  for (int i = 0; i < o->dim_count; i++)
+  for (int i = 0; i < o->dim_count; i++) {
+    TN__INVARIANT(o->dims[i].name != NULL);
     if (strcmp(o->dims[i].name, name) == 0) known = &o->dims[i];
-  for (int i = 0; i < o->special_dim_count; i++)
+  }
+  for (int i = 0; i < o->special_dim_count; i++) {
+    TN__INVARIANT(o->special_dims[i].name != NULL);
     if (strcmp(o->special_dims[i].name, name) == 0) known = &o->special_dims[i];
+  }
   if (!known) return false;
   if (one_size(args, row))
     cli_misused(args->command, "%s %s is given twice: %lld and %s", row->cli.name, name, (long long)known->size, sizes);

@@ -180,7 +180,7 @@ static void append_words(tn__strbuf *out) {
 /* The macro at `p`; returns what comes behind it, NULL: there is none. */
 static const char *append_macro(tn__strbuf *out, const char *p) {
   static const char polynomial[] = "TN_POLY(", constant[] = "TN_C(", words[] = "TN_WORDS(";
-  const char *args[3] = {NULL};
+  const char *args[3] = {"", "", ""};
   size_t lengths[3] = {0};
   if (strncmp(p, words, sizeof(words) - 1) == 0) {
     append_words(out);

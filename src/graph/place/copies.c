@@ -1,6 +1,7 @@
 /* A plan becomes part of the graph: annotations go, copies come, and every value says where it lives. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "graph/internal.h"
 #include "graph/place/plan.h"
 
@@ -27,8 +28,10 @@ typedef struct rewriter {
 } rewriter;
 
 static tn__value *twin_of(rewriter *r, int from, const tn__virtual_device *device) {
-  for (int t = r->first[from]; t != 0; t = r->twins.data[t - 1].next)
+  for (int t = r->first[from]; t != 0; t = r->twins.data[t - 1].next) {
+    TN__INVARIANT(r->twins.data != NULL);
     if (r->twins.data[t - 1].device == device) return r->twins.data[t - 1].value;
+  }
   return NULL;
 }
 
@@ -301,6 +304,7 @@ void tn__plan_rewrite(tn__plan *plan) {
   /* Inner ones first: what leaves a loop stands in the graph around it. */
   for (int s = plan->scopes.count; s-- > 0;) {
     for (int u = r.of_scope[s]; u != 0;) {
+      TN__INVARIANT(r.uses.data != NULL);
       wanted w = r.uses.data[u - 1];
       u = w.next;
       plan->result.steps++;

@@ -226,7 +226,7 @@ tn_status *tn__model_learn(tn__cost_model *model) {
   int own = model->count - model->begun_with;
   /* A tenth of its own; of all a fortieth, as learning takes longer the more there are. */
   if (model->count < TN__MODEL_LEAST_SAMPLES || fresh < 8 || fresh * 10 < own || fresh * 40 < model->count) return NULL;
-  float *features = malloc((size_t)model->count * sizeof(tn__model_row));
+  float *features = malloc((size_t)model->count * (sizeof(tn__model_row) / sizeof(float)) * sizeof(float));
   float *errors = malloc((size_t)model->count * sizeof(float));
   tn_status *status = NULL;
   if (features == NULL || errors == NULL)

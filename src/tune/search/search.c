@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/invariant.h"
 #include "tune/search/points.h"
 
 enum {
@@ -163,8 +164,9 @@ static tn_status *look(tn__search *s, const tn__space_point *point, const looked
 }
 
 static tn_status *fill_row(tn__search *s, const ranked *r, tn__model_row *out, bool *refused) {
-  const looked *l;
+  const looked *l = NULL;
   TN_RETURN_IF_ERROR(look(s, &r->point, &l));
+  TN__INVARIANT(l != NULL);
   tn__model_cheap(s->space, &r->point, &r->cost, out->cheap);
   memcpy(out->loops, l->loops, sizeof out->loops);
   if (refused != NULL) *refused = l->refused;
