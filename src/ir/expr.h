@@ -238,6 +238,11 @@ typedef struct tn__expr_set {
 void tn__expr_set_clear(tn__expr_set *set);
 bool tn__expr_set_add(tn__expr_set *set, const tn__expr *e); /* false: it was in it */
 bool tn__expr_set_has(const tn__expr_set *set, const tn__expr *e);
+/* Two sides of a branch, as code is made of them: what one computes is not there on the other, so parts of both would
+ * be made twice, and in a chain of branches each step would double that. Calls `make` with the large parts that both
+ * need whatever happens in them, which come before the branch. */
+void tn__expr_common_parts(tn__ir *ir, const tn__expr *a, const tn__expr *b,
+                           void (*make)(void *user, const tn__expr *part), void *user);
 
 /* ---- rewriting (memoised; rebuilt through the constructors, so the result is canonical) -------------------------- */
 /* Calls `fn` on every node after its arguments were rewritten: returns the replacement, or NULL to keep the (rebuilt)

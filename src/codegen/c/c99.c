@@ -83,19 +83,10 @@ tn__code tn__codegen_c99(tn__arena *arena, const tn__codegen_module *module) {
   tn__strbuf_init(&out, NULL);
   tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s", tn_version(), head);
   if (uses_memory(text)) tn__strbuf_append(&out, memory);
-  tn__cc_support(arena, &tn__cc_c99, text, &out);
-  tn__strbuf_append(&out, text);
-  tn__code code = {.size = out.length};
-  code.data = tn__arena_take(arena, &out);
-  return code;
+  return tn__cc_finish(arena, &tn__cc_c99, text, &out);
 }
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */
-
-static bool takes(const tn__target *target) {
-  (void)target;
-  return true;
-}
 
 static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__emit emit) {
   (void)emit;
@@ -105,7 +96,7 @@ static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__
 const tn__backend tn__backend_c99 = {
     .kinds = 1u << TN__TARGET_CPU | 1u << TN__TARGET_C99,
     .emits = 1u << TN__EMIT_C99,
-    .takes = takes,
+    .takes = tn__cc_takes,
     .lower = tn__ir_lower_for_codegen,
     .measure = tn__cc_measure,
     .compile = compile,

@@ -48,19 +48,10 @@ tn__code tn__codegen_cuda(tn__arena *arena, const tn__codegen_module *module, tn
   const char *text = tn__arena_take(arena, &body);
   tn__strbuf_init(&out, NULL);
   tn__strbuf_printf(&out, "/* Made by tenon %s. For NVRTC or nvcc with --fmad=false. */\n%s", tn_version(), head);
-  tn__cc_support(arena, &tn__cc_cuda, text, &out);
-  tn__strbuf_append(&out, text);
-  tn__code code = {.size = out.length};
-  code.data = tn__arena_take(arena, &out);
-  return code;
+  return tn__cc_finish(arena, &tn__cc_cuda, text, &out);
 }
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */
-
-static bool takes(const tn__target *target) {
-  (void)target;
-  return true;
-}
 
 static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__emit emit) {
   (void)emit;
@@ -70,7 +61,7 @@ static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__
 const tn__backend tn__backend_cuda = {
     .kinds = 1u << TN__TARGET_CUDA,
     .emits = 1u << TN__EMIT_CUDA,
-    .takes = takes,
+    .takes = tn__cc_takes,
     .lower = tn__ir_lower_for_threads,
     .measure = tn__cc_measure,
     .compile = compile,

@@ -124,7 +124,8 @@ void tn__cc_wait(tn__cc *cc); /* outside of loops over threads: all come by */
 void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry);
 
 /* ---- support.c --------------------------------------------------------------------------------------------------- */
-/* Appends the paragraphs of support.txt that the text needs. */
-void tn__cc_support(tn__arena *arena, const tn__cc_dialect *dialect, const char *text, tn__strbuf *out);
+/* What `out` begins with, the paragraphs of support.txt that the text needs, and the text. */
+tn__code tn__cc_finish(tn__arena *arena, const tn__cc_dialect *dialect, const char *text, tn__strbuf *out);
+bool tn__cc_takes(const tn__target *target); /* rows' `takes`: compilers of C know what their machine can */
 
 #endif

@@ -5,7 +5,7 @@
 #include "codegen/c/emit.h"
 
 /* A side of a choice that has no more nodes than this is written inside of the expression. */
-enum { MOST_INLINE = 40, MOST_TEXT = 120, LARGE_PART = 256 };
+enum { MOST_INLINE = 40, MOST_TEXT = 120 };
 
 /* ---- what a statement shares ------------------------------------------------------------------------------------- */
 
@@ -154,36 +154,7 @@ static bool fits_inline(tn__cc *cc, const tn__expr *e) {
 
 /* ---- choices ----------------------------------------------------------------------------------------------------- */
 
-static int needed_args(const tn__expr *e) {
-  bool chooses =
-      e->kind == TN__EXPR_SELECT || (e->dtype == TN_BOOL && (e->kind == TN__EXPR_AND || e->kind == TN__EXPR_OR));
-  return chooses ? 1 : e->arg_count;
-}
-
-static void add_needed(tn__expr_set *needed, const tn__expr *e) {
-  if (tn__expr_size(e) <= LARGE_PART || !tn__expr_set_add(needed, e)) return;
-  for (int i = 0; i < needed_args(e); i++) add_needed(needed, e->args[i]);
-}
-
-static void hold_needed(tn__cc *cc, const tn__expr_set *needed, tn__expr_set *seen, const tn__expr *e) {
-  if (tn__expr_size(e) <= LARGE_PART || !tn__expr_set_add(seen, e)) return;
-  if (tn__expr_set_has(needed, e)) {
-    tn__cc_expr(cc, e);
-    return;
-  }
-  for (int i = 0; i < needed_args(e); i++) hold_needed(cc, needed, seen, e->args[i]);
-}
-
-/* What is computed on one side of a branch is not there on the other, so parts of both would be written twice, and in a
- * chain of branches each step would double that: large ones that both need come first. */
-static void hold_common_parts(tn__cc *cc, const tn__expr *a, const tn__expr *b) {
-  tn__expr_set needed = {.ir = cc->ir}, seen = {.ir = cc->ir};
-  if (tn__expr_size(a) <= LARGE_PART || tn__expr_size(b) <= LARGE_PART) return;
-  add_needed(&needed, a);
-  hold_needed(cc, &needed, &seen, b);
-  tn__expr_set_clear(&needed);
-  tn__expr_set_clear(&seen);
-}
+static void make_part(void *cc, const tn__expr *part) { tn__cc_expr(cc, part); }
 
 /* `variable = e` in a scope of its own. */
 static void assign_in_scope(tn__cc *cc, const char *variable, const tn__expr *e) {
@@ -193,7 +164,7 @@ static void assign_in_scope(tn__cc *cc, const char *variable, const tn__expr *e)
 }
 
 static const char *branched_select(tn__cc *cc, const tn__expr *e, const char *condition) {
-  hold_common_parts(cc, e->args[1], e->args[2]);
+  tn__expr_common_parts(cc->ir, e->args[1], e->args[2], make_part, cc);
   const char *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
   tn__cc_line(cc, "%s %s;", tn__cc_value_type(e->dtype), name);
   tn__cc_open(cc, "if (%s)", condition);

@@ -217,7 +217,7 @@ static void need_expanded(support *s, const paragraph *p) {
   need(s, tn__arena_take(s->arena, &out));
 }
 
-void tn__cc_support(tn__arena *arena, const tn__cc_dialect *dialect, const char *text, tn__strbuf *out) {
+static void append_support(tn__arena *arena, const tn__cc_dialect *dialect, const char *text, tn__strbuf *out) {
   support s = {.arena = arena};
   tn__map_init(&s.by_name, arena);
   read_support(&s, dialect->name);
@@ -230,3 +230,13 @@ void tn__cc_support(tn__arena *arena, const tn__cc_dialect *dialect, const char 
     append_expanded(out, s.all.data[i]->text);
   }
 }
+
+tn__code tn__cc_finish(tn__arena *arena, const tn__cc_dialect *dialect, const char *text, tn__strbuf *out) {
+  append_support(arena, dialect, text, out);
+  tn__strbuf_append(out, text);
+  tn__code code = {.size = out->length};
+  code.data = tn__arena_take(arena, out);
+  return code;
+}
+
+bool tn__cc_takes(const tn__target *target) { return true; }

@@ -106,44 +106,12 @@ static tn__cg_value branched(tn__cg *cg, LLVMValueRef condition, const tn__expr 
   return (tn__cg_value){.v = phi, .lanes = lanes, .loads = values[0].loads || values[1].loads};
 }
 
-/* What one side of a branch computes is not there on the other, so parts of both are emitted twice, and in a chain of
- * branches each step doubles that. Larger parts than this, which both sides need whatever happens in them, come before
- * the branch. */
-enum { LARGE_PART = 256 };
-
-static int needed_args(const tn__expr *e) {
-  bool chooses =
-      e->kind == TN__EXPR_SELECT || (e->dtype == TN_BOOL && (e->kind == TN__EXPR_AND || e->kind == TN__EXPR_OR));
-  return chooses ? 1 : e->arg_count;
-}
-
-static void add_needed(tn__expr_set *needed, const tn__expr *e) {
-  if (tn__expr_size(e) <= LARGE_PART || !tn__expr_set_add(needed, e)) return;
-  for (int i = 0; i < needed_args(e); i++) add_needed(needed, e->args[i]);
-}
-
-static void emit_if_needed(tn__cg *cg, const tn__expr_set *needed, tn__expr_set *seen, const tn__expr *e) {
-  if (tn__expr_size(e) <= LARGE_PART || !tn__expr_set_add(seen, e)) return;
-  if (tn__expr_set_has(needed, e)) {
-    tn__cg_expr(cg, e);
-    return;
-  }
-  for (int i = 0; i < needed_args(e); i++) emit_if_needed(cg, needed, seen, e->args[i]);
-}
-
-static void emit_common_parts(tn__cg *cg, const tn__expr *a, const tn__expr *b) {
-  tn__expr_set needed = {.ir = cg->ir}, seen = {.ir = cg->ir};
-  if (tn__expr_size(a) <= LARGE_PART || tn__expr_size(b) <= LARGE_PART) return;
-  add_needed(&needed, a);
-  emit_if_needed(cg, &needed, &seen, b);
-  tn__expr_set_clear(&needed);
-  tn__expr_set_clear(&seen);
-}
+static void make_part(void *cg, const tn__expr *part) { tn__cg_expr(cg, part); }
 
 static tn__cg_value emit_select(tn__cg *cg, const tn__expr *e) {
   tn__cg_value condition = tn__cg_expr(cg, e->args[0]);
   bool lazy[2] = {tn__cg_needs_lazy(cg, e->args[1]), tn__cg_needs_lazy(cg, e->args[2])};
-  if (lazy[0] || lazy[1]) emit_common_parts(cg, e->args[1], e->args[2]);
+  if (lazy[0] || lazy[1]) tn__expr_common_parts(cg->ir, e->args[1], e->args[2], make_part, cg);
   if (condition.lanes == 1 && (lazy[0] || lazy[1])) {
     tn__cg_value value = branched(cg, condition.v, e->args[1], e->args[2], NULL);
     value.loads = value.loads || condition.loads;
