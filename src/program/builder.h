@@ -91,6 +91,8 @@ tn__place *tn__place_of(tn__builder *b, tn__value *v);
 tn__place *tn__prog_root_of(tn__builder *b, tn__value *v);
 /* The device that a value lives on, by its number in the executable; 0: the host. */
 int tn__prog_device_of(tn__builder *b, const tn__value *v);
+/* Throws when an input or output that grows lives on another device: only what counts of it is memory. */
+void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name);
 /* A new register of the value's type. */
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset);
 /* The register that the value lives in, made on first use. */

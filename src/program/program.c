@@ -63,6 +63,7 @@ static void collect_steps(tn__builder *b) {
 static void declare_extent(tn__builder *b, const tn__value *v, int input) {
   const tn__expr *valid = v->extent.valid;
   if (!valid) return;
+  tn__prog_refuse_to_grow(b, v, "input", b->function->input_names[input]);
   if (valid->kind == TN__EXPR_VAR)
     tn__scalars_bind(&b->scalars, valid, tn__exe_symbol(b->func, valid->value.var->name));
   tn__exe_extent(b->func, false, input, v->extent.axis, tn__scalars_operand(&b->scalars, valid));

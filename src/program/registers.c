@@ -16,9 +16,18 @@ tn__place *tn__prog_root_of(tn__builder *b, tn__value *v) {
 }
 
 int tn__prog_device_of(tn__builder *b, const tn__value *v) {
-  const tn__virtual_device *d = b->program->constants_apart ? NULL : v->device; /* those run here, once */
+  const tn__virtual_device *d = v->device;
+  if (b->program->constants_apart) return 0;                          /* those run here, once */
+  if (b->function != NULL && b->function->dispatch != NULL) return 0; /* it passes on what callers gave */
   if (d == NULL || d->device_type == kDLCPU || v->holds != TN__HOLDS_TENSOR) return 0;
   return tn__exe_device(b->exe, d->device_type, d->device_id, d->target);
+}
+
+void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name) {
+  if (tn__prog_device_of(b, v) == 0) return;
+  tn__throwf(b->arena->escape, TN_UNSUPPORTED,
+             "%s \"%s\" grows in its caller's buffer (--capacity), and is placed on %s: place it on the host", what,
+             name, tn__virtual_device_text(b->arena, v->device));
 }
 
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset) {
@@ -101,5 +110,6 @@ int tn__prog_destination_of(tn__builder *b, tn__value *v, bool allocate) {
 void tn__prog_declare_output_extent(tn__builder *b, int output) {
   tn__extent extent = b->function->extents ? b->function->extents[output] : (tn__extent){0};
   if (!extent.valid) return;
+  tn__prog_refuse_to_grow(b, b->function->outputs[output], "output", b->function->output_names[output]);
   tn__exe_extent(b->func, true, output, extent.axis, tn__scalars_operand(&b->scalars, extent.valid));
 }

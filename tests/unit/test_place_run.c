@@ -1,5 +1,6 @@
 /* Any placement gives the same bits: random graphs with branches and loops, random operators of which are placed on
  * islands, against the same executable with all islands mapped onto the CPU. */
+#include <math.h>
 #include <stdio.h>
 
 #include "base/strbuf.h"
@@ -200,6 +201,61 @@ static void test_any_placement_same_bits(void **state) {
   assert_true(several > PAIRS / 3);
 }
 
+/* ---- callers' buffers -------------------------------------------------------------------------------------------- */
+
+/* Functions for sizes of their own pass on what callers gave, wherever it goes then. */
+static void test_sizes_of_their_own(void **state) {
+  static const char text[] =
+      "graph \"g\" {\n  input x: f32[n]\n  a: f32[n] = tanh(x)\n  b: f32[n] = abs(a)\n  output \"y\" = b\n}\n";
+  static const char *const place[] = {"a=island:0", "b=island:1"};
+  static const tn_dim_setting sizes[] = {{"n", 4}, {"n", 8}};
+  tn_compile_options options = {.size = sizeof options,
+                                .target = "native;island;island -device=1",
+                                .place = place,
+                                .place_count = 2,
+                                .special_dims = sizes,
+                                .special_dim_count = 2};
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  check_ok(tn_compile("g.tng", text, sizeof text - 1, &options, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  for (int64_t n = 3; n < 9; n++) {
+    static _Alignas(64) float x[8], y[8];
+    DLTensor in = {.data = x, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1}, .shape = &n}, out = in;
+    out.data = y;
+    for (int i = 0; i < 8; i++) x[i] = -(float)i / 8;
+    check_ok(tn_session_invoke_with_outputs(session, NULL, &in, 1, &out, 1));
+    for (int i = 0; i < n; i++) assert_float_equal(y[i], tanhf((float)i / 8), 1e-6);
+  }
+  tn_session_release(session);
+  tn_executable_release(exe);
+  tn_module_release(module);
+}
+
+static void test_buffers_that_grow_stay_on_the_host(void **state) {
+  static const char text[] =
+      "graph \"g\" {\n  input past: f32[p, 4]\n  input fresh: f32[1, 4]\n"
+      "  present: f32[p + 1, 4] = concatenate(past, fresh) {axis=0}\n"
+      "  output \"present\" = present\n}\n";
+  static const char *const place[] = {"*=island:0"};
+  static const tn_dim_setting capacity = {"p", 16};
+  static const tn_alias_setting alias = {"present", "past"};
+  tn_compile_options options = {.size = sizeof options,
+                                .target = "native;island",
+                                .place = place,
+                                .place_count = 1,
+                                .capacities = &capacity,
+                                .capacity_count = 1,
+                                .aliases = &alias,
+                                .alias_count = 1};
+  tn_module *module;
+  check_fails(
+      tn_compile("g.tng", text, sizeof text - 1, &options, &module), TN_UNSUPPORTED,
+      "input \"past\" grows in its caller's buffer (--capacity), and is placed on island:0: place it on the host");
+}
+
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static void test_maps_that_are_none(void **state) {
@@ -245,6 +301,8 @@ static void test_maps_that_are_none(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_placement_same_bits),
+      cmocka_unit_test(test_sizes_of_their_own),
+      cmocka_unit_test(test_buffers_that_grow_stay_on_the_host),
       cmocka_unit_test(test_maps_that_are_none),
   };
   return cmocka_run_group_tests_name("place_run", tests, NULL, NULL);

@@ -1,5 +1,6 @@
 /* Programs whose values are on several devices: islands, whose memory nobody else may touch, so that each test that
  * passes has copied what it had to. Kernels are C functions of the test. */
+#include "runtime/format/format.h"
 #include "runtime/island/island.h"
 #include "unit/trampoline.h"
 
@@ -265,6 +266,23 @@ static void test_what_cannot_be(void **state) {
   }
 }
 
+/* A table of devices costs no more than it has records. */
+static void test_too_many_devices(void **state) {
+  program p;
+  int x, y;
+  tn_executable *exe;
+  tn__target target;
+  check_ok(tn__target_parse("native", &target));
+  begin_with_values(&p, 0, &x, &y);
+  for (int i = 0; i < TN__MOST_DEVICES; i++) tn__exe_device(p.t.exe, kDLExtDev, i, &target);
+  emit_copy(&p, y, x);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_fails(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe), TN_DATA_LOSS,
+              "the executable is damaged: it names 1025 devices, more than 1024");
+  test_exe_release(&p.t);
+}
+
 static void test_devices_that_are_not_there(void **state) {
   static const struct {
     int type, id;
@@ -300,7 +318,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_placement_gives_the_same),     cmocka_unit_test(test_large_values_between_islands),
       cmocka_unit_test(test_a_kernel_that_fails_on_an_island), cmocka_unit_test(test_what_cannot_be),
-      cmocka_unit_test(test_devices_that_are_not_there),
+      cmocka_unit_test(test_devices_that_are_not_there),       cmocka_unit_test(test_too_many_devices),
   };
   return cmocka_run_group_tests_name("vm_devices", tests, NULL, NULL);
 }

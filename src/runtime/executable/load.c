@@ -370,6 +370,8 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
   const uint8_t *records;
   TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, sizeof(tn__device_record), &header, &records));
   if (header.count == 0) return tn__load_corrupt("it names no device");
+  if (header.count > TN__MOST_DEVICES)
+    return tn__load_corrupt("it names %u devices, more than %d", header.count, TN__MOST_DEVICES);
   exe->device_count = header.count;
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->drivers[0]), &exe->drivers));

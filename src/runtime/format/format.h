@@ -21,7 +21,8 @@
 #define TN__FILE_MINOR 6
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
-#define TN__NO_STRING 0    /* the offset of the empty string */
+#define TN__MOST_DEVICES 1024
+#define TN__NO_STRING 0 /* the offset of the empty string */
 
 typedef struct tn__file_header {
   char magic[8];
