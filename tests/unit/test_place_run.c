@@ -173,6 +173,8 @@ static int map_all(const tn_module *module, const drawn *d, char rules[MOST_ISLA
   return count;
 }
 
+static bool same_bits(const void *a, const void *b, size_t bytes) { return memcmp(a, b, bytes) == 0; }
+
 static void test_any_placement_same_bits(void **state) {
   static float apart[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
   int several = 0;
@@ -189,7 +191,7 @@ static void test_any_placement_same_bits(void **state) {
     several += count > 1;
     run(module, NULL, 0, apart);
     run(module, map, count, together);
-    if (memcmp(apart, together, sizeof apart) != 0) {
+    if (!same_bits(apart, together, sizeof apart)) {
       print_message("%s\n", tn__strbuf_text(&d.text));
       for (int i = 0; i < d.rule_count; i++) print_message("%s\n", d.place[i]);
       fail();
