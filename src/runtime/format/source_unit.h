@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "tenon/status.h"
+#include "tenon/base.h"
 
 #define TN__SOURCE_MAGIC "TNSRC1\r\n"
 
@@ -27,18 +27,18 @@ typedef struct tn__source_unit {
   uint32_t kernel_count;
   uint32_t launch_count;
   uint32_t reserved;
-  uint64_t kernels;  /* tn__source_kernel */
-  uint64_t launches; /* tn__source_launch */
-  uint64_t names;    /* NUL-terminated, one behind the other, up to the text */
+  uint64_t kernels;         /* tn__source_kernel */
+  uint64_t launches;        /* tn__source_launch */
+  uint64_t names;           /* NUL-terminated, one behind the other, up to the text */
   uint64_t text, text_size; /* without the NUL behind it */
 } tn__source_unit;
 
 typedef struct tn__source_kernel {
   uint32_t first_launch, launch_count;
-  uint32_t buffer_count; /* without the workspace */
-  uint32_t has_workspace; /* 1: whoever launches gives one buffer more */
+  uint32_t buffer_count;      /* without the workspace */
+  uint32_t has_workspace;     /* 1: whoever launches gives one buffer more */
   uint32_t text_scalar_count; /* that the text's functions take */
-  uint32_t scalar_count; /* that whoever launches gives: those, and behind them extents of grids */
+  uint32_t scalar_count;      /* that whoever launches gives: those, and behind them extents of grids */
 } tn__source_kernel;
 
 /* Blocks of a grid along one axis. */
@@ -49,9 +49,9 @@ typedef struct tn__source_extent {
 } tn__source_extent;
 
 typedef struct tn__source_launch {
-  uint64_t name; /* offset */
-  uint32_t block[3]; /* threads, or work-items, of a block in x, y and z; 1 at least */
-  uint32_t shared_bytes; /* that a block's threads share; what the text declares */
+  uint64_t name;             /* offset */
+  uint32_t block[3];         /* threads, or work-items, of a block in x, y and z; 1 at least */
+  uint32_t shared_bytes;     /* that a block's threads share; what the text declares */
   tn__source_extent grid[3]; /* an extent of 0: nothing is launched */
 } tn__source_launch;
 
