@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/alloc.h"
+
 static tn_status *refuse(const char *what) {
   return tn_status_create(TN_INVALID_ARGUMENT, "the source of a device's kernels is damaged: %s", what);
 }
