@@ -75,16 +75,16 @@ typedef struct tn__image {
 } tn__image;
 
 /* A module as a source unit (runtime/format/source_unit.h). */
-typedef struct tn__unit_kernel {
+typedef struct tn__source_kernel_use {
   uint64_t offset; /* of the kernel's record */
   /* Over the function's scalars: whoever launches hands these over behind the scalars, as grids have them. */
   TN__VEC(const tn__expr *) extents;
-} tn__unit_kernel;
-typedef struct tn__unit {
+} tn__source_kernel_use;
+typedef struct tn__source {
   const void *data;
   size_t size;
-  const tn__unit_kernel *kernels; /* one for each function */
-} tn__unit;
+  const tn__source_kernel_use *kernels; /* one for each function */
+} tn__source;
 
 typedef struct tn__backend {
   unsigned kinds;                          /* a bit for each tn__target_kind that it is for */
@@ -99,7 +99,7 @@ typedef struct tn__backend {
   /* Objects against each other into the image that executables hold, which needs nothing from outside. */
   tn__image (*link)(tn__arena *arena, const tn__code *objects, int count);
   /* Where source is what executables hold, instead of objects and `link`; else NULL. */
-  tn__unit (*unit)(tn__arena *arena, const tn__codegen_module *module);
+  tn__source (*unit)(tn__arena *arena, const tn__codegen_module *module);
 } tn__backend;
 
 /* The row that makes objects for the target; TN_UNSUPPORTED when none does. */
