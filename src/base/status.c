@@ -9,8 +9,9 @@ struct tn_status {
   char *message;
 };
 
-/* What is returned when there is no memory for a status; never freed and never written. */
-static const tn_status no_memory = {TN_OUT_OF_MEMORY, (char *)(uintptr_t)"out of memory"};
+/* What is returned when there is no memory for a status; never freed and never written. It has no message, by which it
+ * is known: a plug-in has one of its own (runtime/plugin/plugin.h). */
+static const tn_status no_memory = {TN_OUT_OF_MEMORY, NULL};
 
 static tn_status *no_memory_status(void) { return (tn_status *)(uintptr_t)&no_memory; }
 
@@ -46,7 +47,7 @@ tn_status *tn_status_create(tn_status_code code, const char *format, ...) {
 }
 
 tn_status *tn_status_prefix(tn_status *status, const char *format, ...) {
-  if (status == NULL || status == &no_memory) return status;
+  if (status == NULL || status->message == NULL) return status;
   size_t old_length = strlen(status->message);
   va_list args;
   va_start(args, format);
@@ -63,7 +64,10 @@ tn_status *tn_status_prefix(tn_status *status, const char *format, ...) {
 
 tn_status_code tn_status_code_of(const tn_status *status) { return status == NULL ? TN_OK : status->code; }
 
-const char *tn_status_message(const tn_status *status) { return status == NULL ? "ok" : status->message; }
+const char *tn_status_message(const tn_status *status) {
+  if (status == NULL) return "ok";
+  return status->message == NULL ? "out of memory" : status->message;
+}
 
 const char *tn_status_code_name(tn_status_code code) {
   switch (code) {
@@ -83,7 +87,7 @@ const char *tn_status_code_name(tn_status_code code) {
 }
 
 void tn_status_free(tn_status *status) {
-  if (status == NULL || status == &no_memory) return;
+  if (status == NULL || status->message == NULL) return;
   free(status->message);
   free(status);
 }

@@ -5,9 +5,9 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "cache/cache.h"
 #include "codegen/backend.h"
 #include "graph/passes/passes.h"
-#include "kernels/cache.h"
 #include "kernels/slab.h"
 #include "kernels/tuned.h"
 #include "schedule/rules/choose.h"
@@ -82,5 +82,8 @@ tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, 
 void tn__units_build(tn__driver *driver, tn__unit *units, int count);
 /* Text or bytes of one stage for all distinct units: "te", "schedule", "tir", "llvm", "asm", "obj". */
 void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *stage, tn__strbuf *out);
+
+/* Identity of this build of Tenon (its linker's build id, else version): part of every key. */
+void tn__kernels_build_identity(tn__sha256 *hasher);
 
 #endif

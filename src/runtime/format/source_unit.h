@@ -2,8 +2,9 @@
  * writes one for each device of an executable, the device's driver reads it in `load_code`, and kernels are known by
  * the offset of their record, as those of native code are by the offset of their first instruction.
  *
- * All integers little-endian, all offsets from the start of the unit, records at multiples of 8. `tn__source_unit_check`
- * says whether a unit that comes from a file can be read without looking again: drivers call it first.
+ * All integers little-endian, all offsets from the start of the unit, records at multiples of 8.
+ * `tn__source_unit_check` says whether a unit that comes from a file can be read without looking again: drivers call it
+ * first.
  *
  * A kernel is one or several launches, one behind the other. Each is a function of the text with the same parameters:
  * the buffers, the workspace, the scalars as 64-bit integers, and a pointer to an i32 of the device, which is what

@@ -1,11 +1,12 @@
-/* The on-disk compile cache: content-addressed blobs of two kinds (whole executables, kernels' objects) in one folder.
+/* A cache on disk: content-addressed blobs in one folder, of few kinds: whole executables and kernels' objects of the
+ * compiler, programs of devices whose drivers compile them.
  *
  * Safe under concurrent use by threads and processes: entries appear by rename and are never changed; a reader that
  * loses a race sees a miss. Every entry ends with the SHA-256 of its key and contents, so one that is damaged or under
- * another's name is a miss, too. Trouble with the cache is never an error of the compilation: it is logged and the work
+ * another's name is a miss, too. Trouble with the cache is never an error of what uses it: it is logged and the work
  * is done again. The folder's size is bounded: when a write passes the limit, the least recently used entries go. */
-#ifndef TENON_KERNELS_CACHE_H
-#define TENON_KERNELS_CACHE_H
+#ifndef TENON_CACHE_CACHE_H
+#define TENON_CACHE_CACHE_H
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -18,14 +19,12 @@ typedef struct tn__cache tn__cache;
 bool tn__cache_folder(const char *directory, char *out, size_t size);
 /* `directory` NULL: the default. NULL when there is no place for one (no home, not writable): logged, not an error. */
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log);
-/* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe" or "obj". */
+/* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe", "obj" or "dev". */
 bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out);
 /* The same into the caller's map, which it closes when the contents are no longer needed. */
 bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map, tn__bytes *out);
 /* `arena` is for scratch. May be called from several threads, each with an arena of its own. */
 void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
                    const tn__pieces *contents);
-/* Identity of this build of Tenon (its linker's build id, else version): part of every key. */
-void tn__kernels_build_identity(tn__sha256 *hasher);
 
 #endif

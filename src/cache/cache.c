@@ -1,8 +1,7 @@
-#include "kernels/cache.h"
+#include "cache/cache.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 
 #include "base/cache_folder.h"
 #include "base/log.h"
-#include "runtime/executable/executable.h"
 
 struct tn__cache {
   const char *directory;
@@ -58,6 +56,13 @@ static bool is_left_over(const char *name, const struct stat *info) {
   return strstr(name, ".tmp-") != NULL && info->st_mtim.tv_sec < time(NULL) - SECONDS;
 }
 
+static bool is_entry(const char *name) {
+  static const char *const kinds[] = {"exe-", "obj-", "dev-"};
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    if (strncmp(name, kinds[i], strlen(kinds[i])) == 0) return true;
+  return false;
+}
+
 /* Entries of the cache, and their total size. Only names that the cache itself makes count; of temporary ones those
  * that were left behind are removed. */
 static cache_file *list_files(DIR *folder, int place, int *count, uint64_t *total) {
@@ -67,7 +72,7 @@ static cache_file *list_files(DIR *folder, int place, int *count, uint64_t *tota
   *total = 0;
   for (const struct dirent *e = readdir(folder); e; e = readdir(folder)) {
     struct stat info;
-    bool ours = (strncmp(e->d_name, "exe-", 4) == 0 || strncmp(e->d_name, "obj-", 4) == 0) && strlen(e->d_name) < 100;
+    bool ours = is_entry(e->d_name) && strlen(e->d_name) < 100;
     if (!ours || fstatat(place, e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     if (is_left_over(e->d_name, &info)) unlinkat(place, e->d_name, 0);
     if (strlen(e->d_name) >= 80) continue;
@@ -206,52 +211,4 @@ void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const t
   pthread_mutex_unlock(&cache->lock);
   if (warn) tn__log(&cache->log, TN_LOG_WARNING, "compile cache: %s", tn_status_message(status));
   tn_status_free(status);
-}
-
-/* ---- identity of the build --------------------------------------------------------------------------------------- */
-
-typedef struct identity_search {
-  tn__sha256 *hasher;
-  uintptr_t address; /* of a function in the library */
-  bool found;
-} identity_search;
-
-static void hash_build_note(identity_search *search, const struct dl_phdr_info *info, const ElfW(Phdr) * segment) {
-  const char *at = (const char *)(uintptr_t)(info->dlpi_addr + segment->p_vaddr), *end = at + segment->p_memsz;
-  while (at + sizeof(ElfW(Nhdr)) <= end && !search->found) {
-    ElfW(Nhdr) note;
-    memcpy(&note, at, sizeof note);
-    const char *name = at + sizeof note, *data = name + (note.n_namesz + 3u) / 4u * 4u;
-    if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && memcmp(name, "GNU", 4) == 0) {
-      tn__sha256_update(search->hasher, data, note.n_descsz);
-      search->found = true;
-    }
-    at = data + (note.n_descsz + 3u) / 4u * 4u;
-  }
-}
-
-static int visit_object(struct dl_phdr_info *info, size_t size, void *user) {
-  identity_search *search = user;
-  bool here = false;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const ElfW(Phdr) *s = &info->dlpi_phdr[i];
-    uintptr_t start = (uintptr_t)(info->dlpi_addr + s->p_vaddr);
-    here |= s->p_type == PT_LOAD && search->address >= start && search->address < start + s->p_memsz;
-  }
-  for (int i = 0; here && i < info->dlpi_phnum; i++)
-    if (info->dlpi_phdr[i].p_type == PT_NOTE) hash_build_note(search, info, &info->dlpi_phdr[i]);
-  return here;
-}
-
-static void hash_object(tn__sha256 *hasher, uintptr_t address) {
-  identity_search search = {hasher, address, false};
-  dl_iterate_phdr(visit_object, &search);
-}
-
-/* The runtime computes constants and has tables of what code for the machine is like: it may be a library of its
- * own. */
-void tn__kernels_build_identity(tn__sha256 *hasher) {
-  hash_object(hasher, (uintptr_t)&tn__kernels_build_identity);
-  hash_object(hasher, (uintptr_t)&tn__region_init);
-  tn__sha256_update_string(hasher, tn_version());
 }
