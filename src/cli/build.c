@@ -9,7 +9,7 @@
 
 static const cli_option options[] = {
     {"--output", "BASE", "write BASE.o and BASE.h (also -o); with --emit: the file for the stage, default the screen"},
-    {"--emit", "STAGE", "write this stage instead: te, schedule, trace, tir, llvm, asm, c99, cuda or obj"},
+    {"--emit", "STAGE", "write this stage instead: te, schedule, trace, tir, llvm, asm, c99, opencl, cuda or obj"},
     {"--kernel", "NAME", "build this kernel only, not all of the file"},
     {"--constant", "NAME", "an input that never changes: packed once, by KERNEL_pack_NAME; for one kernel", true},
     {"--parallel", NULL, "functions take a kernel environment first and use its threads"},
@@ -17,7 +17,8 @@ static const cli_option options[] = {
     CLI_DECLARED_OPTIONS,
     {0}};
 
-static const char *const stages[] = {"te", "schedule", "trace", "tir", "llvm", "asm", "c99", "cuda", "obj", NULL};
+static const char *const stages[] = {"te",  "schedule", "trace", "tir", "llvm", "asm",
+                                     "c99", "opencl",   "cuda",  "obj", NULL};
 
 typedef struct work {
   tn_te **tes;

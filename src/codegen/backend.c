@@ -1,6 +1,7 @@
 #include "codegen/backend.h"
 
-static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99, &tn__backend_cuda};
+static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99, &tn__backend_opencl,
+                                              &tn__backend_cuda};
 
 enum { ROWS = sizeof(backends) / sizeof(backends[0]), ANYTHING = -1 };
 

@@ -12,7 +12,14 @@
 #include "target/target.h"
 
 /* What is made of kernels: an object for `link`, a text to look at, or source for a compiler that is not here. */
-typedef enum tn__emit { TN__EMIT_OBJECT, TN__EMIT_ASSEMBLY, TN__EMIT_LLVM, TN__EMIT_C99, TN__EMIT_CUDA } tn__emit;
+typedef enum tn__emit {
+  TN__EMIT_OBJECT,
+  TN__EMIT_ASSEMBLY,
+  TN__EMIT_LLVM,
+  TN__EMIT_C99,
+  TN__EMIT_OPENCL,
+  TN__EMIT_CUDA
+} tn__emit;
 
 typedef struct tn__code {
   const void *data; /* in the arena given; texts are NUL-terminated */
@@ -113,8 +120,9 @@ const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *
                                           const char *what);
 
 /* The rows, each defined in its folder. */
-extern const tn__backend tn__backend_llvm; /* codegen/llvm: CPUs */
-extern const tn__backend tn__backend_c99;  /* codegen/c: CPUs, as C */
-extern const tn__backend tn__backend_cuda; /* codegen/c: NVIDIA's GPUs */
+extern const tn__backend tn__backend_llvm;   /* codegen/llvm: CPUs */
+extern const tn__backend tn__backend_c99;    /* codegen/c: CPUs, as C */
+extern const tn__backend tn__backend_opencl; /* codegen/c: whatever compiles OpenCL C */
+extern const tn__backend tn__backend_cuda;   /* codegen/c: NVIDIA's GPUs */
 
 #endif

@@ -464,6 +464,7 @@ static const stage_row *stage_of(const char *name) {
       {"asm", true, TN__EMIT_ASSEMBLY},
       {"obj", true, TN__EMIT_OBJECT},
       {"c99", true, TN__EMIT_C99},
+      {"opencl", true, TN__EMIT_OPENCL},
       {"cuda", true, TN__EMIT_CUDA},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -519,9 +520,10 @@ tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_o
   *out = NULL;
   *out_size = 0;
   if (stage == NULL || stage_of(stage) == NULL)
-    return tn_status_create(TN_INVALID_ARGUMENT,
-                            "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm, c99, cuda or obj",
-                            stage == NULL ? "" : stage);
+    return tn_status_create(
+        TN_INVALID_ARGUMENT,
+        "there is no stage \"%s\": use te, schedule, trace, tir, llvm, asm, c99, opencl, cuda or obj",
+        stage == NULL ? "" : stage);
   tn__strbuf text;
   building b = {.schedules = schedules, .count = count, .stage = stage, .text = &text};
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));

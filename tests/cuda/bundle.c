@@ -3,14 +3,11 @@
  * compiled by NVRTC for each architecture, and its results, those of the plain declaration, are put beside it. What is
  * big is computed by the C99 of the same declaration instead. */
 #include <dlfcn.h>
-#include <math.h>
 #include <sys/stat.h>
 
-#include "cuda/inputs.h"
+#include "cuda/kernels.h"
 #include "target/text/text.h"
-#include "te/text.h"
 #include "unit/c99.h"
-#include "unit/draw_declaration.h"
 
 enum { MOST_ARCHS = 4, MOST_FILES = 64 };
 
@@ -83,27 +80,6 @@ static bool compile_cuda(const bundle *b, const char *name, const char *text, co
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static void make_bundle_inputs(const tn__te *te, uint64_t seed, void **buffers) {
-  for (int i = 0; i < tn__te_input_count(te); i++) {
-    const tn__buffer *input = tn__te_input_at(te, i);
-    buffers[i] = fresh_bytes(input);
-    fill_input(type_named(tn_dtype_name(input->dtype)), buffers[i], element_count(input), &seed);
-  }
-}
-
-static void make_outputs(const tn__func *func, void **buffers) {
-  for (int i = 0; i < func->output_count; i++)
-    buffers[func->input_count + i] = fresh_bytes(func->params[func->input_count + i]);
-}
-
-static const int64_t scalars[] = {OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM};
-
-/* The declaration's results by the interpreter. */
-static tn_status *interpret(const tn__te *te, const tn__func *func, void **buffers) {
-  const tn__interpret_options options = {.max_operations = 100000000};
-  return tn__ir_interpret(tn__te_ir(te), func, buffers, scalars, &options);
-}
-
 static int32_t serial_for(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t count) {
   return task(env, closure, 0, count);
 }
@@ -122,7 +98,7 @@ static tn_status *compute(tn__arena *arena, const tn__te *te, void **buffers) {
   if (kernel == NULL) return tn_status_create(TN_INTERNAL, "its C99 does not compile");
   buffers[func->input_count + func->output_count] = aligned_alloc(64, 256 << 20);
   tn_kernel_env env = {.version = TN_KERNEL_ABI_VERSION, .size = sizeof env, .parallel_for = serial_for, 1, 0, NULL};
-  int32_t result = kernel(&env, buffers, scalars);
+  int32_t result = kernel(&env, buffers, open_scalars);
   free(buffers[func->input_count + func->output_count]);
   return result == 0 ? NULL : tn_status_create(TN_INTERNAL, "its C99 ends with %d", (int)result);
 }
@@ -143,17 +119,6 @@ static tn_status *write_results(bundle *b, const char *name, const tn__func *fun
   return NULL;
 }
 
-static double tolerance_of(const tn__func *func) {
-  double most = 0;
-  for (int i = func->input_count; i < func->input_count + func->output_count; i++) {
-    tn_dtype t = func->params[i]->dtype;
-    /* of sums, too, with a term of error for each of some thousand */
-    double own = t == TN_F16 ? 2e-3 : t == TN_BF16 ? 1.6e-2 : t == TN_F32 ? 1e-5 : t == TN_F64 ? 1e-14 : 0;
-    if (own > most) most = own;
-  }
-  return most;
-}
-
 static void write_plan(bundle *b, const char *name, const tn__te *te, const tn__func *func,
                        const tn__launches *launches, uint64_t seed, double operations, int64_t stride) {
   fprintf(b->plan, "kernel %s %.17g %g %llu\n", name, operations, tolerance_of(func), (unsigned long long)seed);
@@ -161,8 +126,9 @@ static void write_plan(bundle *b, const char *name, const tn__te *te, const tn__
     fprintf(b->plan, "%s %s %lld %lld\n", i < func->input_count ? "input" : "output",
             tn_dtype_name(func->params[i]->dtype), (long long)element_count(func->params[i]), (long long)stride);
   tn__kernel_info info = tn__backend_cuda.measure(tn__te_ir(te), func);
-  fprintf(b->plan, "workspace %lld\n",
-          (long long)(info.workspace_expr != NULL ? size_of_dim(info.workspace_expr) : info.workspace_bytes));
+  if (info.workspace_expr != NULL || info.workspace_bytes > 0)
+    fprintf(b->plan, "workspace %lld\n",
+            (long long)(info.workspace_expr != NULL ? size_of_dim(info.workspace_expr) : info.workspace_bytes));
   for (int i = 0; i < func->scalar_count; i++) fprintf(b->plan, "scalar %lld\n", (long long)OPEN_DIM);
   for (int i = 0; i < launches->items.count; i++) {
     const tn__launch *l = &launches->items.data[i];
@@ -171,25 +137,6 @@ static void write_plan(bundle *b, const char *name, const tn__te *te, const tn__
             l->block[2]);
   }
   fprintf(b->plan, "end\n");
-}
-
-/* The function under a name that is its own in the bundle. */
-static tn__func *renamed(tn__ir *ir, const tn__func *func, const char *name) {
-  tn__func *out = tn__func_with_body(ir, func, func->body);
-  out->name = name;
-  return out;
-}
-
-static double operations_of(const tn__te *te) {
-  double most = 0;
-  for (int i = 0; i < tn__te_stage_count(te); i++) {
-    const tn__te_stage *stage = tn__te_stage_at(te, i);
-    double points = 2;
-    for (int a = 0; a < stage->axes.count; a++) points *= (double)size_of_dim(stage->axes.var[a]->extent);
-    for (int a = 0; a < stage->reduce_axes.count; a++) points *= (double)size_of_dim(stage->reduce_axes.var[a]->extent);
-    if (points > most) most = points;
-  }
-  return most;
 }
 
 static void add_kernel(bundle *b, tn__arena *arena, tn__ir *ir, const tn__te *te, const char *name, bool big) {
@@ -278,19 +225,6 @@ static const char big[] =
     "kernel softmax(X: f32[4096, 1024]) -> Y: f32[4096, 1024] {\n"
     "  Y[i, j] = exp(X[i, j] - (max(k: 1024) X[i, k])) / (sum(k: 1024) exp(X[i, k] - (max(l: 1024) X[i, l])))\n"
     "}\n";
-
-static char *read_text(const char *path) {
-  FILE *file = fopen(path, "rb");
-  char *text = calloc(1, 1 << 20);
-  if (file == NULL || text == NULL) {
-    fprintf(stderr, "cannot read %s\n", path);
-    exit(2);
-  }
-  size_t size = fread(text, 1, (1 << 20) - 1, file);
-  text[size] = '\0';
-  fclose(file);
-  return text;
-}
 
 static void read_options(bundle *b, int argc, char **argv) {
   for (int i = 1; i < argc; i++) {

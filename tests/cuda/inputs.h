@@ -1,8 +1,9 @@
 /* Inputs of kernels from a seed: small whole numbers, whose sums are exact in any order. What makes a bundle and what
- * runs it make the same; needs no other file. */
+ * runs it make the same; needs no other file. Also how results are compared. */
 #ifndef TENON_TESTS_CUDA_INPUTS_H
 #define TENON_TESTS_CUDA_INPUTS_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -49,6 +50,41 @@ static inline void fill_input(const element_type *t, void *data, int64_t count, 
     *seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
     store_number(t, data, i, (int)((*seed >> 40) % (uint64_t)(2 * t->span + 1)) - t->span);
   }
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+static inline double number_at(const element_type *t, const void *data, int64_t at) {
+  const char *p = (const char *)data + at * t->bytes;
+  uint16_t half;
+  uint32_t bits;
+  int64_t whole = 0;
+  float f;
+  double d;
+  if (strcmp(t->name, "f64") == 0) return memcpy(&d, p, 8), d;
+  if (strcmp(t->name, "f32") == 0) return memcpy(&f, p, 4), (double)f;
+  if (t->name[0] == 'b' && t->name[1] == 'f') {
+    memcpy(&half, p, 2);
+    bits = (uint32_t)half << 16;
+    return memcpy(&f, &bits, 4), (double)f;
+  }
+  if (t->name[0] == 'f') {
+    memcpy(&half, p, 2);
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    d = exponent == 31  ? (fraction ? NAN : INFINITY)
+        : exponent == 0 ? ldexp(fraction, -24)
+                        : ldexp(fraction + 1024, exponent - 25);
+    return half & 0x8000 ? -d : d;
+  }
+  memcpy(&whole, p, (size_t)t->bytes);
+  return (double)whole;
+}
+
+/* Within `tolerance` of floats, relative. */
+static inline int is_same(const element_type *t, double got, double want, double tolerance) {
+  if (isnan(want)) return isnan(got);
+  if (got == want) return 1;
+  return strchr(t->name, 'f') != NULL && fabs(got - want) <= tolerance * fmax(fabs(want), 1e-3);
 }
 
 #endif

@@ -133,6 +133,7 @@ static void read_line(kernel *k, const char *line) {
   if (sscanf(line, "%31s", word) != 1) return;
   if (strcmp(word, "kernel") == 0) {
     memset(k, 0, sizeof *k);
+    k->workspace = -1; /* there is none */
     sscanf(line, "%*s %159s %lf %lf %" SCNu64, k->name, &k->operations, &k->tolerance, &k->seed);
   } else if (strcmp(word, "input") == 0 || strcmp(word, "output") == 0) {
     *b = (buffer){.stride = 1, .is_output = word[0] == 'o'};
@@ -152,44 +153,12 @@ static void read_line(kernel *k, const char *line) {
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
 
-static double number_at(const element_type *t, const void *data, int64_t at) {
-  const char *p = (const char *)data + at * t->bytes;
-  uint16_t half;
-  uint32_t bits;
-  int64_t whole = 0;
-  float f;
-  double d;
-  if (strcmp(t->name, "f64") == 0) return memcpy(&d, p, 8), d;
-  if (strcmp(t->name, "f32") == 0) return memcpy(&f, p, 4), (double)f;
-  if (t->name[0] == 'b' && t->name[1] == 'f') {
-    memcpy(&half, p, 2);
-    bits = (uint32_t)half << 16;
-    return memcpy(&f, &bits, 4), (double)f;
-  }
-  if (t->name[0] == 'f') {
-    memcpy(&half, p, 2);
-    int exponent = half >> 10 & 31, fraction = half & 1023;
-    d = exponent == 31  ? (fraction ? NAN : INFINITY)
-        : exponent == 0 ? ldexp(fraction, -24)
-                        : ldexp(fraction + 1024, exponent - 25);
-    return half & 0x8000 ? -d : d;
-  }
-  memcpy(&whole, p, (size_t)t->bytes);
-  return (double)whole;
-}
-
-static int same(const kernel *k, const element_type *t, double got, double want) {
-  if (isnan(want)) return isnan(got);
-  if (got == want) return 1;
-  return strchr(t->name, 'f') != NULL && fabs(got - want) <= k->tolerance * fmax(fabs(want), 1e-3);
-}
-
 static int compare(const kernel *k, const char *expected) {
   for (int i = 0; i < k->buffer_count; i++) {
     const buffer *b = &k->buffers[i];
     for (int64_t e = 0; b->is_output && e < b->count; e += b->stride, expected += b->type->bytes) {
       double got = number_at(b->type, b->host, e), want = number_at(b->type, expected, 0);
-      if (same(k, b->type, got, want)) continue;
+      if (is_same(b->type, got, want, k->tolerance)) continue;
       printf("%-28s WRONG: buffer %d[%" PRId64 "] is %.9g, not %.9g\n", k->name, i, e, got, want);
       return 0;
     }
@@ -251,9 +220,10 @@ static int run_kernel(kernel *k, const char *folder, const char *arch) {
     }
     arguments[count++] = &b->device;
   }
-  check(cu.allocate(&workspace, (size_t)k->workspace + 64), "workspace");
-  check(cu.set(workspace, POISON, (size_t)k->workspace + 64), "workspace");
-  arguments[count++] = &workspace;
+  size_t workspace_bytes = k->workspace > 0 ? (size_t)k->workspace : 0;
+  check(cu.allocate(&workspace, workspace_bytes + 64), "workspace");
+  check(cu.set(workspace, POISON, workspace_bytes + 64), "workspace");
+  if (k->workspace >= 0) arguments[count++] = &workspace;
   for (int i = 0; i < k->scalar_count; i++) arguments[count++] = &k->scalars[i];
   check(cu.allocate(&status, 4), "status");
   check(cu.set(status, 0, 4), "status");

@@ -334,7 +334,7 @@ int main(void) {
                       refused(source, "-o", base, "--dim", "M=x", status=2))
         self.assertIn("where to? -o BASE", refused(source, status=2))
         self.assertIn("--emit obj is binary: say where with -o FILE", refused(source, "--emit", "obj", status=2))
-        self.assertIn('tenon build: --emit takes te, schedule, trace, tir, llvm, asm, c99, cuda or obj, not "soup"',
+        self.assertIn('tenon build: --emit takes te, schedule, trace, tir, llvm, asm, c99, opencl, cuda or obj, not "soup"',
                       refused(source, "--emit", "soup", status=2))
         for twice in (("--dim", "M=2", "--dim", "M=3"), ("--dim", "M=2,M=3")):
             self.assertIn("tenon build: --dim M is given twice: 2 and 3;", refused(source, "-o", base, *twice, status=2))

@@ -1,7 +1,9 @@
 /* CUDA C: the row, and what its texts begin with. */
 #include "codegen/c/emit.h"
+#include "runtime/format/source_unit.h"
 
 static const char head[] =
+    "/* For NVRTC or nvcc with --fmad=false. */\n"
     "typedef signed char tn_i8;\n"
     "typedef short tn_i16;\n"
     "typedef int tn_i32;\n"
@@ -21,7 +23,7 @@ static const char head[] =
     "#define TN_RESTRICT __restrict__\n"
     "#define TN_SHARED __shared__ __align__(16)\n"
     "#define TN_ALIGNED\n"
-    "#define TN_KERNEL(threads) extern \"C\" __global__ void __launch_bounds__(threads)\n"
+    "#define TN_KERNEL(x, y, z) extern \"C\" __global__ void __launch_bounds__((x) * (y) * (z))\n"
     "#define TN_WAIT __syncthreads\n"
     "#define TN_THREAD_X ((tn_i32)threadIdx.x)\n"
     "#define TN_THREAD_Y ((tn_i32)threadIdx.y)\n"
@@ -35,20 +37,10 @@ static const char head[] =
     "    return;              \\\n"
     "  } while (0)\n";
 
-const tn__cc_dialect tn__cc_cuda = {.name = "cuda", .launches = true};
+const tn__cc_dialect tn__cc_cuda = {.name = "cuda", .launches = true, .head = head};
 
 tn__code tn__codegen_cuda(tn__arena *arena, const tn__codegen_module *module, tn__launches *launches) {
-  tn__strbuf body, out;
-  tn__strbuf_init(&body, NULL);
-  for (int i = 0; i < module->count; i++) {
-    tn__launches unused = {{0}};
-    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = &tn__cc_cuda, .func = module->funcs[i], .out = &body};
-    tn__cc_launches(&cc, launches != NULL ? &launches[i] : &unused);
-  }
-  const char *text = tn__arena_take(arena, &body);
-  tn__strbuf_init(&out, NULL);
-  tn__strbuf_printf(&out, "/* Made by tenon %s. For NVRTC or nvcc with --fmad=false. */\n%s", tn_version(), head);
-  return tn__cc_finish(arena, &tn__cc_cuda, text, &out);
+  return tn__cc_launched(arena, &tn__cc_cuda, module, launches);
 }
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */
@@ -58,6 +50,10 @@ static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__
   return tn__codegen_cuda(arena, module, NULL);
 }
 
+static tn__source make_unit(tn__arena *arena, const tn__codegen_module *module) {
+  return tn__cc_unit(arena, &tn__cc_cuda, TN__SOURCE_CUDA, module);
+}
+
 const tn__backend tn__backend_cuda = {
     .kinds = 1u << TN__TARGET_CUDA,
     .emits = 1u << TN__EMIT_CUDA,
@@ -65,4 +61,5 @@ const tn__backend tn__backend_cuda = {
     .lower = tn__ir_lower_for_threads,
     .measure = tn__cc_measure,
     .compile = compile,
+    .unit = make_unit,
 };

@@ -11,9 +11,12 @@
 typedef struct tn__cc_dialect {
   const char *name; /* "c99", "cuda", "opencl": as paragraphs of support.txt are marked */
   bool launches;    /* nests are kernels of their own, whose blocks and threads are those of a launch */
+  bool offsets;     /* buffers of kernels are an allocation and where they begin in it, in bytes */
+  bool plain_long;  /* "long" has 64 bits, and "long long" is no type */
+  const char *head; /* what texts begin with, where there are launches */
 } tn__cc_dialect;
 
-extern const tn__cc_dialect tn__cc_c99, tn__cc_cuda;
+extern const tn__cc_dialect tn__cc_c99, tn__cc_cuda, tn__cc_opencl;
 
 /* An expression of the statement at hand: how often it is used there, and the C variable that holds it. */
 typedef struct tn__cc_use {
@@ -53,10 +56,12 @@ typedef struct tn__cc {
   const tn__var *lane;             /* of the vectorised loop around; NULL: none */
   int depth;                       /* of serial loops around in the function */
   tn__launch *launch;              /* of the nest at hand; NULL: there are none */
+  tn__strbuf *shared;              /* declarations of what threads share, which stand in front of all else */
   TN__VEC(const tn__buffer *) own; /* that each thread has for itself */
   const tn__cc_kept *kept;         /* NULL: none */
   bool apart;           /* what comes behind the statement has nothing to do with it: threads need not wait */
   unsigned thread_axes; /* of loops over threads around: 1, 2 and 4 */
+  bool fails;           /* the nest at hand may end with a result other than TN_KERNEL_OK */
 } tn__cc;
 
 _Noreturn void tn__cc_fail(const tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
@@ -95,7 +100,7 @@ const tn__expr *tn__cc_place(const tn__cc *cc, const tn__buffer *buffer, const t
 bool tn__cc_is_narrow(const tn__cc *cc, const tn__expr *e);
 const char *tn__cc_type_of(const tn__cc *cc, const tn__expr *e); /* in C: narrow indices are shorter */
 /* The end of the kernel with a result, as a statement. */
-const char *tn__cc_failing(const tn__cc *cc, int code);
+const char *tn__cc_failing(tn__cc *cc, int code);
 
 /* ---- emit_call.c ------------------------------------------------------------------------------------------------- */
 const char *tn__cc_call(tn__cc *cc, const tn__expr *e, const char *const *args);
@@ -107,7 +112,13 @@ bool tn__cc_is_apart(const tn__cc *cc, int param); /* from all others that are w
 tn__kernel_info tn__cc_measure(tn__ir *ir, const tn__func *func);
 
 /* ---- emit_launch.c: functions for GPUs --------------------------------------------------------------------------- */
-void tn__cc_launches(tn__cc *cc, tn__launches *out);
+/* A module's text; `launches`, one for each function, may be NULL. */
+tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const tn__codegen_module *module,
+                         tn__launches *launches);
+
+/* ---- unit.c ------------------------------------------------------------------------------------------------------ */
+tn__source tn__cc_unit(tn__arena *arena, const tn__cc_dialect *dialect, uint32_t language,
+                       const tn__codegen_module *module);
 
 /* ---- emit_thread.c, emit_private.c ------------------------------------------------------------------------------- */
 int tn__cc_threads(const tn__launch *launch); /* of a block */

@@ -238,16 +238,29 @@ static const char *whole_text(tn__cc *cc, const tn__expr *e, const char *op, con
   return TN__CC_TEXT(cc, "((%s)((%s)%s %s (%s)%s))", tn__cc_value_type(e->dtype), type, a, op, type, b);
 }
 
-const char *tn__cc_failing(const tn__cc *cc, int code) {
+const char *tn__cc_failing(tn__cc *cc, int code) {
+  cc->fails = true;
   return TN__CC_TEXT(cc, cc->dialect->launches ? "TN_FAIL(%d)" : "return %d", code);
+}
+
+/* Threads that may wait for each other go on with another divisor. */
+static const char *checked_divisor(tn__cc *cc, const tn__expr *e, const char *divisor) {
+  const char *ending = tn__cc_failing(cc, TN_KERNEL_DIVISION_BY_ZERO);
+  if (cc->launch == NULL || tn__cc_threads(cc->launch) == 1) {
+    tn__cc_line(cc, "if (%s == 0) %s;", divisor, ending);
+    return divisor;
+  }
+  const char *type = tn__cc_type_of(cc, e), *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
+  tn__cc_line(cc, "if (%s == 0) *tn_status = %d;", divisor, TN_KERNEL_DIVISION_BY_ZERO);
+  tn__cc_line(cc, "const %s %s = %s == 0 ? (%s)1 : %s;", type, name, divisor, type, divisor);
+  return name;
 }
 
 static const char *divmod_text(tn__cc *cc, const tn__expr *e, const char *a, const char *b) {
   bool is_div = e->kind == TN__EXPR_DIV, is_signed = tn__dtype_is_signed(e->dtype);
   tn__interval divisor = tn__interval_of(cc->ir, e->args[1]), whole = tn__interval_of(cc->ir, e->args[0]);
   int64_t c;
-  if (!divisor_is_safe(cc, e->args[1]))
-    tn__cc_line(cc, "if (%s == 0) %s;", b, tn__cc_failing(cc, TN_KERNEL_DIVISION_BY_ZERO));
+  if (!divisor_is_safe(cc, e->args[1])) b = checked_divisor(cc, e->args[1], b);
   if (!is_signed || (whole.min >= 0 && divisor.min >= 0))
     return TN__CC_TEXT(cc, "((%s)(%s %c %s))", tn__cc_type_of(cc, e), a, is_div ? '/' : '%', b);
   if (tn__ir_as_int(e->args[1], &c) && c > 0 && (c & (c - 1)) == 0) { /* shifts floor already */

@@ -67,16 +67,27 @@ typedef struct launching {
   tn__cc *cc;
   tn__launches *out;
   TN__VEC(const tn__stmt *) around; /* lets and conditions, outermost first */
+  bool failed;                      /* a launch so far may have ended with a result */
 } launching;
+
+static bool has_workspace(const tn__cc *cc) {
+  return !tn__ir_is_int_value(tn__cg_layout_of(cc->ir, cc->func)->total, 0);
+}
 
 static const char *parameters(tn__cc *cc) {
   const tn__func *func = cc->func;
+  const bool offsets = cc->dialect->offsets;
   const char *text = "";
-  for (int i = 0; i < func->input_count + func->output_count; i++)
-    text = TN__CC_TEXT(cc, "%sTN_GLOBAL %s%s *%s%s, ", text, i < func->input_count ? "const " : "",
-                       tn__cc_memory_type(func->params[i]->dtype), tn__cc_is_apart(cc, i) ? "TN_RESTRICT " : "",
-                       tn__cc_bind_buffer(cc, func->params[i]));
-  text = TN__CC_TEXT(cc, "%sTN_GLOBAL tn_u8 *tn_workspace, ", text);
+  for (int i = 0; i < func->input_count + func->output_count; i++) {
+    const char *constant = i < func->input_count ? "const " : "", *type = tn__cc_memory_type(func->params[i]->dtype);
+    const char *restricted = tn__cc_is_apart(cc, i) ? "TN_RESTRICT " : "";
+    const char *name = tn__cc_bind_buffer(cc, func->params[i]);
+    if (offsets) name = TN__CC_TEXT(cc, "p%d_memory, tn_i64 p%d_offset", i, i);
+    text = TN__CC_TEXT(cc, "%sTN_GLOBAL %s%s *%s%s, ", text, constant, type, restricted, name);
+  }
+  if (has_workspace(cc))
+    text = TN__CC_TEXT(cc, "%sTN_GLOBAL tn_u8 *%s, ", text,
+                       offsets ? "workspace_memory, tn_i64 workspace_offset" : "tn_workspace");
   for (int i = 0; i < func->scalar_count; i++)
     text = TN__CC_TEXT(cc, "%stn_i64 %s, ", text, tn__cc_bind_var(cc, func->scalars[i]));
   return TN__CC_TEXT(cc, "%sTN_GLOBAL tn_i32 *tn_status", text);
@@ -105,15 +116,63 @@ static bool uses_buffer(const tn__stmt *s, const tn__buffer *buffer) {
   return l.found;
 }
 
+/* Where the buffers begin in their allocations. */
+static void open_params(tn__cc *cc, const tn__stmt *nest) {
+  const tn__func *func = cc->func;
+  for (int i = 0; i < func->input_count + func->output_count && cc->dialect->offsets; i++) {
+    if (!uses_buffer(nest, func->params[i])) continue;
+    const char *constant = i < func->input_count ? "const " : "", *type = tn__cc_memory_type(func->params[i]->dtype);
+    tn__cc_line(cc, "TN_GLOBAL %s%s *const %s = (TN_GLOBAL %s%s *)((TN_GLOBAL %stn_u8 *)p%d_memory + p%d_offset);",
+                constant, type, tn__cc_buffer_name(cc, func->params[i]), constant, type, constant, i, i);
+  }
+}
+
 static void open_workspace(tn__cc *cc, const tn__stmt *nest) {
   const tn__cg_layout *layout = tn__cg_layout_of(cc->ir, cc->func);
+  const char *from = cc->dialect->offsets ? "workspace_memory + workspace_offset" : "tn_workspace";
   for (int i = 0; i < layout->places.count; i++) {
     const tn__cg_place *place = &layout->places.data[i];
     if (!uses_buffer(nest, place->buffer)) continue;
     const char *type = tn__cc_memory_type(place->buffer->dtype), *offset = tn__cc_whole(cc, place->offset);
-    tn__cc_line(cc, "TN_GLOBAL %s *%s = (TN_GLOBAL %s *)(tn_workspace + %s);", type,
-                tn__cc_bind_buffer(cc, place->buffer), type, offset);
+    const char *name = tn__cc_bind_buffer(cc, place->buffer);
+    if (has_workspace(cc))
+      tn__cc_line(cc, "TN_GLOBAL %s *const %s = (TN_GLOBAL %s *)(%s + %s);", type, name, type, from, offset);
+    else /* without elements */
+      tn__cc_line(cc, "TN_GLOBAL %s *const %s = 0;", type, name);
   }
+}
+
+/* Behind a launch that ended with a result there is nothing to do, and what it made cannot be relied on. */
+static void open_status(tn__cc *cc, const launching *l) {
+  if (!l->failed) return;
+  if (tn__cc_threads(cc->launch) == 1) {
+    tn__cc_line(cc, "if (*tn_status != 0) return;");
+    return;
+  }
+  /* All threads of a block must agree, and other blocks may end with a result meanwhile. */
+  tn__strbuf_append(cc->shared, "  TN_SHARED tn_i32 tn_ended;\n");
+  cc->launch->shared_bytes += (int64_t)sizeof(int32_t);
+  tn__cc_line(cc, "if (%s) tn_ended = *tn_status;", tn__cc_one_thread(cc));
+  tn__cc_line(cc, "TN_WAIT();");
+  tn__cc_line(cc, "if (tn_ended != 0) return;");
+}
+
+static void emit_body(launching *l, const tn__stmt *nest) {
+  tn__cc *cc = l->cc;
+  tn__strbuf *out = cc->out;
+  cc->shared = TN__NEW(cc->arena, tn__strbuf);
+  cc->out = TN__NEW(cc->arena, tn__strbuf);
+  tn__strbuf_init(cc->shared, out->allocator);
+  tn__strbuf_init(cc->out, out->allocator);
+  cc->fails = false;
+  open_params(cc, nest);
+  open_workspace(cc, nest);
+  open_status(cc, l);
+  tn__cc_stmt(cc, nest);
+  l->failed |= cc->fails;
+  tn__strbuf_append(out, tn__arena_take(cc->arena, cc->shared));
+  tn__strbuf_append(out, tn__arena_take(cc->arena, cc->out));
+  cc->out = out;
 }
 
 static void add_kernel(launching *l, const tn__stmt *nest) {
@@ -141,9 +200,9 @@ static void add_kernel(launching *l, const tn__stmt *nest) {
   cc->launch = launch;
   tn__cc_line(cc, "\n/* launch %s: grid (%s), block (%d, %d, %d) */", launch->name, tn__arena_take(cc->arena, &grid),
               launch->block[0], launch->block[1], launch->block[2]);
-  tn__cc_open(cc, "TN_KERNEL(%d) %s(%s)", tn__cc_threads(launch), launch->name, parameters(cc));
-  open_workspace(cc, nest);
-  tn__cc_stmt(cc, nest);
+  tn__cc_open(cc, "TN_KERNEL(%d, %d, %d) %s(%s)", launch->block[0], launch->block[1], launch->block[2], launch->name,
+              parameters(cc));
+  emit_body(l, nest);
   tn__cc_close(cc);
   cc->launch = NULL;
   tn__vec_push(cc->arena, &l->out->items, *launch);
@@ -172,7 +231,18 @@ static void add_kernels(launching *l, const tn__stmt *s) {
   add_kernel(l, s);
 }
 
-void tn__cc_launches(tn__cc *cc, tn__launches *out) {
-  launching l = {.cc = cc, .out = out};
-  add_kernels(&l, cc->func->body);
+tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const tn__codegen_module *module,
+                         tn__launches *launches) {
+  tn__strbuf body, out;
+  tn__strbuf_init(&body, NULL);
+  for (int i = 0; i < module->count; i++) {
+    tn__launches unused = {{0}};
+    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = dialect, .func = module->funcs[i], .out = &body};
+    launching l = {.cc = &cc, .out = launches != NULL ? &launches[i] : &unused};
+    add_kernels(&l, cc.func->body);
+  }
+  const char *text = tn__arena_take(arena, &body);
+  tn__strbuf_init(&out, NULL);
+  tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s", tn_version(), dialect->head);
+  return tn__cc_finish(arena, dialect, text, &out);
 }

@@ -305,6 +305,8 @@ static void emit_let(tn__cc *cc, const tn__stmt *s) {
   leave(cc, bound);
 }
 
+enum { SHARED_STEP = 16 }; /* how what threads share is aligned, at the most */
+
 static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   bool is_shared = cc->launch != NULL && cc->thread_axes == 0 && s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE;
   const tn__stmt *own = is_shared ? tn__cc_private(cc, s) : NULL;
@@ -319,8 +321,14 @@ static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   int bound = cc->bound.count;
   const char *name = tn__cc_bind_buffer(cc, buffer);
   int64_t count = bytes / (int64_t)tn_dtype_size(buffer->dtype);
-  tn__cc_line(cc, "%s %s %s[%lld];", is_shared ? "TN_SHARED" : "TN_ALIGNED", tn__cc_memory_type(buffer->dtype), name,
-              (long long)(count > 0 ? count : 1));
+  if (count < 1) count = 1;
+  const char *type = tn__cc_memory_type(buffer->dtype);
+  if (is_shared) {
+    tn__strbuf_printf(cc->shared, "  TN_SHARED %s %s[%lld];\n", type, name, (long long)count);
+    cc->launch->shared_bytes += (count * (int64_t)tn_dtype_size(buffer->dtype) + SHARED_STEP - 1) & -SHARED_STEP;
+  } else {
+    tn__cc_line(cc, "TN_ALIGNED %s %s[%lld];", type, name, (long long)count);
+  }
   if (!is_shared) tn__vec_push(cc->arena, &cc->own, buffer);
   tn__cc_line(cc, "(void)%s;", name);
   tn__cc_stmt(cc, s->as.alloc.body);

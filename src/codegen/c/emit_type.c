@@ -136,22 +136,29 @@ const char *tn__cc_buffer_name(tn__cc *cc, const tn__buffer *buffer) {
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
+/* Of 64-bit numbers. */
+static const char *wide_suffix(const tn__cc *cc) { return cc->dialect->plain_long ? "l" : "ll"; }
+
 const char *tn__cc_integer(tn__cc *cc, tn_dtype dtype, int64_t value) {
   if (dtype == TN_BOOL) return value != 0 ? "1" : "0";
-  if (dtype == TN_U64) return TN__CC_TEXT(cc, "%lluull", (unsigned long long)value);
+  if (dtype == TN_U64) return TN__CC_TEXT(cc, "%lluu%s", (unsigned long long)value, wide_suffix(cc));
   if (tn__dtype_is_unsigned(dtype)) return TN__CC_TEXT(cc, "%lluu", (unsigned long long)value);
-  if (value == INT64_MIN) return "(-9223372036854775807ll - 1)";
-  const char *format = value < -INT32_MAX || value > INT32_MAX ? "%s%lldll%s" : "%s%lld%s";
+  if (value == INT64_MIN) return TN__CC_TEXT(cc, "(-9223372036854775807%s - 1)", wide_suffix(cc));
+  const char *suffix = value < -INT32_MAX || value > INT32_MAX ? wide_suffix(cc) : "";
   if (dtype == TN_I32 && value == INT32_MIN) return "(-2147483647 - 1)";
-  return TN__CC_TEXT(cc, format, value < 0 ? "(" : "", (long long)value, value < 0 ? ")" : "");
+  return TN__CC_TEXT(cc, value < 0 ? "(%lld%s)" : "%lld%s", (long long)value, suffix);
+}
+
+static const char *special(tn__cc *cc, bool wide, uint64_t bits) {
+  return wide ? TN__CC_TEXT(cc, "tn_special_f64(0x%016llxu%s)", (unsigned long long)bits, wide_suffix(cc))
+              : TN__CC_TEXT(cc, "tn_special_f32(0x%08xu)", (unsigned)bits);
 }
 
 const char *tn__cc_float(tn__cc *cc, tn_dtype dtype, double value) {
   bool wide = dtype == TN_F64;
-  if (isnan(value)) return wide ? "tn_special_f64(0x7ff8000000000000ull)" : "tn_special_f32(0x7fc00000u)";
-  if (isinf(value) && wide)
-    return value > 0 ? "tn_special_f64(0x7ff0000000000000ull)" : "tn_special_f64(0xfff0000000000000ull)";
-  if (isinf(value)) return value > 0 ? "tn_special_f32(0x7f800000u)" : "tn_special_f32(0xff800000u)";
+  if (isnan(value)) return special(cc, wide, wide ? 0x7ff8000000000000 : 0x7fc00000);
+  if (isinf(value) && value > 0) return special(cc, wide, wide ? 0x7ff0000000000000 : 0x7f800000);
+  if (isinf(value)) return special(cc, wide, wide ? 0xfff0000000000000 : 0xff800000);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
   tn__strbuf_f64(&text, value);

@@ -208,6 +208,18 @@ static void append_expanded(tn__strbuf *out, const char *text) {
   tn__strbuf_char(out, '\n');
 }
 
+/* Numbers of 64 bits, "0x1ull", where "long long" is no type. */
+static const char *with_plain_long(tn__arena *arena, const char *text) {
+  tn__strbuf out;
+  tn__strbuf_init(&out, NULL);
+  for (const char *p = text; *p != '\0'; p++)
+    if (strncmp(p, "ull", 3) != 0 || p == text || !isxdigit((unsigned char)p[-1]) || is_word(p[3]))
+      tn__strbuf_char(&out, *p);
+    else
+      tn__strbuf_append(&out, "ul"), p += 2;
+  return tn__arena_take(arena, &out);
+}
+
 /* Polynomials call what no text names before they are there. */
 static void need_expanded(support *s, const paragraph *p) {
   tn__strbuf out;
@@ -226,8 +238,12 @@ static void append_support(tn__arena *arena, const tn__cc_dialect *dialect, cons
     if (s.all.data[i]->needed) need_expanded(&s, s.all.data[i]);
   for (int i = 0; i < s.all.count; i++) {
     if (!s.all.data[i]->needed) continue;
+    tn__strbuf expanded;
+    tn__strbuf_init(&expanded, NULL);
+    append_expanded(&expanded, s.all.data[i]->text);
+    const char *code = tn__arena_take(arena, &expanded);
     tn__strbuf_char(out, '\n');
-    append_expanded(out, s.all.data[i]->text);
+    tn__strbuf_append(out, dialect->plain_long ? with_plain_long(arena, code) : code);
   }
 }
 

@@ -2,14 +2,18 @@
  * writes one for each device of an executable, the device's driver reads it in `load_code`, and kernels are known by
  * the offset of their record, as those of native code are by the offset of their first instruction.
  *
- * All integers little-endian, all offsets from the start of the unit, records at multiples of 8.
- * `tn__source_unit_check` says whether a unit that comes from a file can be read without looking again: drivers call it
- * first.
+ * All integers little-endian, all offsets from the start of the unit, records at multiples of 8. Whether a unit that
+ * comes from a file can be read without looking again says `tn__source_unit_check`, which drivers call first.
  *
  * A kernel is one or several launches, one behind the other. Each is a function of the text with the same parameters:
- * the buffers, the workspace, the scalars as 64-bit integers, and a pointer to an i32 of the device, which is what
- * kernels return (kernel_abi.h) and TN_KERNEL_OK before the first. How a buffer is handed over is the language's:
- * OpenCL C has a __global pointer to an allocation and a 64-bit offset in bytes for each, CUDA C a pointer. */
+ * the buffers, the workspace where there is one, the text's scalars as 64-bit integers, and a pointer to an i32 of the
+ * device, which is what kernels return (kernel_abi.h) and TN_KERNEL_OK before the first. Launches behind one that ended
+ * with another result do nothing. How a buffer or the workspace is handed over is the language's: OpenCL C has a
+ * __global pointer to an allocation and a 64-bit offset in bytes for each, CUDA C a pointer. The status is one pointer
+ * in both.
+ *
+ * Compilers must neither fuse products and sums nor divide f32 other than IEEE 754 says: for OpenCL C that is
+ * TN__SOURCE_OPENCL_OPTIONS, of NVRTC TN__SOURCE_CUDA_OPTIONS. */
 #ifndef TENON_RUNTIME_FORMAT_SOURCE_UNIT_H
 #define TENON_RUNTIME_FORMAT_SOURCE_UNIT_H
 
@@ -19,6 +23,9 @@
 #include "tenon/base.h"
 
 #define TN__SOURCE_MAGIC "TNSRC1\r\n"
+
+#define TN__SOURCE_OPENCL_OPTIONS "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
+#define TN__SOURCE_CUDA_OPTIONS "--fmad=false"
 
 typedef enum tn__source_language { TN__SOURCE_OPENCL = 1, TN__SOURCE_CUDA = 2 } tn__source_language;
 
