@@ -3,13 +3,13 @@
 static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99, &tn__backend_opencl,
                                               &tn__backend_cuda};
 
-enum { ROWS = sizeof(backends) / sizeof(backends[0]), ANYTHING = -1 };
+enum { ROWS = sizeof(backends) / sizeof(backends[0]), ANYTHING = -1, A_UNIT = -2 };
 
 /* The first row for the target that makes this; NULL: none does. */
 static const tn__backend *find(const tn__target *target, int emit) {
   for (int i = 0; i < ROWS; i++) {
     const tn__backend *row = backends[i];
-    bool makes = emit == ANYTHING || (row->emits >> emit & 1) != 0;
+    bool makes = emit == ANYTHING || (emit == A_UNIT ? row->unit != NULL : (row->emits >> emit & 1) != 0);
     if ((row->kinds >> target->kind & 1) != 0 && makes && row->takes(target)) return row;
   }
   return NULL;
@@ -28,6 +28,11 @@ tn_status *tn__backend_find(const tn__target *target, const tn__backend **out) {
         TN_UNSUPPORTED, "target \"%s\": for %s there is source text alone, of declarations: `tenon build --emit %s`",
         target->name, tn__target_kind_name(target->kind), tn__target_kind_name(target->kind));
   return found(target, *out);
+}
+
+tn_status *tn__backend_find_code(const tn__target *target, const tn__backend **out) {
+  *out = find(target, A_UNIT);
+  return *out != NULL ? NULL : tn__backend_find(target, out);
 }
 
 tn_status *tn__backend_find_any(const tn__target *target, const tn__backend **out) {

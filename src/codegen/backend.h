@@ -113,6 +113,8 @@ typedef struct tn__backend {
 TN_MUST_USE tn_status *tn__backend_find(const tn__target *target, const tn__backend **out);
 /* The same, thrown on the escape. */
 const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target);
+/* The row that makes what executables hold for the target: a source unit, or objects. */
+TN_MUST_USE tn_status *tn__backend_find_code(const tn__target *target, const tn__backend **out);
 /* The first row for the target, whatever it makes: whose passes its functions go through. */
 TN_MUST_USE tn_status *tn__backend_find_any(const tn__target *target, const tn__backend **out);
 /* The row for the target that makes this; `what` is its name for the message. */

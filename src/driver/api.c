@@ -36,6 +36,7 @@ tn__digest tn__driver_executable_key(const tn__driver *driver, const tn_model_fu
   tn__target constants = tn__driver_constants_target(driver);
   tn__target_hash(&driver->target, &h);
   tn__target_hash(&constants, &h);
+  tn__driver_hash_devices(driver, &h);
   tn__chooser_hash(driver->chooser, NULL, &h);
   for (int i = 0; i < driver->variant_count; i++) {
     tn__sha256_update_string(&h, driver->variants[i].kind);

@@ -24,10 +24,16 @@ static tn__driver_devices *read_devices(tn__arena *arena, const tn_compile_optio
   return d;
 }
 
-const char *tn__driver_target_text(tn__arena *arena, const char *targets) {
+const char *tn__driver_host_text(const tn__driver *driver) {
+  const tn__compile_config *config = driver->devices->config;
+  const char *targets = driver->options->target;
+  if (config->host != config->primitive) {
+    char text[TN__TARGET_TEXT];
+    tn__target_print(config->host->target, text);
+    return tn__arena_strdup(driver->arena, text);
+  }
   if (targets == NULL || strchr(targets, ';') == NULL) return targets;
-  const char *text = tn__arena_strndup(arena, targets, strcspn(targets, ";"));
-  return text;
+  return tn__arena_strndup(driver->arena, targets, strcspn(targets, ";"));
 }
 
 const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_options *o) {
@@ -41,12 +47,49 @@ void tn__driver_devices_init(tn__driver *driver) {
   for (int i = 0; i < config->warnings.count; i++) tn__log(o->log, TN_LOG_WARNING, "%s", config->warnings.data[i]);
 }
 
-/* What the runtime has: this machine's CPU, and islands, whose code is the same. */
-static bool can_run(const tn__compile_config *config, const tn__virtual_device *device) {
-  const tn__target *target = device->target, *first = config->primitive->target;
-  return device == config->primitive ||
-         (target->kind == TN__TARGET_ISLAND && strcmp(target->name, first->name) == 0 &&
-          strcmp(device->memory_scope, TN__SCOPE_NAME_GLOBAL) == 0 && config->host == config->primitive);
+/* Is the code for the device that for the host? */
+static bool is_as_host(const tn__driver *driver, const tn__virtual_device *device) {
+  const tn__target *target = device->target;
+  if (!tn__target_is_own(target) || strcmp(target->name, driver->target.name) != 0) return false;
+  return driver->options->run_threads > 0 || tn__target_threads(target) == driver->schedule.threads;
+}
+
+static void add_maker(tn__driver *driver, const tn__virtual_device *device) {
+  const tn__backend *backend;
+  if (device == driver->host || is_as_host(driver, device)) return;
+  tn_status *status = tn__backend_find_code(device->target, &backend);
+  tn_status_free(status);
+  if (status != NULL) return; /* said when something is placed there */
+  tn__maker wanted = {.target = *device->target, .backend = backend, .schedule = driver->schedule};
+  if (driver->options->run_threads <= 0) wanted.schedule.threads = tn__target_threads(device->target);
+  tn__sha256 hash;
+  tn__sha256_init(&hash);
+  tn__target_hash(device->target, &hash);
+  tn__sha256_update_u64(&hash, (uint64_t)wanted.schedule.threads);
+  wanted.key = tn__sha256_final(&hash);
+  tn__device_maker made = {device->device_type, device->device_id, NULL};
+  for (int i = 0; i < driver->makers.count && made.maker == NULL; i++)
+    if (tn__digest_equal(driver->makers.data[i]->key.bytes, wanted.key.bytes)) made.maker = driver->makers.data[i];
+  if (made.maker == NULL) {
+    made.maker = tn__arena_copy(driver->arena, &wanted, sizeof wanted);
+    tn__vec_push(driver->arena, &driver->makers, made.maker);
+  }
+  tn__vec_push(driver->arena, &driver->made_by, made);
+}
+
+void tn__driver_devices_makers(tn__driver *driver) {
+  const tn__compile_config *config = driver->devices->config;
+  driver->host = config->host;
+  for (int i = 0; i < config->devices.count; i++) add_maker(driver, config->devices.data[i]);
+}
+
+/* There is code for it, and a driver at run time. */
+static bool can_run(const tn__driver *driver, const tn__virtual_device *device) {
+  bool has_code = device == driver->host || is_as_host(driver, device);
+  for (int i = 0; i < driver->made_by.count; i++)
+    has_code |= driver->made_by.data[i].device_type == device->device_type &&
+                driver->made_by.data[i].device_id == device->device_id;
+  return has_code && strcmp(device->memory_scope, TN__SCOPE_NAME_GLOBAL) == 0;
 }
 
 static void refuse_others(tn__driver *driver, const tn__value *elsewhere) {
@@ -54,26 +97,26 @@ static void refuse_others(tn__driver *driver, const tn__value *elsewhere) {
   tn__compile_config *config = driver->devices->config;
   const char *origin = elsewhere->producer != NULL ? elsewhere->producer->origin : NULL;
   tn__throwf(arena->escape, TN_UNSUPPORTED,
-             "%s%s\"%s\" is placed on %s, and programs of this version run on one CPU, here %s, and on islands of its "
-             "target: place everything there, or compile the parts as models of their own",
+             "%s%s\"%s\" is placed on %s, and programs of this version run on CPUs, islands and OpenCL devices in "
+             "global memory: there are %s",
              origin != NULL ? origin : "", origin != NULL ? ": " : "", elsewhere->name,
-             tn__virtual_device_text(arena, elsewhere->device), tn__virtual_device_text(arena, config->primitive));
+             tn__virtual_device_text(arena, elsewhere->device), tn__compile_config_list(config));
 }
 
 /* A value that is where nothing runs, in the graph or a body; NULL: there is none. */
-static const tn__value *find_elsewhere(const tn__compile_config *config, const tn__graph *graph) {
+static const tn__value *find_elsewhere(const tn__driver *driver, const tn__graph *graph) {
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *n = tn__graph_node_at(graph, i);
     for (int k = 0; k < n->output_count; k++)
-      if (n->outputs[k]->device != NULL && !can_run(config, n->outputs[k]->device)) return n->outputs[k];
+      if (n->outputs[k]->device != NULL && !can_run(driver, n->outputs[k]->device)) return n->outputs[k];
     for (int k = 0; k < n->graph_count; k++) {
-      const tn__value *inside = find_elsewhere(config, n->graphs[k]);
+      const tn__value *inside = find_elsewhere(driver, n->graphs[k]);
       if (inside != NULL) return inside;
     }
   }
   for (int i = 0; i < tn__graph_input_count(graph); i++) {
     const tn__value *v = tn__graph_input_at(graph, i);
-    if (v->device != NULL && !can_run(config, v->device)) return v;
+    if (v->device != NULL && !can_run(driver, v->device)) return v;
   }
   return NULL;
 }
@@ -109,6 +152,16 @@ static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int cou
   }
 }
 
+void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash) {
+  const tn__compile_config *config = driver->devices->config;
+  tn__sha256_update_u64(hash, (uint64_t)tn__compile_config_rank(config, config->host));
+  for (int i = 0; i < config->devices.count; i++) {
+    tn__sha256_update_u64(hash, (uint64_t)config->devices.data[i]->device_id);
+    tn__sha256_update_string(hash, config->devices.data[i]->target->label);
+    if (i > 0 || config->host != config->primitive) tn__target_hash(config->devices.data[i]->target, hash);
+  }
+}
+
 bool tn__driver_warned_of_places(const tn__driver *driver) {
   const tn__driver_devices *d = driver->devices;
   for (int i = 0; i < d->rule_count; i++)
@@ -123,11 +176,12 @@ void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *c
   for (int i = 0; i < count; i++) {
     if (place_one(driver, names[i], graphs[i])) d->several = true;
   }
+  if (d->config->primitive != d->config->host) d->several = true;
   warn_unmatched(driver, graphs, count);
   const char *told = tn__arena_take(driver->arena, &d->told);
   if (driver->options->devices != NULL) driver->options->devices(driver->options->user, told);
   for (int i = 0; i < count && d->several; i++) {
-    const tn__value *elsewhere = find_elsewhere(d->config, graphs[i]);
+    const tn__value *elsewhere = find_elsewhere(driver, graphs[i]);
     if (elsewhere != NULL) refuse_others(driver, elsewhere);
   }
 }

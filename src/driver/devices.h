@@ -7,8 +7,12 @@
 
 typedef struct tn__driver_devices tn__driver_devices;
 
-/* Of the options' targets the text of the first, where operators run unless something else is said. */
-const char *tn__driver_target_text(tn__arena *arena, const char *targets);
+/* The text of the host's target, as it was given. */
+const char *tn__driver_host_text(const tn__driver *driver);
+/* When the driver has the host's target: what kernels for the others are made with. */
+void tn__driver_devices_makers(tn__driver *driver);
+/* The devices of a compilation, as far as what is compiled depends on them. */
+void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash);
 /* Throws what is wrong with the options' targets, host and placements; the default device's target. */
 const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_options *options);
 /* Reads the same into the driver, and warns. */

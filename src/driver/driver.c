@@ -84,10 +84,11 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   *driver = (tn__driver){.arena = arena, .options = options};
   tn__driver_devices_init(driver);
   tn_compile_options first = *options;
-  first.target = tn__driver_target_text(arena, options->target);
+  first.target = tn__driver_host_text(driver);
   tn__check(arena->escape, tn__kernels_machine_target(&first, &driver->target, NULL));
   driver->backend = tn__backend_of(arena->escape, &driver->target);
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : tn__target_threads(&driver->target);
+  tn__driver_devices_makers(driver);
   tn__driver_choose_by(driver, &tn__chooser_static);
   driver->threads = options->compile_threads > 0 ? options->compile_threads : tn__target_default_thread_count();
   driver->texts = read_words(arena, options);

@@ -8,6 +8,7 @@
 #include "ir/passes.h"
 #include "kernels/moves.h"
 #include "kernels/texts.h"
+#include "target/devices/device.h"
 
 void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total) {
   if (driver->options->progress) driver->options->progress(driver->options->user, phase, done, total);
@@ -92,11 +93,26 @@ static double unit_bytes(const tn__unit *u) {
   return total;
 }
 
+/* What is tuned is tuned for the driver's own target. */
+static const tn__chooser *chooser_of(const tn__driver *driver, const tn__unit *u) {
+  return u->maker != NULL ? &tn__chooser_static : driver->chooser;
+}
+
+/* Constants are computed here, wherever they are read. */
+static const tn__maker *maker_of(const tn__driver *driver, const tn__group *group) {
+  const tn__virtual_device *device = group->outputs[0]->device;
+  for (int i = 0; i < driver->made_by.count && device != NULL && !driver->runs_once; i++) {
+    const tn__device_maker *one = &driver->made_by.data[i];
+    if (one->device_type == device->device_type && one->device_id == device->device_id) return one->maker;
+  }
+  return NULL;
+}
+
 static void unit_key(tn__driver *driver, tn__unit *u) {
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__kernels_build_identity(&h);
-  tn__plan_hash(&u->choice, driver->chooser, &h);
+  tn__plan_hash(&u->choice, chooser_of(driver, u), &h);
   u->key = tn__sha256_final(&h);
 }
 
@@ -138,9 +154,10 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__te_trust(u->te); /* what gathers checks its indices in a stage of its own */
   u->flops = constant_or_unknown(tn__te_flops(u->te));
   u->bytes = unit_bytes(u);
-  tn__schedule_options options = driver->schedule;
+  u->maker = maker_of(driver, u->group);
+  tn__schedule_options options = u->maker != NULL ? u->maker->schedule : driver->schedule;
   options.results_read = results_read(driver, u->group, uses);
-  u->choice = tn__rule_plan_unit_of(u->te, &driver->target, &options);
+  u->choice = tn__rule_plan_unit_of(u->te, tn__unit_target(driver, u), &options);
   unit_key(driver, u);
   u->name = unit_name(arena, u->group, &u->key);
 }
@@ -199,9 +216,15 @@ typedef struct build_queue {
 /* An object costs more than a small kernel in it. */
 enum { LARGEST_BATCH = 6 };
 
+/* What a thread knows of a target, made when a kernel first asks for it. */
+typedef struct known_machine {
+  const tn__maker *maker;
+  tn__codegen_machine *machine;
+} known_machine;
+
 typedef struct thread_state {
   tn__arena arena;
-  tn__codegen_machine *machine; /* NULL: not made yet */
+  TN__VEC(known_machine) machines;
 } thread_state;
 
 typedef struct build_job { /* of one object */
@@ -242,7 +265,7 @@ static void lower_unit(build_job *job, int index) {
   tn__driver *driver = job->queue->driver;
   tn__ir *ir = tn__te_ir(u->te);
   double start = tn__now();
-  const tn__schedule *schedule = tn__plan_kernel(&u->choice, driver->chooser)->schedule;
+  const tn__schedule *schedule = tn__plan_kernel(&u->choice, chooser_of(driver, u))->schedule;
   const tn__func *func = named_func(u, schedule);
   size_t before = job->traces.length;
   tn__sched_trace_print(schedule, &job->traces);
@@ -250,8 +273,9 @@ static void lower_unit(build_job *job, int index) {
   u->trace = tn__arena_strdup(&u->arena, tn__strbuf_text(&job->traces) + before);
   double scheduled = tn__now();
   pass_printer printer = {driver, u->name};
-  func = driver->backend->lower(ir, func, &(tn__pass_hooks){print_pass, &printer});
-  tn__kernel_info info = driver->backend->measure(ir, func);
+  const tn__backend *backend = tn__unit_backend(driver, u);
+  func = backend->lower(ir, func, &(tn__pass_hooks){print_pass, &printer});
+  tn__kernel_info info = backend->measure(ir, func);
   u->workspace_bytes = info.workspace_bytes;
   u->workspace_expr = info.workspace_expr;
   u->workspace_dims = func->scalars ? (const tn__var **)tn__arena_copy(&u->arena, func->scalars,
@@ -262,6 +286,17 @@ static void lower_unit(build_job *job, int index) {
   job->times.schedule += scheduled - start;
   job->times.lower += tn__now() - scheduled;
 }
+
+static tn__codegen_machine *machine_of(thread_state *thread, const tn__backend *backend, const tn__maker *maker,
+                                       const tn__target *target) {
+  for (int i = 0; i < thread->machines.count; i++)
+    if (thread->machines.data[i].maker == maker) return thread->machines.data[i].machine;
+  known_machine known = {maker, backend->prepare(&thread->arena, target)};
+  tn__vec_push(&thread->arena, &thread->machines, known);
+  return known.machine;
+}
+
+static bool is_source(const tn__driver *driver, const tn__unit *u) { return tn__unit_backend(driver, u)->unit != NULL; }
 
 static void build_object(tn__escape *escape, void *arg) {
   build_job *job = arg;
@@ -278,14 +313,21 @@ static void build_object(tn__escape *escape, void *arg) {
   tn__arena *arena = &job->units[0]->arena;
   job->at = job->units[0];
   job->thread->arena.escape = escape;
-  if (!job->thread->machine) job->thread->machine = driver->backend->prepare(&job->thread->arena, &driver->target);
-  tn__codegen_module module = {.irs = irs,
-                               .funcs = job->funcs,
-                               .count = job->count,
-                               .target = &driver->target,
-                               .machine = job->thread->machine,
-                               .unaligned_inputs = driver->runs_once};
-  job->units[0]->object = driver->backend->compile(arena, &module, TN__EMIT_OBJECT);
+  tn__unit *first = job->units[0];
+  if (is_source(driver, first)) { /* one text of all of them is made in the end */
+    first->func = job->funcs[0];
+    first->func_ir = irs[0];
+    return;
+  }
+  const tn__target *target = tn__unit_target(driver, first);
+  tn__codegen_module module = {
+      .irs = irs,
+      .funcs = job->funcs,
+      .count = job->count,
+      .target = target,
+      .machine = machine_of(job->thread, tn__unit_backend(driver, first), first->maker, target),
+      .unaligned_inputs = driver->runs_once};
+  first->object = tn__unit_backend(driver, first)->compile(arena, &module, TN__EMIT_OBJECT);
   job->times.codegen = tn__now() - start;
 }
 
@@ -374,7 +416,7 @@ typedef struct cached_kernel {
 
 static void load_cached(tn__driver *driver, tn__unit *u) {
   tn__bytes entry;
-  if (!driver->cache || driver->runs_once || u->scalar_count > 0) return;
+  if (!driver->cache || driver->runs_once || u->scalar_count > 0 || is_source(driver, u)) return;
   if (!tn__cache_get(driver->cache, driver->arena, "obj", &u->key, &entry)) return;
   cached_kernel head;
   if (entry.size < sizeof head) return;
@@ -390,7 +432,7 @@ static void load_cached(tn__driver *driver, tn__unit *u) {
 }
 
 static void store_cached(tn__driver *driver, const tn__unit *u) {
-  if (!driver->cache || driver->runs_once || u->from_cache || u->scalar_count > 0) return;
+  if (!driver->cache || driver->runs_once || u->from_cache || u->scalar_count > 0 || is_source(driver, u)) return;
   cached_kernel head = {strlen(u->trace), u->object.size, u->workspace_bytes};
   tn__bytes pieces[] = {{&head, sizeof head}, {u->trace, head.trace_size}, {u->object.data, u->object.size}};
   tn__cache_put(driver->cache, driver->arena, "obj", &u->key,
@@ -400,10 +442,11 @@ static void store_cached(tn__driver *driver, const tn__unit *u) {
 /* The loops of a kernel whose code the cache had: its trace makes the same of its declaration again. */
 static const char *loops_again(tn__driver *driver, tn__unit *u) {
   tn__schedule *schedule;
-  tn__check(driver->arena->escape, tn_status_prefix(tn__sched_trace_replay(u->te, &driver->target, u->trace, &schedule),
-                                                    "kernel \"%s\" of the cache", u->name));
+  tn__check(driver->arena->escape,
+            tn_status_prefix(tn__sched_trace_replay(u->te, tn__unit_target(driver, u), u->trace, &schedule),
+                             "kernel \"%s\" of the cache", u->name));
   return tn__kernels_text_of_loops(driver->arena,
-                                   driver->backend->lower(tn__te_ir(u->te), named_func(u, schedule), NULL));
+                                   tn__unit_backend(driver, u)->lower(tn__te_ir(u->te), named_func(u, schedule), NULL));
 }
 
 static void keep_texts(tn__driver *driver, tn__unit *u) {
@@ -413,7 +456,8 @@ static void keep_texts(tn__driver *driver, tn__unit *u) {
     u->loops = u->from_cache ? loops_again(driver, u) : tn__arena_strdup(driver->arena, u->loops);
 }
 
-/* Results move to the driver's arena; the unit's own is released unless a symbolic workspace still refers to it. */
+/* Results move to the driver's arena; the unit's own is released unless a symbolic workspace or the loops of a kernel
+ * that becomes source still refer to it. */
 static void finish_unit(tn__driver *driver, tn__unit *u) {
   u->arena.escape = driver->arena->escape;
   keep_texts(driver, u);
@@ -424,7 +468,7 @@ static void finish_unit(tn__driver *driver, tn__unit *u) {
   store_cached(driver, u);
   if (u->object.size > 0) u->object.data = tn__arena_copy(driver->arena, u->object.data, u->object.size);
   u->trace = tn__arena_strdup(driver->arena, u->trace);
-  if (!u->workspace_expr) release_unit_arena(u);
+  if (!u->workspace_expr && !u->func) release_unit_arena(u);
 }
 
 static void share_results(tn__unit *units, int count) {
@@ -432,6 +476,8 @@ static void share_results(tn__unit *units, int count) {
     const tn__unit *from = &units[units[i].same_as];
     if (from == &units[i]) continue;
     units[i].object = from->object;
+    units[i].func = from->func;
+    units[i].func_ir = from->func_ir;
     units[i].native = from->native;
     units[i].native_scalars = from->native_scalars;
     units[i].native_scalar_count = from->native_scalar_count;
@@ -503,7 +549,7 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
       tn__strbuf_append(out, "\n");
       continue;
     }
-    const tn__plan *plan = tn__plan_kernel(&u->choice, driver->chooser);
+    const tn__plan *plan = tn__plan_kernel(&u->choice, chooser_of(driver, u));
     if (strcmp(stage, "schedule") == 0) {
       tn__strbuf_printf(out, "# %s\n# ", u->name);
       tn__plan_print(plan, out);
@@ -514,12 +560,16 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
     }
     pass_printer printer = {driver, u->name};
     const tn__func *func = named_func(u, plan->schedule);
-    func = driver->backend->lower(tn__te_ir(u->te), func, &(tn__pass_hooks){print_pass, &printer});
+    func = tn__unit_backend(driver, u)->lower(tn__te_ir(u->te), func, &(tn__pass_hooks){print_pass, &printer});
     if (strcmp(stage, "tir") == 0) {
       tn__func_print(func, out);
       tn__strbuf_append(out, "\n");
       continue;
     }
+    if (u->maker != NULL)
+      tn__throwf(driver->arena->escape, TN_UNSUPPORTED,
+                 "kernel \"%s\" is for another device, %s: the stage \"%s\" shows the kernels of one target alone",
+                 u->name, u->maker->target.name, stage);
     irs[lowered] = tn__te_ir(u->te);
     funcs[lowered++] = func;
   }

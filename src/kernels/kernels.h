@@ -14,6 +14,18 @@
 #include "tenon/compile.h"
 #include "tenon/kernel_abi.h"
 
+/* What the kernels of devices with one target are made with, where that is not the driver's own. */
+typedef struct tn__maker {
+  tn__digest key; /* of all that follows */
+  tn__target target;
+  const tn__backend *backend; /* with `link` or `unit` */
+  tn__schedule_options schedule;
+} tn__maker;
+typedef struct tn__device_maker {
+  int device_type, device_id;
+  const tn__maker *maker;
+} tn__device_maker;
+
 /* One kernel of the model: the declaration of a group, then everything that is made from it. Units with equal
  * declarations share code. */
 typedef struct tn__unit {
@@ -25,16 +37,19 @@ typedef struct tn__unit {
   int input_count, output_count;
   const tn__var **scalars; /* the graph's symbols, in the order of the kernel's scalars */
   int scalar_count;
-  tn__plan_unit choice; /* what the kernel's schedule depends on */
-  const char *name;     /* a C identifier: what it computes and the start of its key */
-  tn__digest key;       /* of declaration, target, options and build */
-  int same_as;          /* index of the earlier unit with the same key, or its own */
-  double flops, bytes;  /* of one call; -1 when symbolic */
+  const tn__maker *maker; /* NULL: the driver's own target */
+  tn__plan_unit choice;   /* what the kernel's schedule depends on */
+  const char *name;       /* a C identifier: what it computes and the start of its key */
+  tn__digest key;         /* of declaration, target, options and build */
+  int same_as;            /* index of the earlier unit with the same key, or its own */
+  double flops, bytes;    /* of one call; -1 when symbolic */
   /* Made by tn__units_build: */
   tn_kernel native; /* a function of this library, which takes `native_scalars`; NULL: there is code of its own */
   const int64_t *native_scalars;
   int native_scalar_count;
-  tn__code object; /* empty when the kernel is in an earlier unit's */
+  tn__code object;      /* empty when the kernel is in an earlier unit's, or source */
+  const tn__func *func; /* lowered, of kernels that become source: in the unit's arena, or an earlier unit's */
+  tn__ir *func_ir;
   const char *trace;
   const char *declaration, *loops; /* as text, when the executable keeps it (texts.h); else NULL */
   int64_t workspace_bytes;
@@ -63,8 +78,11 @@ typedef struct tn__driver {
   bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__model *model;      /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time *) times;
-  tn__work *work;                     /* of the whole compilation */
-  struct tn__driver_devices *devices; /* driver/devices.h; NULL: of drivers that compile no model */
+  tn__work *work;                        /* of the whole compilation */
+  struct tn__driver_devices *devices;    /* driver/devices.h; NULL: of drivers that compile no model */
+  const struct tn__virtual_device *host; /* whose target is the driver's; NULL: there are no devices */
+  TN__VEC(const tn__maker *) makers;     /* distinct ones, for devices that need another than the driver's own target */
+  TN__VEC(tn__device_maker) made_by;     /* those devices */
 } tn__driver;
 
 void tn__driver_progress(const tn__driver *driver, const char *phase, int done, int total);
@@ -74,6 +92,13 @@ void tn__driver_tell_times(const tn__driver *driver);                        /* 
 bool tn__driver_prints(const tn__driver *driver, const char *pass);
 void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text);
 
+/* What a unit is made for, and with. */
+static inline const tn__target *tn__unit_target(const tn__driver *driver, const tn__unit *unit) {
+  return unit->maker != NULL ? &unit->maker->target : &driver->target;
+}
+static inline const tn__backend *tn__unit_backend(const tn__driver *driver, const tn__unit *unit) {
+  return unit->maker != NULL ? unit->maker->backend : driver->backend;
+}
 /* Declares the kernels of the groups that need one (units[i].group in order; views have none). Serial: reads the
  * graph. */
 tn__unit *tn__units_declare(tn__driver *driver, const tn__group *const *groups, int count);

@@ -69,8 +69,9 @@ typedef struct tn__builder {
   TN__VEC(tn__slot) slots;
   tn__growing *growing; /* symbols of inputs that grow */
   int growing_count;
-  const int *kernel_index; /* unit -> kernel in the executable */
-  bool *checked;           /* check of the graph -> emitted */
+  const int *kernel_index;               /* unit -> kernel in the executable */
+  const tn__source_kernel_use **extents; /* by kernel: what it gets behind its scalars; NULL: nothing */
+  bool *checked;                         /* check of the graph -> emitted */
   tn__program_stats stats;
 } tn__builder;
 

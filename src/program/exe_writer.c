@@ -48,6 +48,7 @@ typedef struct kernel {
 typedef struct exe_device {
   int type, id;
   const tn__target *target;
+  uint64_t source, source_size;
 } exe_device;
 
 struct tn__exe_func {
@@ -70,13 +71,16 @@ struct tn__exe {
   tn__arena *arena;
   const tn__target *target;
   const char *producer;
-  TN__VEC(exe_device) devices; /* the first is the CPU */
+  TN__VEC(exe_device) devices; /* the first is the host */
+  int host_id;
   TN__VEC(constant) constants;
   TN__VEC(kernel) kernels;
   TN__VEC(text) texts;
   TN__VEC(tn__exe_func *) functions;
-  const void *image;
-  size_t image_size;
+  TN__VEC(tn__bytes) images; /* each begins on a page */
+  uint64_t image_size;
+  TN__VEC(tn__bytes) sources; /* each at a multiple of TN__FILE_ALIGN */
+  uint64_t source_size;
   uint64_t constant_bytes;
   bool constants_apart;
   const tn__slab *slab;     /* of constants that stay where they are; NULL: none */
@@ -100,10 +104,14 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
   return exe;
 }
 
+void tn__exe_host(tn__exe *exe, int id) { exe->host_id = id; }
+
 int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target) {
+  /* The host has its own number where another CPU has 0, and is 0 otherwise: no byte depends on it. */
+  if (exe->devices.count > 0 && type == kDLCPU && id != exe->host_id) exe->devices.data[0].id = exe->host_id;
   for (int i = 0; i < exe->devices.count; i++)
     if (exe->devices.data[i].type == type && exe->devices.data[i].id == id) return i;
-  exe_device d = {type, id, tn__arena_copy(exe->arena, target, sizeof(*target))};
+  exe_device d = {.type = type, .id = id, .target = tn__arena_copy(exe->arena, target, sizeof(*target))};
   tn__vec_push(exe->arena, &exe->devices, d);
   return exe->devices.count - 1;
 }
@@ -226,7 +234,29 @@ void tn__exe_kernel_on(tn__exe *exe, int device, int index) {
   exe->kernels.data[index].record.device = (uint32_t)device;
 }
 
-void tn__exe_image(tn__exe *exe, const void *image, size_t size) { exe->image = image, exe->image_size = size; }
+uint64_t tn__exe_image(tn__exe *exe, const void *image, size_t size) {
+  uint64_t at = align_up(exe->image_size, TN__FILE_PAGE);
+  tn__bytes piece = {image, size};
+  tn__vec_push(exe->arena, &exe->images, piece);
+  exe->image_size = at + size;
+  return at;
+}
+
+void tn__exe_source(tn__exe *exe, int device, const void *source, size_t size) {
+  exe_device *d = &exe->devices.data[device];
+  uint64_t at = 0;
+  for (int i = 0; i < exe->sources.count; i++) {
+    if (exe->sources.data[i].data == source) {
+      d->source = at, d->source_size = size;
+      return;
+    }
+    at = align_up(at + exe->sources.data[i].size, TN__FILE_ALIGN);
+  }
+  tn__bytes piece = {source, size};
+  tn__vec_push(exe->arena, &exe->sources, piece);
+  d->source = at, d->source_size = size;
+  exe->source_size = at + size;
+}
 
 void tn__exe_text(tn__exe *exe, const char *name, const char *content, size_t size) {
   text t = {tn__arena_strdup(exe->arena, name), tn__arena_copy(exe->arena, content, size), size};
@@ -457,10 +487,14 @@ static byte_vec devices_section(tn__exe *exe) {
     const exe_device *d = &exe->devices.data[i];
     tn__device_record record = {.device_type = d->type,
                                 .device_id = d->id,
-                                .arch = (uint32_t)d->target->cpu.arch,
                                 .target = string_offset(exe, d->target->name),
                                 .memory_scope = TN__NO_STRING,
-                                .features = d->target->cpu.features};
+                                .source = d->source,
+                                .source_size = d->source_size};
+    if (tn__target_is_own(d->target)) {
+      record.arch = (uint32_t)d->target->cpu.arch;
+      record.features = d->target->cpu.features;
+    }
     put(exe->arena, &out, &record, sizeof(record));
   }
   return out;
@@ -694,6 +728,13 @@ static void add_section_pieces(tn__exe *exe, section *s, piece_vec *out, uint64_
   if (s->record.kind == TN__SECTION_CONSTANTS) {
     add_constants(exe, start, out, at);
     pad(exe, out, at, start + s->record.size);
+  } else if (s->record.kind == TN__SECTION_IMAGE || s->record.kind == TN__SECTION_SOURCES) {
+    bool code = s->record.kind == TN__SECTION_IMAGE;
+    const tn__bytes *pieces = code ? exe->images.data : exe->sources.data;
+    for (int i = 0; i < (code ? exe->images.count : exe->sources.count); i++) {
+      pad(exe, out, at, start + align_up(*at - start, code ? TN__FILE_PAGE : TN__FILE_ALIGN));
+      add_piece(exe, out, at, pieces[i].data, pieces[i].size);
+    }
   } else {
     add_piece(exe, out, at, s->data, s->record.size);
   }
@@ -747,7 +788,7 @@ tn__pieces tn__exe_pieces(tn__exe *exe) {
   if (!exe->constants_apart) place_constants(exe);
   byte_vec devices = devices_section(exe), kernels = kernels_section(exe), functions = functions_section(exe);
   byte_vec constant_table = constant_table_section(exe);
-  section *sections = TN__NEW_ARRAY(exe->arena, 10 + exe->texts.count, section);
+  section *sections = TN__NEW_ARRAY(exe->arena, 11 + exe->texts.count, section);
   int count = 0;
   add_section(exe, sections, &count, TN__SECTION_DEVICES, "", devices.data, (size_t)devices.count);
   add_section(exe, sections, &count, TN__SECTION_PRODUCER, "", exe->producer, strlen(exe->producer));
@@ -762,9 +803,10 @@ tn__pieces tn__exe_pieces(tn__exe *exe) {
   if (exe->text_data.count > 0)
     add_section(exe, sections, &count, TN__SECTION_STRING_DATA, "", exe->text_data.data,
                 (size_t)exe->text_data.count * sizeof(uint64_t));
+  if (exe->source_size > 0) add_section(exe, sections, &count, TN__SECTION_SOURCES, "", NULL, exe->source_size);
   /* After every name is known. */
   add_section(exe, sections, &count, TN__SECTION_STRINGS, "", exe->string_bytes.data, (size_t)exe->string_bytes.count);
-  add_section(exe, sections, &count, TN__SECTION_IMAGE, "", exe->image, exe->image_size);
+  add_section(exe, sections, &count, TN__SECTION_IMAGE, "", NULL, exe->image_size);
   add_section(exe, sections, &count, TN__SECTION_CONSTANTS, "", NULL, exe->constant_bytes);
 
   tn__file_header header = {.major = TN__FILE_MAJOR,

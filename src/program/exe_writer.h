@@ -17,6 +17,8 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
 /* Adds a device, or finds it: DLPack's type and number, and what its kernels are compiled for. The first, number 0, is
  * the CPU that runs the program, of the executable's target, and there without being added. */
 int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target);
+/* Which CPU of the compilation's devices the host is, where there are several; else 0. */
+void tn__exe_host(tn__exe *exe, int id);
 
 /* `data` is not copied and must live until tn__exe_serialize. Equal contents (dtype, shape, bytes) share one entry.
  * Returns its index. */
@@ -31,7 +33,10 @@ uint64_t tn__exe_string(tn__exe *exe, const char *bytes, size_t length);
 int tn__exe_kernel(tn__exe *exe, const char *name, uint64_t image_offset, uint64_t code_size, int buffer_count,
                    int scalar_count, double flops, double bytes);
 void tn__exe_kernel_on(tn__exe *exe, int device, int index);
-void tn__exe_image(tn__exe *exe, const void *image, size_t size); /* not copied */
+/* Appends native code (not copied) at the start of a page, and returns its offset in the image. */
+uint64_t tn__exe_image(tn__exe *exe, const void *image, size_t size);
+/* The source unit of a device's kernels (not copied); devices may share one. */
+void tn__exe_source(tn__exe *exe, int device, const void *source, size_t size);
 void tn__exe_text(tn__exe *exe, const char *name, const char *text, size_t size);
 
 /* ---- functions -------------------------------------------------------------------------------------------------- */

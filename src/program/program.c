@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "target/devices/device.h"
+
 /* ---- values and steps -------------------------------------------------------------------------------------------- */
 
 static void use_value(tn__builder *b, tn__value *v, int at) {
@@ -171,9 +173,9 @@ static void emit_checks(tn__builder *b) {
   }
 }
 
-/* The workspace's size is over the dimensions of the kernel's own declaration, which units of equal code share: what is
- * known of them here holds for this call only. */
-static tn__operand workspace_with(tn__builder *b, const tn__unit *u, bool full) {
+/* Sizes of a kernel's workspace and grids are over the dimensions of its own declaration, which units of equal code
+ * share: what is known of them here holds for this call only. */
+static tn__scalars scalars_of_call(tn__builder *b, const tn__unit *u, bool full) {
   tn__scalars of_call;
   tn__scalars_init(&of_call, b->arena, b->func);
   for (int i = 0; i < u->scalar_count; i++) {
@@ -182,6 +184,11 @@ static tn__operand workspace_with(tn__builder *b, const tn__unit *u, bool full) 
       if (b->growing[j].var == u->scalars[i]) size = b->growing[j].full;
     tn__scalars_bind(&of_call, u->workspace_dims[i]->self, tn__scalars_register(&b->scalars, size));
   }
+  return of_call;
+}
+
+static tn__operand workspace_with(tn__builder *b, const tn__unit *u, bool full) {
+  tn__scalars of_call = scalars_of_call(b, u, full);
   return tn__scalars_operand(&of_call, u->workspace_expr);
 }
 
@@ -237,9 +244,12 @@ static void prepare_in_place(tn__builder *b, const tn__value *v, int reg) {
 
 static void emit_kernel(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
+  int kernel = b->kernel_index[u - b->program->units];
+  const tn__source_kernel_use *source = b->extents[kernel];
   int *reads = TN__NEW_ARRAY(b->arena, u->input_count, int);
   int scalar_count = u->scalar_count + u->native_scalar_count; /* it has one kind of them or the other */
-  int *scalars = TN__NEW_ARRAY(b->arena, scalar_count, int);
+  int extents = source != NULL ? source->extents.count : 0;
+  int *scalars = TN__NEW_ARRAY(b->arena, scalar_count + extents, int);
   int *writes = TN__NEW_ARRAY(b->arena, u->output_count + 1, int), write_count = 0; /* the last may be the workspace */
   for (int i = 0; i < u->native_scalar_count; i++) scalars[i] = tn__exe_emit_const(b->func, u->native_scalars[i]);
   for (int i = 0; i < u->scalar_count; i++) scalars[i] = tn__scalars_register(&b->scalars, u->scalars[i]->self);
@@ -247,8 +257,12 @@ static void emit_kernel(tn__builder *b, const tn__step *s) {
   for (int i = 0; i < u->output_count; i++) writes[write_count++] = tn__prog_destination_of(b, u->outputs[i], true);
   for (int i = 0; i < u->output_count; i++) prepare_in_place(b, u->outputs[i], writes[i]);
   if (u->workspace_bytes > 0 || u->workspace_expr) writes[write_count++] = workspace_register(b, s);
-  tn__exe_emit_kernel(b->func, b->kernel_index[u - b->program->units], reads, u->input_count, writes, write_count,
-                      scalars, scalar_count);
+  if (extents > 0) {
+    tn__scalars of_call = scalars_of_call(b, u, false);
+    for (int i = 0; i < extents; i++)
+      scalars[scalar_count + i] = tn__scalars_register(&of_call, source->extents.data[i]);
+  }
+  tn__exe_emit_kernel(b->func, kernel, reads, u->input_count, writes, write_count, scalars, scalar_count + extents);
 }
 
 static void emit_step(tn__builder *b, const tn__step *s) {
@@ -365,49 +379,113 @@ static int device_of_unit(tn__builder *b, const tn__unit *u) {
   return u->output_count > 0 ? tn__prog_device_of(b, u->outputs[0]) : 0;
 }
 
-/* Units of the bodies are in the same list, so equal kernels are stored once; one on two devices is two kernels of the
- * same code. */
-static void add_kernels(tn__builder *b) {
+/* Distinct kernels of the program: units of equal code on one device. Units of the bodies are in the same list, so
+ * equal kernels are stored once; one on two devices is two kernels of the same code. */
+typedef struct kernels {
+  const tn__unit **first; /* by kernel: a unit of it */
+  int *device, count;
+  int *of_unit;
+} kernels;
+
+static kernels find_kernels(tn__builder *b) {
   const tn__program *p = b->program;
-  tn__code *objects = TN__NEW_ARRAY(b->arena, p->unit_count, tn__code);
-  int *kernel = TN__NEW_ARRAY(b->arena, p->unit_count, int), object_count = 0, with_code = 0;
-  const tn__unit **first = TN__NEW_ARRAY(b->arena, p->unit_count, const tn__unit *);
-  int *device = TN__NEW_ARRAY(b->arena, p->unit_count, int);
+  kernels k = {.first = TN__NEW_ARRAY(b->arena, p->unit_count, const tn__unit *),
+               .device = TN__NEW_ARRAY(b->arena, p->unit_count, int),
+               .of_unit = TN__NEW_ARRAY(b->arena, p->unit_count, int)};
   for (int i = 0; i < p->unit_count; i++) {
     const tn__unit *u = &p->units[i];
-    int found = -1;
-    for (int j = 0; j < object_count && found < 0; j++)
-      if (memcmp(&first[j]->key, &u->key, sizeof u->key) == 0 && device[j] == device_of_unit(b, u)) found = j;
+    int found = -1, device = device_of_unit(b, u);
+    for (int j = 0; j < k.count && found < 0; j++)
+      if (memcmp(&k.first[j]->key, &u->key, sizeof u->key) == 0 && k.device[j] == device) found = j;
     if (found < 0) {
-      first[object_count] = u;
-      device[object_count] = device_of_unit(b, u);
-      bool there = false; /* for another device */
-      for (int j = 0; j < object_count; j++) there |= memcmp(&first[j]->key, &u->key, sizeof u->key) == 0;
-      if (u->object.size > 0 && !there) objects[with_code++] = u->object;
-      found = object_count++;
+      k.first[k.count] = u;
+      k.device[k.count] = device;
+      found = k.count++;
     }
-    kernel[i] = found;
+    k.of_unit[i] = found;
   }
-  tn__image image = {0};
-  if (with_code > 0) image = b->driver->backend->link(b->arena, objects, with_code);
-  tn__exe_image(b->exe, image.data, image.size);
-  tn_kernel *natives = TN__NEW_ARRAY(b->arena, object_count, tn_kernel);
-  static const tn__image_symbol none;
-  for (int i = 0; i < object_count; i++) {
-    const tn__unit *u = first[i];
-    const tn__image_symbol *symbol = u->native ? &none : NULL;
+  return k;
+}
+
+/* The kernel whose code this one has: itself, or an earlier one for another device. */
+static int code_of(const kernels *k, int kernel) {
+  int first = 0;
+  while (memcmp(&k->first[first]->key, &k->first[kernel]->key, sizeof k->first[first]->key) != 0) first++;
+  return first;
+}
+
+typedef struct placed {
+  uint64_t offset, size;
+  bool found;
+} placed;
+
+/* Objects for one target become an image, which follows on what there is at the start of a page. */
+static void link_image(tn__builder *b, const kernels *k, const tn__maker *maker, const tn__backend *backend,
+                       placed *places) {
+  tn__code *objects = TN__NEW_ARRAY(b->arena, k->count, tn__code);
+  int count = 0;
+  for (int i = 0; i < k->count; i++)
+    if (k->first[i]->maker == maker && k->first[i]->object.size > 0 && code_of(k, i) == i)
+      objects[count++] = k->first[i]->object;
+  if (count == 0) return;
+  tn__image image = backend->link(b->arena, objects, count);
+  uint64_t base = tn__exe_image(b->exe, image.data, image.size);
+  for (int i = 0; i < k->count; i++)
+    for (int j = 0; j < image.symbol_count && k->first[code_of(k, i)]->maker == maker; j++)
+      if (strcmp(image.symbols[j].name, k->first[i]->name) == 0)
+        places[i] = (placed){base + image.symbols[j].offset, image.symbols[j].size, true};
+}
+
+/* Sources for one target become one text, and every device of that target has it. */
+static void write_source(tn__builder *b, const kernels *k, const tn__maker *maker, placed *places) {
+  tn__ir **irs = TN__NEW_ARRAY(b->arena, k->count, tn__ir *);
+  const tn__func **funcs = TN__NEW_ARRAY(b->arena, k->count, const tn__func *);
+  int *number = TN__NEW_ARRAY(b->arena, k->count, int), count = 0;
+  for (int i = 0; i < k->count; i++) {
+    const tn__unit *u = k->first[i];
+    if (u->maker != maker || u->func == NULL) continue;
+    int first = code_of(k, i);
+    number[i] = first < i ? number[first] : count;
+    if (first == i) irs[count] = u->func_ir, funcs[count++] = u->func;
+  }
+  if (count == 0) return;
+  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = &maker->target};
+  tn__source source = maker->backend->unit(b->arena, &module);
+  for (int i = 0; i < k->count; i++) {
+    if (k->first[i]->maker != maker || k->first[i]->func == NULL) continue;
+    places[i] = (placed){source.kernels[number[i]].offset, 0, true};
+    b->extents[i] = &source.kernels[number[i]];
+    tn__exe_source(b->exe, k->device[i], source.data, source.size);
+  }
+}
+
+static void add_kernels(tn__builder *b) {
+  const tn__driver *driver = b->driver;
+  kernels k = find_kernels(b);
+  placed *places = TN__NEW_ARRAY(b->arena, k.count, placed);
+  b->extents = TN__NEW_ARRAY(b->arena, k.count, const tn__source_kernel_use *);
+  link_image(b, &k, NULL, driver->backend, places);
+  for (int i = 0; i < driver->makers.count; i++) {
+    const tn__maker *maker = driver->makers.data[i];
+    if (maker->backend->unit != NULL)
+      write_source(b, &k, maker, places);
+    else
+      link_image(b, &k, maker, maker->backend, places);
+  }
+  tn_kernel *natives = TN__NEW_ARRAY(b->arena, k.count, tn_kernel);
+  for (int i = 0; i < k.count; i++) {
+    const tn__unit *u = k.first[i];
     natives[i] = u->native;
-    for (int j = 0; j < image.symbol_count; j++)
-      if (strcmp(image.symbols[j].name, u->name) == 0) symbol = &image.symbols[j];
-    if (!symbol) tn__throwf(b->arena->escape, TN_INTERNAL, "the image lacks kernel \"%s\"", u->name);
+    if (!u->native && !places[i].found)
+      tn__throwf(b->arena->escape, TN_INTERNAL, "the image lacks kernel \"%s\"", u->name);
     bool workspace = u->workspace_bytes > 0 || u->workspace_expr;
-    int index =
-        tn__exe_kernel(b->exe, u->name, symbol->offset, symbol->size, u->input_count + u->output_count + workspace,
-                       u->scalar_count + u->native_scalar_count, u->flops, u->bytes);
-    tn__exe_kernel_on(b->exe, device[i], index);
+    int scalars = u->scalar_count + u->native_scalar_count + (b->extents[i] ? b->extents[i]->extents.count : 0);
+    int index = tn__exe_kernel(b->exe, u->name, places[i].offset, places[i].size,
+                               u->input_count + u->output_count + workspace, scalars, u->flops, u->bytes);
+    tn__exe_kernel_on(b->exe, k.device[i], index);
   }
   b->stats.apart.kernels = natives;
-  b->kernel_index = kernel;
+  b->kernel_index = k.of_unit;
 }
 
 static void build_function(tn__builder *b, const tn__program_function *function, tn__exe_func *func) {
@@ -430,6 +508,7 @@ tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, con
   tn__builder b = {.driver = driver, .arena = driver->arena, .program = program};
   b.exe = tn__exe_create(b.arena, &driver->target, tn__arena_printf(b.arena, "tenon %s", tn_version()));
   if (!program->constants_apart) tn__exe_keep_in_place(b.exe, driver->slab);
+  if (driver->host != NULL) tn__exe_host(b.exe, driver->host->device_id);
   b.funcs = TN__NEW_ARRAY(b.arena, program->function_count, tn__exe_func *);
   for (int i = 0; i < program->function_count; i++) b.funcs[i] = tn__exe_function(b.exe, program->functions[i].name);
   add_kernels(&b);

@@ -16,10 +16,11 @@ tn__place *tn__prog_root_of(tn__builder *b, tn__value *v) {
 }
 
 int tn__prog_device_of(tn__builder *b, const tn__value *v) {
-  const tn__virtual_device *d = v->device;
+  const tn__virtual_device *d = v->device, *host = b->driver->host;
   if (b->program->constants_apart) return 0;                          /* those run here, once */
   if (b->function != NULL && b->function->dispatch != NULL) return 0; /* it passes on what callers gave */
-  if (d == NULL || d->device_type == kDLCPU || v->holds != TN__HOLDS_TENSOR) return 0;
+  if (d == NULL || host == NULL || v->holds != TN__HOLDS_TENSOR) return 0;
+  if (d->device_type == host->device_type && d->device_id == host->device_id) return 0;
   return tn__exe_device(b->exe, d->device_type, d->device_id, d->target);
 }
 

@@ -1,6 +1,6 @@
 /* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. They were compiled
- * for x86-64-v2, "embed" from examples/embed/model.onnx and "flow" from what tests/fixtures/make_flow.py writes;
- * elsewhere the refusal must name both machines. */
+ * for x86-64-v2, "embed" from examples/embed/model.onnx and "flow" from what tests/fixtures/make_flow.py writes, since
+ * 1.6 with the sums of its loop on an island; elsewhere the refusal must name both machines. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -20,6 +20,7 @@ void tn__debug_write_perf_map(const tn_executable *exe) {
   for (uint32_t i = 0; i < exe->kernel_count; i++) {
     const tn__kernel_entry *kernel = &exe->kernels[i];
     uintptr_t address;
+    if (kernel->call == NULL) continue; /* source of a device */
     memcpy(&address, &kernel->call, sizeof(address));
     fprintf(file, "%llx %llx %s\n", (unsigned long long)address, (unsigned long long)kernel->about.code_bytes,
             kernel->about.name);
@@ -87,7 +88,7 @@ static void write_symbols(const tn_executable *exe, uint8_t *image, const elf_la
     symbols[i + 1] = (Elf64_Sym){.st_name = (Elf64_Word)used,
                                  .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
                                  .st_shndx = SECTION_TEXT,
-                                 .st_value = address - (uintptr_t)exe->image,
+                                 .st_value = kernel->call == NULL ? 0 : address - (uintptr_t)exe->image,
                                  .st_size = kernel->about.code_bytes};
     memcpy(names + used, kernel->about.name, strlen(kernel->about.name) + 1);
     used += strlen(kernel->about.name) + 1;

@@ -134,7 +134,8 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
     return bad_code(f, in, "kernel \"%s\" takes %u buffers and %u scalars, not %u and %u", kernel->about.name,
                     kernel->buffer_count, kernel->scalar_count, buffers, in->scalar_count);
   const uint32_t *words = in->operands;
-  if (d->exe->drivers[kernel->device]->inline_host) in->kernel = kernel->call;
+  const tn__device_driver *driver = d->exe->drivers[kernel->device];
+  if (driver != NULL && driver->inline_host) in->kernel = kernel->call;
   in->operands = d->operands;
   for (uint32_t i = 0; i < buffers; i++) {
     if (f->registers[words[i]].device != kernel->device)

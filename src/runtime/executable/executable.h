@@ -150,8 +150,9 @@ struct tn_executable {
   const uint8_t *image;     /* executable */
   size_t image_size;
   const char *producer, *target_name;
-  DLDevice *devices; /* the first is the CPU */
-  const tn__device_driver **drivers;
+  DLDevice *devices;                 /* the first is the host */
+  const tn__device_driver **drivers; /* NULL: of source, in a file that is only looked into */
+  tn__bytes *sources;                /* of devices that compile source; of no bytes: native code */
   tn__kernel_entry *kernels;
   tn__constant_entry *constants;
   tn__function *functions;

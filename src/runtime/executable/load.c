@@ -10,13 +10,15 @@
 #include "runtime/executable/bytes.h"
 #include "runtime/executable/executable.h"
 #include "runtime/executable/signature.h"
+#include "runtime/format/source_unit.h"
 
 _Static_assert(sizeof(tn__region) % 8 == 0 && sizeof(tn__file_header) == 64 && sizeof(tn__file_section) == 56,
                "the file format has no padding");
 
 static const char *section_name(uint32_t kind) {
-  static const char *const names[] = {"",          "strings",        "devices",  "functions", "kernels", "image",
-                                      "constants", "constant table", "producer", "signature", "link",    "string data"};
+  static const char *const names[] = {"",      "strings",     "devices",        "functions", "kernels",
+                                      "image", "constants",   "constant table", "producer",  "signature",
+                                      "link",  "string data", "sources"};
   return kind <= TN__SECTION_LAST ? names[kind] : kind == TN__SECTION_TEXT ? "text" : "unknown";
 }
 
@@ -350,31 +352,43 @@ static const tn__device_driver *find_driver(DLDeviceType type) {
   return NULL;
 }
 
+/* The unit of a device's kernels, where they are source. */
+static tn_status *load_source(tn_executable *exe, uint32_t number, const tn__device_record *record, size_t known) {
+  if (known < sizeof(*record) || record->source_size == 0) return NULL;
+  const tn__file_section *section = exe->sections[TN__SECTION_SOURCES];
+  if (section == NULL || record->source % 8 != 0 || record->source > section->size ||
+      record->source_size > section->size - record->source)
+    return tn__load_corrupt("the sources of device %u are outside of their section", number);
+  exe->sources[number] = (tn__bytes){exe->file + section->offset + record->source, record->source_size};
+  return tn_status_prefix(tn__source_unit_check(exe->sources[number].data, exe->sources[number].size),
+                          "the executable is damaged: device %u", number);
+}
+
 static tn_status *load_device(tn_executable *exe, uint32_t number, const tn__device_record *record, const char *scope) {
   DLDevice *device = &exe->devices[number];
-  exe->drivers[number] = find_driver(device->device_type);
-  if (exe->drivers[number] == NULL || scope[0] != '\0')
-    return tn_status_create(
-        TN_UNSUPPORTED,
-        "the executable wants a device of type %d with memory \"%s\"; this runtime has the CPU and islands only",
-        record->device_type, scope);
+  bool native = exe->sources[number].size == 0;
+  exe->drivers[number] = native ? find_driver(device->device_type) : NULL;
+  if (scope[0] != '\0' || (native && exe->drivers[number] == NULL))
+    return tn_status_create(TN_UNSUPPORTED,
+                            "the executable wants a device of type %d with memory \"%s\" and native code; this runtime "
+                            "has CPUs and islands for that",
+                            record->device_type, scope);
   if (number == 0 && exe->drivers[0] != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
-  if (exe->drivers[number] == &tn__device_cpu && device->device_id != 0)
-    return tn_status_create(TN_UNSUPPORTED, "the executable wants the CPU with number %d; there is one, number 0",
-                            device->device_id);
-  return NULL;
+  if (exe->verify_only || native) return NULL;
+  return tn_status_create(TN_UNSUPPORTED, "TEMPORARY");
 }
 
 static tn_status *load_devices(tn_executable *exe, const tn_load_options *options) {
   tn__table_header header;
   const uint8_t *records;
-  TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, sizeof(tn__device_record), &header, &records));
+  TN_RETURN_IF_ERROR(open_table(exe, TN__SECTION_DEVICES, TN__DEVICE_RECORD_1_0, &header, &records));
   if (header.count == 0) return tn__load_corrupt("it names no device");
   if (header.count > TN__MOST_DEVICES)
     return tn__load_corrupt("it names %u devices, more than %d", header.count, TN__MOST_DEVICES);
   exe->device_count = header.count;
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->drivers[0]), &exe->drivers));
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->sources[0]), &exe->sources));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
     exe->devices[i] = (DLDevice){(DLDeviceType)record->device_type, record->device_id};
@@ -383,15 +397,26 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
         return tn__load_corrupt("devices %u and %u are one", k, i);
   }
   TN_RETURN_IF_ERROR(tn__load_map_devices(exe, options));
+  exe->devices[0].device_id = 0; /* whatever its number among the devices of the compilation: callers' tensors say 0 */
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
     const char *target, *scope;
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->target, "a device's target", &target));
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
+    TN_RETURN_IF_ERROR(load_source(exe, i, record, header.record_size));
     TN_RETURN_IF_ERROR(load_device(exe, i, record, scope));
-    if (!exe->verify_only) TN_RETURN_IF_ERROR(check_cpu(record, target));
+    if (!exe->verify_only && exe->sources[i].size == 0) TN_RETURN_IF_ERROR(check_cpu(record, target));
     if (i == 0) exe->target_name = target;
   }
+  return NULL;
+}
+
+static tn_status *check_source_kernel(const tn_executable *exe, const tn__kernel_record *record, const char *name) {
+  const tn__source_kernel *kernel = tn__source_unit_kernel(exe->sources[record->device].data, record->offset);
+  if (kernel == NULL || record->buffer_count != kernel->buffer_count + kernel->has_workspace ||
+      record->scalar_count != kernel->scalar_count)
+    return tn__load_corrupt("kernel \"%s\" is not what the sources of its device have at %llu", name,
+                            (unsigned long long)record->offset);
   return NULL;
 }
 
@@ -406,16 +431,19 @@ static tn_status *load_kernels(tn_executable *exe) {
     tn__kernel_entry *kernel = &exe->kernels[i];
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->name, "a kernel", &kernel->about.name));
     tn_kernel apart = exe->apart == NULL || exe->apart->kernels == NULL ? NULL : exe->apart->kernels[i];
-    if (apart == NULL &&
-        (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
-      return tn__load_corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->about.name,
-                              (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
     if (record->device >= exe->device_count)
       return tn__load_corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device,
                               exe->device_count);
+    bool source = exe->sources[record->device].size > 0;
+    if (source) TN_RETURN_IF_ERROR(check_source_kernel(exe, record, kernel->about.name));
+    if (apart == NULL && !source &&
+        (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
+      return tn__load_corrupt("kernel \"%s\" is at %llu with %llu bytes in an image of %zu", kernel->about.name,
+                              (unsigned long long)record->offset, (unsigned long long)record->size, exe->image_size);
     /* ISO C has no conversion from data to function pointers; POSIX has. */
     const uint8_t *entry = exe->image + record->offset;
-    memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
+    if (!source)
+      memcpy(&kernel->call, apart == NULL ? (const void *)&entry : (const void *)&apart, sizeof(kernel->call));
     kernel->offset = record->offset;
     kernel->device = record->device;
     kernel->buffer_count = record->buffer_count, kernel->scalar_count = record->scalar_count;

@@ -18,7 +18,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 6
+#define TN__FILE_MINOR 7
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__MOST_DEVICES 1024
@@ -49,7 +49,9 @@ typedef enum tn__section_kind {
   TN__SECTION_STRING_DATA =
       11, /* since 1.3, optional: what constants of strings refer to (runtime/values/strings.h): records
                                    of a u64 length and as many bytes, padded with zeros to a multiple of 8 */
-  TN__SECTION_LAST = TN__SECTION_STRING_DATA,
+  TN__SECTION_SOURCES = 12, /* since 1.7, optional: source units (source_unit.h) of devices that compile source, each at
+                               a multiple of TN__FILE_ALIGN */
+  TN__SECTION_LAST = TN__SECTION_SOURCES,
   TN__SECTION_TEXT = 64 /* optional named texts: schedules, graph, sources; any number of them */
 } tn__section_kind;
 
@@ -91,13 +93,16 @@ typedef struct tn__device_record {
   uint32_t memory_scope;          /* string */
   uint32_t reserved;
   uint64_t features; /* tn__features that the kernels use */
+  /* since 1.7 */
+  uint64_t source, source_size; /* in SOURCES; of no bytes: the device's kernels are in the image */
 } tn__device_record;
+#define TN__DEVICE_RECORD_1_0 offsetof(tn__device_record, source)
 
 typedef struct tn__kernel_record {
   uint32_t name; /* string */
   uint32_t buffer_count, scalar_count;
   uint32_t device;
-  uint64_t offset, size; /* in the image */
+  uint64_t offset, size; /* in the image; of source: the kernel's record in the unit, and 0 */
   double flops, bytes;   /* of one call; negative: it depends on symbolic dimensions */
 } tn__kernel_record;
 

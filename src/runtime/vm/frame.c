@@ -136,14 +136,23 @@ static tn_status *open_devices(tn__vm *vm) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device), 0, &memory));
   vm->devices = memory; /* without drivers: not open */
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device_code), 0, &memory));
+  vm->codes = memory;
   for (uint32_t i = 0; i < vm->exe->device_count; i++) {
     tn__device *device = &vm->devices[i];
     *device = (tn__device){.allocator = vm->allocator, .id = vm->exe->devices[i].device_id};
     device->driver = vm->exe->drivers[i];
     tn_status *status = device->driver->open(device);
-    if (status == NULL) continue;
-    device->driver = NULL; /* nothing to close */
-    return status;
+    if (status != NULL) {
+      device->driver = NULL; /* nothing to close */
+      return status;
+    }
+    const tn__bytes *source = &vm->exe->sources[i];
+    if (source->size == 0) {
+      vm->codes[i] = vm->exe->code; /* native, and the executable's */
+      continue;
+    }
+    TN_RETURN_IF_ERROR(device->driver->load_code(device, source->data, source->size, false, &vm->codes[i]));
   }
   return NULL;
 }
@@ -173,8 +182,13 @@ static void close_devices(tn__vm *vm) {
     device->driver->free(device, vm->constants[i], exe->constants[i].size > 0 ? exe->constants[i].size : 1);
   }
   tn__free(vm->allocator, vm->constants, exe->constant_count * sizeof(void *), 0);
-  for (uint32_t i = 0; i < exe->device_count; i++)
-    if (vm->devices[i].driver != NULL) vm->devices[i].driver->close(&vm->devices[i]);
+  for (uint32_t i = 0; i < exe->device_count; i++) {
+    tn__device *device = &vm->devices[i];
+    if (device->driver == NULL) continue;
+    if (exe->sources[i].size > 0) device->driver->unload_code(device, &vm->codes[i]);
+    device->driver->close(device);
+  }
+  tn__free(vm->allocator, vm->codes, exe->device_count * sizeof(tn__device_code), 0);
   tn__free(vm->allocator, vm->devices, exe->device_count * sizeof(tn__device), 0);
   vm->devices = NULL;
   vm->constants = NULL;

@@ -476,7 +476,7 @@ static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
 static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *result) {
   const tn__kernel_entry *kernel = &vm->exe->kernels[in->callee];
   tn__device *device = &vm->devices[kernel->device];
-  tn__device_launch launch = {.code = &vm->exe->code,
+  tn__device_launch launch = {.code = &vm->codes[kernel->device],
                               .offset = kernel->offset,
                               .env = &vm->caller.env,
                               .buffers = vm->buffers,

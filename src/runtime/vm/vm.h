@@ -42,8 +42,9 @@ struct tn__frame {
 typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
-  tn__device *devices; /* the executable's, open; the first is the host */
-  void **constants;    /* per constant: its copy on the device that reads it; NULL: the host does */
+  tn__device *devices;    /* the executable's, open; the first is the host */
+  tn__device_code *codes; /* by device: what kernels are at offsets in */
+  void **constants;       /* per constant: its copy on the device that reads it; NULL: the host does */
   tn_thread_pool *pool;
   tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
   tn__frame **idle;       /* per function */
