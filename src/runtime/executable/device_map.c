@@ -12,7 +12,7 @@ static const struct {
 } types[] = {{"cpu", kDLCPU}, {"cuda", kDLCUDA}, {"opencl", kDLOpenCL}, {"island", kDLExtDev}};
 enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]), MOST_ID = 255 };
 
-static const char *name_of(DLDeviceType type) {
+const char *tn__load_device_name(DLDeviceType type) {
   for (int i = 0; i < TYPE_COUNT; i++)
     if (types[i].type == type) return types[i].name;
   return "device";
@@ -44,14 +44,14 @@ static tn_status *read_rule(const char *rule, DLDevice *from, DLDevice *to) {
                    (from->device_type == kDLExtDev && to->device_type == kDLCPU); /* an island is a CPU */
   if (same_code) return NULL;
   return tn_status_create(TN_INVALID_ARGUMENT, "the map of devices \"%s\": code for %s does not run on %s", rule,
-                          name_of(from->device_type), name_of(to->device_type));
+                          tn__load_device_name(from->device_type), tn__load_device_name(to->device_type));
 }
 
 static tn_status *not_there(const tn_executable *exe, const char *rule) {
   tn__strbuf there;
   tn__strbuf_init(&there, NULL);
   for (uint32_t i = 1; i < exe->device_count; i++)
-    tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", name_of(exe->devices[i].device_type),
+    tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", tn__load_device_name(exe->devices[i].device_type),
                       (int)exe->devices[i].device_id);
   tn_status *status =
       tn_status_create(TN_NOT_FOUND, "the map of devices \"%s\": the executable has no such device beside the host%s%s",

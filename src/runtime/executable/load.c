@@ -11,6 +11,7 @@
 #include "runtime/executable/executable.h"
 #include "runtime/executable/signature.h"
 #include "runtime/format/source_unit.h"
+#include "runtime/plugin/plugin.h"
 
 _Static_assert(sizeof(tn__region) % 8 == 0 && sizeof(tn__file_header) == 64 && sizeof(tn__file_section) == 56,
                "the file format has no padding");
@@ -375,7 +376,9 @@ static tn_status *load_device(tn_executable *exe, uint32_t number, const tn__dev
                             record->device_type, scope);
   if (number == 0 && exe->drivers[0] != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
   if (exe->verify_only || native) return NULL;
-  return tn_status_create(TN_UNSUPPORTED, "TEMPORARY");
+  const char *name = tn__load_device_name(device->device_type);
+  return tn_status_prefix(tn__plugin_driver(device->device_type, name, &exe->drivers[number]),
+                          "the executable has kernels for %s:%d", name, device->device_id);
 }
 
 static tn_status *load_devices(tn_executable *exe, const tn_load_options *options) {
