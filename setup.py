@@ -25,7 +25,10 @@ class CMakeBuild(build_ext):
         target = Path(self.get_ext_fullpath(extension.name))
         target.parent.mkdir(parents=True, exist_ok=True)
         built = os.environ.get("TENON_EXTENSION")
-        shutil.copyfile(built or self.build_with_cmake() / target.name, target)
+        built = Path(built or self.build_with_cmake() / target.name)
+        shutil.copyfile(built, target)
+        for plugin in sorted(built.parent.glob("tenon-*.so")):  # drivers of devices
+            shutil.copyfile(plugin, target.parent / plugin.name)
 
     def build_with_cmake(self):
         build = Path(self.build_temp).resolve() / "cmake"

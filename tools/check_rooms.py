@@ -19,6 +19,7 @@ from check_common import check_tree
 LIBRARIES = {
     "llvm-c/": {"codegen/llvm"},
     "llvm/": {"codegen/llvm"},
+    "CL/": {"runtime/opencl"},
     "protobuf-c/": {"import/onnx"},
     "sqlite3.h": {"tune/database"},
     "zlib.h": {"driver", "inspect", "program", "runtime", "cli", "tune/search"},

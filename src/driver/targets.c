@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "codegen/backend.h"
+#include "runtime/plugin/plugin.h"
 #include "target/text/text.h"
 #include "tenon/compile.h"
 
@@ -72,6 +73,35 @@ static void add_host(tn__strbuf *out, const tn__target *host) {
                     cpu->machine.l2_bytes >> 10, cpu->machine.l3_bytes >> 10);
 }
 
+static void add_device(tn__strbuf *out, const tn__device *device) {
+  tn__device_limits limits;
+  char name[32];
+  device->driver->limits(device, &limits);
+  snprintf(name, sizeof name, "%s:%d", device->driver->name, (int)device->id);
+  tn__strbuf_printf(out,
+                    "  %-16s %s\n"
+                    "    %-16s %zu bytes, %zu of one allocation\n"
+                    "    %-16s %d of a block, which share %zu bytes\n",
+                    name, limits.about, "memory", limits.memory_bytes, limits.most_bytes, "threads",
+                    limits.threads_of_block, limits.shared_bytes);
+}
+
+/* Devices whose drivers are plug-ins: those that can be opened, or why there is none. */
+static void add_devices(tn__strbuf *out, DLDeviceType type, const char *name) {
+  const tn__device_driver *driver;
+  tn_status *status = tn__plugin_driver(type, name, &driver);
+  int id = 0;
+  for (; status == NULL; id++) {
+    tn__device device = {.driver = driver, .id = id};
+    status = driver->open(&device);
+    if (status != NULL) break;
+    add_device(out, &device);
+    driver->close(&device);
+  }
+  if (id == 0) tn__strbuf_printf(out, "  %-16s none: %s\n", name, tn_status_message(status));
+  tn_status_free(status);
+}
+
 tn_status *tn_targets_text(char **out) {
   tn__target host;
   tn__strbuf text;
@@ -81,6 +111,7 @@ tn_status *tn_targets_text(char **out) {
   add_kinds(&text);
   add_presets(&text);
   add_host(&text, &host);
+  add_devices(&text, kDLOpenCL, "opencl");
   tn_status *status = tn__strbuf_status(&text);
   if (status == NULL && (*out = strdup(tn__strbuf_text(&text))) == NULL)
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);

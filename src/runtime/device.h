@@ -60,6 +60,7 @@ typedef struct tn__device_limits {
   size_t memory_bytes;  /* that there are; 0: not known */
   int threads_of_block; /* at the most; 1: kernels have no blocks of threads */
   size_t shared_bytes;  /* that a block's threads share */
+  char about[256];      /* for people: what the device is; "": nothing but its kind is to be said */
 } tn__device_limits;
 
 struct tn__device_driver {

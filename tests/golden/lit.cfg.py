@@ -21,6 +21,9 @@ config.test_exec_root = lit_config.params["output"]
 
 config.environment["TENON_CACHE_DIR"] = os.path.join(config.test_exec_root, "cache")
 config.environment["LC_ALL"] = "C.UTF-8"
+if "opencl" in lit_config.params["plugins"]:  # a test with REQUIRES: opencl; there may be no device
+    config.available_features.add("opencl")
+config.environment["POCL_CACHE_DIR"] = os.path.join(config.test_exec_root, "pocl")
 config.substitutions.append(("%tenon-opt", lit_config.params["tenon_opt"]))
 config.substitutions.append(("%tenon", lit_config.params["tenon"]))
 config.substitutions.append(("%filecheck", lit_config.params["filecheck"] + " --dump-input=fail"))

@@ -27,6 +27,9 @@ esac
 for file in tenon/__init__.py tenon/_tenon.abi3.so tenon/_tenon.pyi tenon/py.typed LICENSE; do
   grep -q "$file" "$work/contents" || fail "the wheel has no $file"
 done
+if [ -e /usr/include/CL/cl.h ]; then
+  grep -q tenon/tenon-opencl.so "$work/contents" || fail "the wheel has no driver of OpenCL"
+fi
 
 "$python" -m venv --without-pip "$work/venv"
 "$python" -m pip --disable-pip-version-check --python "$work/venv/bin/python" install --no-index --no-deps "$wheel" \

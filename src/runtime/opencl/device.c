@@ -1,0 +1,163 @@
+/* Opening and closing, limits, the table, and the plug-in's one function. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/opencl/opencl.h"
+#include "runtime/plugin/plugin.h"
+
+/* ---- what a device is like --------------------------------------------------------------------------------------- */
+
+static tn_status *get(const tn__device *device, cl_device_info info, size_t size, void *out) {
+  const tn__opencl *o = device->state;
+  cl_int error = o->cl.clGetDeviceInfo(o->device, info, size, out, NULL);
+  return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "it does not tell its attribute 0x%x", info);
+}
+
+/* Are there what this driver takes for granted? */
+static tn_status *check_device(const tn__device *device) {
+  cl_bool available, compiler, little;
+  cl_uint bits;
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_AVAILABLE, sizeof available, &available));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_COMPILER_AVAILABLE, sizeof compiler, &compiler));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_ENDIAN_LITTLE, sizeof little, &little));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_ADDRESS_BITS, sizeof bits, &bits));
+  if (!available)
+    return tn__opencl_refuse(device, TN_FAILED_PRECONDITION, "its driver says that it cannot be used now");
+  if (!compiler)
+    return tn__opencl_refuse(device, TN_UNSUPPORTED, "its driver has no compiler, and kernels come as OpenCL C");
+  if (!little || bits != 64)
+    return tn__opencl_refuse(device, TN_UNSUPPORTED, "it is no little-endian device of 64 bits, but of %u", bits);
+  return NULL;
+}
+
+static tn_status *read_limits(const tn__device *device) {
+  tn__opencl *o = device->state;
+  cl_uint alignment;
+  cl_ulong most, memory, shared;
+  size_t threads, items[3];
+  cl_device_fp_config single;
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof alignment, &alignment)); /* in bits */
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof shared, &shared));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof threads, &threads));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof single, &single));
+  cl_int error = o->cl.clGetDeviceInfo(o->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL);
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "its work-items have not three dimensions");
+  memcpy(o->most_items, items, sizeof items);
+  o->correctly_rounded = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
+  o->limits = (tn__device_limits){
+      .alignment = alignment / 8 > TN_KERNEL_ALIGNMENT ? alignment / 8 : TN_KERNEL_ALIGNMENT,
+      .most_bytes = most,
+      .memory_bytes = memory,
+      .threads_of_block = threads > INT32_MAX ? INT32_MAX : (int)threads,
+      .shared_bytes = shared,
+  };
+  char platform[TN__OPENCL_NAME] = "", version[TN__OPENCL_NAME] = "";
+  o->cl.clGetPlatformInfo(o->platform, CL_PLATFORM_NAME, sizeof platform, platform, NULL);
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_VERSION, sizeof version, version));
+  snprintf(o->limits.about, sizeof o->limits.about, "%s; %s, %s", o->name, platform, version);
+  return NULL;
+}
+
+static tn_status *make_context(const tn__device *device) {
+  tn__opencl *o = device->state;
+  cl_int error;
+  o->context = o->cl.clCreateContext(NULL, 1, &o->device, NULL, NULL, &error);
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no context for it");
+  o->queue = o->cl.clCreateCommandQueue(o->context, o->device, 0, &error);
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no queue for it");
+  cl_int ok = TN_KERNEL_OK;
+  o->status = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof ok, &ok, &error);
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no memory for its result");
+  return NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static void opencl_close(tn__device *device) {
+  tn__opencl *o = device->state;
+  if (o->queue != NULL) o->cl.clFinish(o->queue);
+  tn__opencl_release_blocks(device);
+  if (o->status != NULL) o->cl.clReleaseMemObject(o->status);
+  if (o->queue != NULL) o->cl.clReleaseCommandQueue(o->queue);
+  if (o->context != NULL) o->cl.clReleaseContext(o->context);
+  pthread_mutex_destroy(&o->mutex);
+  tn__free(device->allocator, o, sizeof *o, 0);
+  device->state = NULL;
+}
+
+static tn_status *begin(const tn__device *device) {
+  tn__opencl *o = device->state;
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_NAME, sizeof o->name, o->name));
+  TN_RETURN_IF_ERROR(check_device(device));
+  TN_RETURN_IF_ERROR(read_limits(device));
+  return make_context(device);
+}
+
+/* Drivers start threads, which are not to get the program's signals. */
+static tn_status *opencl_open(tn__device *device) {
+  tn__opencl_api cl;
+  cl_platform_id platform;
+  cl_device_id found;
+  void *memory = NULL;
+  sigset_t signals, before;
+  device->state = NULL;
+  sigfillset(&signals);
+  pthread_sigmask(SIG_SETMASK, &signals, &before);
+  tn_status *status = tn__opencl_load(&cl);
+  if (status == NULL) status = tn__opencl_find(&cl, device->id, &platform, &found);
+  if (status == NULL) status = tn__alloc(device->allocator, 1, sizeof(tn__opencl), 0, &memory);
+  if (status == NULL) {
+    tn__opencl *o = device->state = memory;
+    o->cl = cl, o->platform = platform, o->device = found;
+    pthread_mutex_init(&o->mutex, NULL);
+    status = begin(device);
+    if (status != NULL) opencl_close(device);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return status;
+}
+
+static void opencl_limits(const tn__device *device, tn__device_limits *out) {
+  const tn__opencl *o = device->state;
+  *out = o->limits;
+}
+
+/* In order, and reads are waited for: what was read is behind all that was launched. */
+static tn_status *opencl_wait(tn__device *device, int32_t *result) {
+  tn__opencl *o = device->state;
+  cl_int ok = TN_KERNEL_OK, value = TN_KERNEL_OK;
+  *result = TN_KERNEL_OK;
+  if (!o->unsettled) return NULL;
+  o->unsettled = false;
+  cl_int error = o->cl.clEnqueueReadBuffer(o->queue, o->status, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "its kernels cannot be waited for");
+  *result = value;
+  if (value == TN_KERNEL_OK) return NULL;
+  error = o->cl.clEnqueueWriteBuffer(o->queue, o->status, CL_TRUE, 0, sizeof ok, &ok, 0, NULL, NULL);
+  return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "the result of its kernels cannot be reset");
+}
+
+static const tn__device_driver opencl_driver = {
+    .name = "opencl",
+    .type = kDLOpenCL,
+    .open = opencl_open,
+    .close = opencl_close,
+    .limits = opencl_limits,
+    .allocate = tn__opencl_allocate,
+    .free = tn__opencl_free,
+    .view = tn__opencl_view,
+    .copy = tn__opencl_copy,
+    .load_code = tn__opencl_load_code,
+    .unload_code = tn__opencl_unload_code,
+    .launch = tn__opencl_launch,
+    .wait = opencl_wait,
+};
+
+const tn__device_driver *tn_plugin_driver(uint32_t runtime, uint32_t *own) {
+  *own = TN__PLUGIN_VERSION;
+  return runtime == TN__PLUGIN_VERSION ? &opencl_driver : NULL;
+}

@@ -1,0 +1,561 @@
+/* What every device must do, whatever it is: the suite that drivers (runtime/device.h) are held to. It runs on the CPU,
+ * on islands and on every device of OpenCL that this machine has. The same three kernels are written twice, in C for
+ * devices that are the CPU, and in OpenCL C. */
+#include <pthread.h>
+
+#include "base/alloc.h"
+#include "runtime/island/island.h"
+#include "runtime/queue/queue.h"
+#include "unit/devices.h"
+#include "unit/failing_allocator.h"
+#include "unit/source_maker.h"
+#include "unit/trampoline.h"
+
+enum { MIX, TURN, COUNT, KERNELS };
+enum { N = 1003, BLOCK = 16 };
+
+/* ---- the kernels, in C ------------------------------------------------------------------------------------------- */
+
+/* z[i] = 3 x[i] + y[i]; TN_KERNEL_BAD_VALUE where an x is -1. Scalars: n and how many blocks that is. */
+static int32_t mix(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  const int64_t *x = buffers[0], *y = buffers[1];
+  int64_t *z = buffers[2];
+  for (int64_t i = 0; i < scalars[0]; i++) {
+    if (x[i] == -1) return TN_KERNEL_BAD_VALUE;
+    z[i] = 3 * x[i] + y[i];
+  }
+  return TN_KERNEL_OK;
+}
+
+/* y = x from its end, through the workspace. */
+static int32_t turn(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  const int64_t *x = buffers[0];
+  int64_t *y = buffers[1], *w = buffers[2], n = scalars[0];
+  for (int64_t i = 0; i < n; i++) w[i] = x[i];
+  for (int64_t i = 0; i < n; i++) y[i] = w[n - 1 - i];
+  return TN_KERNEL_OK;
+}
+
+/* y[0] = 3 y[0] + scalar: what comes out depends on the order. */
+static int32_t count(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  uint64_t *y = buffers[0];
+  y[0] = 3 * y[0] + (uint64_t)scalars[0];
+  return TN_KERNEL_OK;
+}
+
+/* ---- and in OpenCL C --------------------------------------------------------------------------------------------- */
+
+#define BUFFER(name) "__global uchar *" name "_memory, long " name "_at"
+#define AT(name) "__global long *" name " = (__global long *)(" name "_memory + " name "_at);\n"
+#define RESULT "__global int *tn_status"
+static const char text[] =
+    "__kernel void mix_of(" BUFFER("x") ", " BUFFER("y") ", " BUFFER("z") ", long n, " RESULT ") {\n"
+    AT("x") AT("y") AT("z")
+    "  long i = get_global_id(0);\n"
+    "  if (i >= n) return;\n"
+    "  if (x[i] == -1) { atomic_cmpxchg((volatile __global int *)tn_status, 0, 3); return; }\n"
+    "  z[i] = 3 * x[i] + y[i];\n"
+    "}\n"
+    "__kernel void turn_in(" BUFFER("x") ", " BUFFER("y") ", " BUFFER("w") ", long n, " RESULT ") {\n"
+    AT("x") AT("w")
+    "  long i = get_global_id(0);\n"
+    "  if (i < n) w[i] = x[i];\n"
+    "}\n"
+    "__kernel void turn_out(" BUFFER("x") ", " BUFFER("y") ", " BUFFER("w") ", long n, " RESULT ") {\n"
+    AT("y") AT("w")
+    "  long i = get_global_id(0);\n"
+    "  if (i < n) y[i] = w[n - 1 - i];\n"
+    "}\n"
+    "__kernel void count_on(" BUFFER("y") ", long k, " RESULT ") {\n"
+    AT("y")
+    "  y[0] = 3 * y[0] + k;\n"
+    "}\n";
+
+#define OVER_N .block = {BLOCK}, .grid = {{.symbolic = 1, .value = 1}}
+static const made_kernel source_kernels[KERNELS] = {
+    [MIX] = {.buffers = 3, .text_scalars = 1, .scalars = 2, .launches = {{.name = "mix_of", OVER_N}}},
+    [TURN] = {.buffers = 2,
+              .workspace = 1,
+              .text_scalars = 1,
+              .scalars = 2,
+              .launches = {{.name = "turn_in", OVER_N}, {.name = "turn_out", OVER_N}}},
+    [COUNT] = {.buffers = 1, .text_scalars = 1, .scalars = 1, .launches = {{.name = "count_on"}}},
+};
+
+/* ---- the devices ------------------------------------------------------------------------------------------------- */
+
+typedef struct subject {
+  const tn__device_driver *driver;
+  int id;
+  const void *code;
+  size_t code_size;
+  uint64_t offsets[KERNELS];
+  bool in_our_memory; /* what close cannot release */
+} subject;
+
+enum { MOST_SUBJECTS = 16 };
+static subject subjects[MOST_SUBJECTS];
+static int subject_count;
+static test_exe native;
+static made_unit source;
+
+static void add_native(const tn__device_driver *driver, int id) {
+  subject *s = &subjects[subject_count++];
+  *s = (subject){.driver = driver, .id = id, .code = native.image, .code_size = sizeof native.image};
+  s->in_our_memory = driver->inline_host;
+  for (int k = 0; k < KERNELS; k++) s->offsets[k] = (uint64_t)k * TRAMPOLINE_SIZE;
+}
+
+static int find_subjects(void **state) {
+  const tn__device_driver *opencl;
+  test_exe_init(&native, "native");
+  test_exe_kernel(&native, "mix", mix, 3, 2);
+  test_exe_kernel(&native, "turn", turn, 3, 2);
+  test_exe_kernel(&native, "count", count, 1, 1);
+  add_native(&tn__device_cpu, 0);
+  add_native(&tn__device_island, 3);
+  add_native(&tn__device_island_concurrent, 0);
+  source = make_unit(TN__SOURCE_OPENCL, text, source_kernels, KERNELS);
+  *state = test_cache_folder();
+  int found = opencl_devices(&opencl);
+  for (int id = 0; id < found && subject_count < MOST_SUBJECTS; id++) {
+    subject *s = &subjects[subject_count++];
+    *s = (subject){.driver = opencl, .id = id, .code = source.bytes, .code_size = source.size};
+    memcpy(s->offsets, source.offsets, sizeof s->offsets);
+  }
+  return 0;
+}
+
+static int forget_subjects(void **state) {
+  test_exe_release(&native);
+  free(source.bytes);
+  remove_folder(*state);
+  return 0;
+}
+
+/* ---- an open device with the code ---------------------------------------------------------------------------------*/
+
+typedef struct open_device {
+  const subject *of;
+  const tn__device_driver *driver;
+  tn__device device;
+  tn__device_code code;
+  tn_kernel_env env;
+} open_device;
+
+static int32_t alone(const tn_kernel_env *env, tn_kernel_task task, void *closure, int64_t pieces) {
+  return task(env, closure, 0, pieces);
+}
+
+static tn_status *try_open(open_device *d, const subject *s, const tn_allocator *allocator) {
+  *d = (open_device){.of = s, .driver = s->driver};
+  d->env = (tn_kernel_env){
+      .version = TN_KERNEL_ABI_VERSION, .size = sizeof d->env, .parallel_for = alone, .thread_count = 1};
+  d->device = (tn__device){.driver = s->driver, .allocator = allocator, .id = s->id};
+  TN_RETURN_IF_ERROR(s->driver->open(&d->device));
+  tn_status *status = s->driver->load_code(&d->device, s->code, s->code_size, false, &d->code);
+  if (status != NULL) s->driver->close(&d->device);
+  return status;
+}
+
+static void begin(open_device *d, const subject *s) { check_ok(try_open(d, s, NULL)); }
+
+static void end(open_device *d) {
+  d->driver->unload_code(&d->device, &d->code);
+  d->driver->close(&d->device);
+}
+
+static void *get(open_device *d, size_t bytes) {
+  void *memory;
+  check_ok(d->driver->allocate(&d->device, bytes, &memory));
+  assert_non_null(memory);
+  return memory;
+}
+
+static void put_back(open_device *d, void *memory, size_t bytes) { d->driver->free(&d->device, memory, bytes); }
+static void in(open_device *d, void *to, const void *from, size_t bytes) {
+  check_ok(d->driver->copy(&d->device, TN__COPY_IN, to, from, bytes));
+}
+static void out(open_device *d, void *to, const void *from, size_t bytes) {
+  check_ok(d->driver->copy(&d->device, TN__COPY_OUT, to, from, bytes));
+}
+static char *part(open_device *d, void *memory, size_t offset) { return d->driver->view(&d->device, memory, offset); }
+
+/* The lists are gone when it returns. */
+static tn__device_launch launch_of(open_device *d, int kernel, void *const *buffers, uint32_t buffer_count,
+                                   const int64_t *scalars, uint32_t scalar_count) {
+  return (tn__device_launch){.code = &d->code,
+                             .offset = d->of->offsets[kernel],
+                             .env = &d->env,
+                             .buffers = buffers,
+                             .scalars = scalars,
+                             .buffer_count = buffer_count,
+                             .scalar_count = scalar_count};
+}
+
+static tn_status *try_launch(open_device *d, int kernel, void *a, void *b, void *c, int64_t n) {
+  void *buffers[] = {a, b, c};
+  int64_t scalars[] = {n, (n + BLOCK - 1) / BLOCK};
+  tn__device_launch l = launch_of(d, kernel, buffers, kernel == COUNT ? 1 : 3, scalars, kernel == COUNT ? 1 : 2);
+  tn_status *status = d->driver->launch(&d->device, &l);
+  memset(buffers, 0, sizeof buffers);
+  memset(scalars, 0, sizeof scalars);
+  return status;
+}
+
+static void launch(open_device *d, int kernel, void *a, void *b, void *c, int64_t n) {
+  check_ok(try_launch(d, kernel, a, b, c, n));
+}
+
+static int32_t result_of(open_device *d) {
+  int32_t result = -1;
+  check_ok(d->driver->wait(&d->device, &result));
+  return result;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void fill(unsigned char *bytes, size_t size, unsigned seed) {
+  for (size_t i = 0; i < size; i++) bytes[i] = (unsigned char)((i * 31 + seed) ^ (i >> 7));
+}
+
+static void check_memory(const subject *s) {
+  static const size_t sizes[] = {1, 3, 64, 4096, 100003, 1};
+  enum { SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 100003 };
+  static unsigned char given[SIZES][LARGEST], got[LARGEST];
+  open_device d;
+  void *memory[SIZES];
+  tn__device_limits limits;
+  begin(&d, s);
+  d.driver->limits(&d.device, &limits);
+  assert_true(limits.alignment >= TN_KERNEL_ALIGNMENT && limits.most_bytes >= LARGEST && limits.threads_of_block >= 1);
+  for (int i = 0; i < SIZES; i++) {
+    memory[i] = get(&d, sizes[i]);
+    assert_int_equal((uintptr_t)memory[i] % limits.alignment, 0);
+    fill(given[i], sizes[i], (unsigned)i);
+    in(&d, memory[i], given[i], sizes[i]);
+  }
+  for (int i = 0; i < SIZES; i++) { /* nothing overlaps */
+    out(&d, got, memory[i], sizes[i]);
+    assert_memory_equal(got, given[i], sizes[i]);
+  }
+  /* Parts, at any offset and of any size. */
+  for (size_t offset = 0; offset < 200; offset += 7)
+    for (size_t bytes = 0; bytes < 100; bytes += 9) {
+      in(&d, part(&d, memory[4], offset), given[3] + bytes, bytes);
+      memcpy(given[4] + offset, given[3] + bytes, bytes);
+      memset(got, 0x5a, bytes + 1);
+      out(&d, got, part(&d, memory[4], offset), bytes);
+      assert_memory_equal(got, given[4] + offset, bytes);
+      assert_int_equal(got[bytes], 0x5a);
+    }
+  out(&d, got, memory[4], LARGEST);
+  assert_memory_equal(got, given[4], LARGEST);
+  for (int i = 0; i < SIZES; i++) put_back(&d, memory[i], sizes[i]);
+  put_back(&d, NULL, 0);
+  end(&d);
+}
+
+static void check_copies_within(const subject *s) {
+  enum { BYTES = 10007 };
+  static unsigned char host[2][BYTES], got[BYTES];
+  static const struct {
+    size_t to, from, bytes;
+  } moves[] = {{5000, 1, 4001}, {3, 9, 6000}, {9, 3, 6000}, {17, 17, 100}, {1, 0, BYTES - 1}, {0, 1, BYTES - 1}};
+  open_device d;
+  void *memory[2];
+  begin(&d, s);
+  for (int i = 0; i < 2; i++) {
+    memory[i] = get(&d, BYTES);
+    fill(host[i], BYTES, (unsigned)(40 + i));
+    in(&d, memory[i], host[i], BYTES);
+  }
+  for (size_t m = 0; m < sizeof moves / sizeof moves[0]; m++) /* within one allocation, as memmove does */
+    for (int i = 0; i < 2; i++) {
+      check_ok(d.driver->copy(&d.device, TN__COPY_WITHIN, part(&d, memory[i], moves[m].to),
+                              part(&d, memory[i], moves[m].from), moves[m].bytes));
+      memmove(host[i] + moves[m].to, host[i] + moves[m].from, moves[m].bytes);
+      out(&d, got, memory[i], BYTES);
+      assert_memory_equal(got, host[i], BYTES);
+    }
+  check_ok(d.driver->copy(&d.device, TN__COPY_WITHIN, part(&d, memory[1], 11), part(&d, memory[0], 5), 7001));
+  memcpy(host[1] + 11, host[0] + 5, 7001);
+  out(&d, got, memory[1], BYTES);
+  assert_memory_equal(got, host[1], BYTES);
+  for (int i = 0; i < 2; i++) put_back(&d, memory[i], BYTES);
+  end(&d);
+}
+
+/* Many allocations that come and go in no order. */
+static void check_reuse(const subject *s) {
+  enum { PLACES = 37, ROUNDS = 400 };
+  open_device d;
+  void *memory[PLACES] = {0};
+  size_t sizes[PLACES] = {0};
+  uint64_t random = 7;
+  begin(&d, s);
+  for (int i = 0; i < ROUNDS; i++) {
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    int p = (int)(random >> 33) % PLACES;
+    int64_t word = i, got;
+    put_back(&d, memory[p], sizes[p]);
+    sizes[p] = 8 + (size_t)(random >> 50);
+    memory[p] = get(&d, sizes[p]);
+    in(&d, memory[p], &word, sizeof word);
+    out(&d, &got, memory[p], sizeof got);
+    assert_int_equal(got, word);
+  }
+  for (int p = 0; p < PLACES; p++) put_back(&d, memory[p], sizes[p]);
+  end(&d);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static void check_kernels(const subject *s) {
+  static int64_t x[N], y[N], got[N];
+  const size_t bytes = sizeof x;
+  open_device d;
+  begin(&d, s);
+  for (int i = 0; i < N; i++) x[i] = i * 5 + 1, y[i] = 1000 - i;
+  void *a = get(&d, 3 * bytes), *w = get(&d, bytes);
+  void *b = part(&d, a, bytes), *c = part(&d, a, 2 * bytes); /* arguments are parts of an allocation */
+  in(&d, a, x, bytes);
+  in(&d, b, y, bytes);
+  launch(&d, MIX, a, b, c, N);
+  launch(&d, MIX, c, a, b, N); /* reads what that wrote */
+  launch(&d, TURN, b, c, w, N);
+  assert_int_equal(result_of(&d), TN_KERNEL_OK);
+  out(&d, got, c, bytes);
+  for (int i = 0; i < N; i++) {
+    int k = N - 1 - i;
+    assert_int_equal(got[i], 3 * (3 * x[k] + y[k]) + x[k]);
+  }
+  launch(&d, MIX, a, b, c, 0); /* nothing to do */
+  assert_int_equal(result_of(&d), TN_KERNEL_OK);
+  /* In the order of the calls, with copies between. */
+  uint64_t expected = 1;
+  in(&d, w, &expected, sizeof expected);
+  for (int i = 0; i < 200; i++) {
+    launch(&d, COUNT, w, NULL, NULL, i);
+    expected = 3 * expected + (uint64_t)i;
+    if (i % 50 != 49) continue;
+    uint64_t seen;
+    out(&d, &seen, w, sizeof seen); /* returns behind what was launched */
+    assert_true(seen == expected);
+  }
+  assert_int_equal(result_of(&d), TN_KERNEL_OK);
+  put_back(&d, a, 3 * bytes);
+  put_back(&d, w, bytes);
+  end(&d);
+}
+
+static void check_results(const subject *s) {
+  static int64_t x[N], got[N];
+  open_device d;
+  begin(&d, s);
+  void *a = get(&d, sizeof x), *b = get(&d, sizeof x), *c = get(&d, sizeof x);
+  for (int i = 0; i < N; i++) x[i] = i;
+  in(&d, b, x, sizeof x);
+  x[N / 2] = -1;
+  in(&d, a, x, sizeof x);
+  assert_int_equal(result_of(&d), TN_KERNEL_OK); /* nothing was launched */
+  launch(&d, MIX, a, b, c, N);
+  for (int i = 0; i < 5; i++) launch(&d, MIX, b, b, c, N); /* behind it, and harmless */
+  assert_int_equal(result_of(&d), TN_KERNEL_BAD_VALUE);
+  assert_int_equal(result_of(&d), TN_KERNEL_OK); /* it is told once */
+  launch(&d, MIX, b, b, c, N);
+  assert_int_equal(result_of(&d), TN_KERNEL_OK);
+  out(&d, got, c, sizeof got);
+  for (int i = 0; i < N; i++) assert_int_equal(got[i], 4 * i);
+  put_back(&d, a, sizeof x);
+  put_back(&d, b, sizeof x);
+  put_back(&d, c, sizeof x);
+  end(&d);
+}
+
+/* Two devices that are open share nothing, also with one number. */
+static void check_two(const subject *s) {
+  open_device d[2];
+  void *memory[2];
+  for (int i = 0; i < 2; i++) {
+    begin(&d[i], s);
+    memory[i] = get(&d[i], 8);
+    in(&d[i], memory[i], &(int64_t){i}, 8);
+  }
+  for (int64_t k = 0; k < 10; k++)
+    for (int i = 0; i < 2; i++) launch(&d[i], COUNT, memory[i], NULL, NULL, k + i);
+  for (int i = 0; i < 2; i++) {
+    int64_t expected = i, got;
+    for (int64_t k = 0; k < 10; k++) expected = 3 * expected + k + i;
+    assert_int_equal(result_of(&d[i]), TN_KERNEL_OK);
+    out(&d[i], &got, memory[i], 8);
+    assert_int_equal(got, expected);
+    put_back(&d[i], memory[i], 8);
+  }
+  end(&d[1]);
+  end(&d[0]);
+}
+
+/* ---- limits and failures ----------------------------------------------------------------------------------------- */
+
+static void check_limits(const subject *s) {
+  open_device d;
+  tn__device_limits limits;
+  begin(&d, s);
+  d.driver->limits(&d.device, &limits);
+  void *memory = &limits;
+  tn_status *status = d.driver->allocate(&d.device, limits.most_bytes + 1, &memory);
+  assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+  assert_non_null(strstr(tn_status_message(status), "out of memory"));
+  tn_status_free(status);
+  memory = get(&d, 16); /* it goes on */
+  put_back(&d, memory, 16);
+  end(&d);
+  if (s->driver == &tn__device_cpu) return; /* all numbers are this one */
+  tn__device none = {.driver = s->driver, .id = 100000};
+  status = s->driver->open(&none);
+  assert_int_equal(tn_status_code_of(status), TN_NOT_FOUND);
+  assert_non_null(strstr(tn_status_message(status), "100000"));
+  tn_status_free(status);
+}
+
+/* Memory that nobody gave back goes with the device. */
+static void check_left(const subject *s) {
+  failing_allocator allocator;
+  open_device d;
+  failing_allocator_init(&allocator, -1);
+  if (s->in_our_memory) return;
+  check_ok(try_open(&d, s, &allocator.allocator));
+  for (int i = 0; i < 40; i++) (void)get(&d, 1000);
+  launch(&d, COUNT, get(&d, 8), NULL, NULL, 1); /* and with what was launched */
+  end(&d);
+  assert_int_equal(allocator.live_count, 0);
+}
+
+static tn_status *work(open_device *d) {
+  int32_t result;
+  int64_t one = 1;
+  void *memory[20];
+  size_t count = 0;
+  tn_status *status = NULL;
+  for (; count < 20 && status == NULL; count++) status = d->driver->allocate(&d->device, 8, &memory[count]);
+  if (status != NULL) count--;
+  if (status == NULL) status = d->driver->copy(&d->device, TN__COPY_IN, memory[3], &one, 8);
+  if (status == NULL) status = try_launch(d, COUNT, memory[3], NULL, NULL, 5);
+  if (status == NULL) status = d->driver->wait(&d->device, &result);
+  while (count > 0) d->driver->free(&d->device, memory[--count], 8);
+  return status;
+}
+
+/* Each allocation of the host's memory fails once. */
+static void check_host_memory(const subject *s) {
+  for (int at = 0;; at++) {
+    failing_allocator allocator;
+    open_device d;
+    failing_allocator_init(&allocator, at);
+    tn_status *status = try_open(&d, s, &allocator.allocator);
+    if (status == NULL) {
+      status = work(&d);
+      end(&d);
+    }
+    assert_int_equal(allocator.live_count, 0);
+    if (status == NULL) {
+      assert_true(allocator.calls <= at); /* none failed any more */
+      break;
+    }
+    assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+    tn_status_free(status);
+  }
+}
+
+/* ---- queues ------------------------------------------------------------------------------------------------------ */
+
+/* A pipeline over two devices of the kind: the first's results are the second's operands, and events say when. */
+static void check_queues(const subject *s) {
+  enum { INPUTS = 12 };
+  static int64_t x[INPUTS][N], y[INPUTS][N];
+  open_device d[2];
+  tn__device *devices[2];
+  void *memory[2][2];
+  for (int i = 0; i < 2; i++) {
+    begin(&d[i], s);
+    devices[i] = &d[i].device;
+    for (int k = 0; k < 2; k++) memory[i][k] = get(&d[i], sizeof x[0]);
+  }
+  tn__queues_options options = {.devices = devices, .device_count = 2, .slot_count = 2, .most_arguments = 8};
+  tn__queues *queues;
+  check_ok(tn__queues_create(&options, &queues));
+  for (int i = 0; i < INPUTS; i++) {
+    for (int k = 0; k < N; k++) x[i][k] = 100 * i + k;
+    int64_t scalars[] = {N, (N + BLOCK - 1) / BLOCK};
+    tn__queue_copy(queues, 0, memory[0][0], TN__QUEUE_HOST, x[i], sizeof x[0], 1);
+    tn__queue_await(queues, 0, 1); /* the other has read what is to be overwritten */
+    void *first[] = {memory[0][0], memory[0][0], memory[0][1]};
+    tn__device_launch l = launch_of(&d[0], MIX, first, 3, scalars, 2);
+    tn__queue_launch(queues, 0, &l, 2);
+    tn__queue_record(queues, 0, 0);
+    tn__queue_await(queues, 1, 0);
+    tn__queue_copy(queues, 1, memory[1][0], 0, memory[0][1], sizeof x[0], 3);
+    tn__queue_record(queues, 1, 1);
+    void *second[] = {memory[1][0], memory[1][0], memory[1][1]};
+    l = launch_of(&d[1], MIX, second, 3, scalars, 2);
+    tn__queue_launch(queues, 1, &l, 4);
+    tn__queue_copy(queues, TN__QUEUE_HOST, y[i], 1, memory[1][1], sizeof y[0], 5);
+  }
+  tn__queue_failure failure;
+  assert_true(tn__queues_finish(queues, &failure));
+  for (int i = 0; i < INPUTS; i++)
+    for (int k = 0; k < N; k++) assert_int_equal(y[i][k], 16 * x[i][k]);
+  /* A kernel that fails stops both. */
+  x[0][5] = -1, y[0][0] = 77;
+  tn__queue_copy(queues, 0, memory[0][0], TN__QUEUE_HOST, x[0], sizeof x[0], 6);
+  void *buffers[] = {memory[0][0], memory[0][0], memory[0][1]};
+  tn__device_launch l = launch_of(&d[0], MIX, buffers, 3, (int64_t[]){N, (N + BLOCK - 1) / BLOCK}, 2);
+  tn__queue_launch(queues, 0, &l, 7);
+  tn__queue_record(queues, 0, 0);
+  tn__queue_await(queues, 1, 0);
+  tn__queue_copy(queues, TN__QUEUE_HOST, y[0], 1, memory[1][1], sizeof y[0], 8);
+  assert_false(tn__queues_finish(queues, &failure));
+  assert_int_equal(failure.device, 0);
+  assert_int_equal(failure.kernel, TN_KERNEL_BAD_VALUE);
+  assert_int_equal(failure.label, 7);
+  assert_null(failure.status);
+  assert_int_equal(y[0][0], 77);
+  tn__queues_release(queues);
+  for (int i = 0; i < 2; i++) {
+    for (int k = 0; k < 2; k++) put_back(&d[i], memory[i][k], sizeof x[0]);
+    end(&d[i]);
+  }
+}
+
+/* ---- the suite --------------------------------------------------------------------------------------------------- */
+
+#define ON_EVERY_DEVICE(check)                                                                   \
+  static void test_##check(void **state) {                                                       \
+    for (int i = 0; i < subject_count; i++) {                                                    \
+      print_message("  on %s:%d%s\n", subjects[i].driver->name, subjects[i].id,                  \
+                    subjects[i].driver == &tn__device_island_concurrent ? ", not checked" : ""); \
+      check_##check(&subjects[i]);                                                               \
+    }                                                                                            \
+  }
+
+ON_EVERY_DEVICE(memory)
+ON_EVERY_DEVICE(copies_within)
+ON_EVERY_DEVICE(reuse)
+ON_EVERY_DEVICE(kernels)
+ON_EVERY_DEVICE(results)
+ON_EVERY_DEVICE(two)
+ON_EVERY_DEVICE(limits)
+ON_EVERY_DEVICE(left)
+ON_EVERY_DEVICE(host_memory)
+ON_EVERY_DEVICE(queues)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies_within), cmocka_unit_test(test_reuse),
+      cmocka_unit_test(test_kernels), cmocka_unit_test(test_results),       cmocka_unit_test(test_two),
+      cmocka_unit_test(test_limits),  cmocka_unit_test(test_left),          cmocka_unit_test(test_host_memory),
+      cmocka_unit_test(test_queues),
+  };
+  return cmocka_run_group_tests_name("device conformance", tests, find_subjects, forget_subjects);
+}

@@ -1,0 +1,323 @@
+/* The driver of OpenCL: what it says when something is wrong, the limits that it keeps, addresses, and programs on
+ * disk. What all devices do is in test_device_conformance.c. */
+#include <sys/stat.h>
+
+#include "unit/devices.h"
+#include "unit/source_maker.h"
+
+#define PARAMETERS "(__global uchar *y, long y_at, long n, __global int *tn_status)"
+#define KERNEL "__kernel void "
+
+static const tn__device_driver *driver;
+static int found;
+static char name[300]; /* "opencl:0 (...)" */
+
+static void begin(tn__device *device) {
+  *device = (tn__device){.driver = driver};
+  check_ok(driver->open(device));
+}
+
+static int find_device(void **state) {
+  *state = test_cache_folder();
+  found = opencl_devices(&driver);
+  if (found == 0) return 0;
+  tn__device device;
+  tn__device_limits limits;
+  begin(&device);
+  driver->limits(&device, &limits);
+  snprintf(name, sizeof name, "opencl:0 (%.*s)", (int)strcspn(limits.about, ";"), limits.about);
+  driver->close(&device);
+  return 0;
+}
+
+static int remove_caches(void **state) {
+  remove_folder(*state);
+  return 0;
+}
+
+#define NEEDS_A_DEVICE \
+  if (found == 0) skip_because("there is no device of OpenCL")
+
+static const char *message(const char *words) {
+  static char text[900];
+  snprintf(text, sizeof text, "%s: %s", name, words);
+  return text;
+}
+
+static tn_status *load(tn__device *device, const char *text, const made_kernel *kernel, tn__device_code *code) {
+  made_unit unit = make_unit(TN__SOURCE_OPENCL, text, kernel, 1);
+  tn_status *status = driver->load_code(device, unit.bytes, unit.size, false, code);
+  free(unit.bytes);
+  return status;
+}
+
+/* Launches the unit's one kernel on `memory` with n = 5 and three blocks. */
+static tn_status *launch_on(tn__device *device, const tn__device_code *code, void *memory) {
+  void *buffers[] = {memory};
+  int64_t scalars[] = {5, 3};
+  tn__device_launch launch = {.code = code,
+                              .offset = sizeof(tn__source_unit),
+                              .buffers = buffers,
+                              .scalars = scalars,
+                              .buffer_count = 1,
+                              .scalar_count = 2};
+  return driver->launch(device, &launch);
+}
+
+static const made_kernel usual = {.buffers = 1, .text_scalars = 1, .scalars = 2, .launches = {{.name = "usual"}}};
+static const char usual_text[] = KERNEL "usual" PARAMETERS " { ((__global long *)(y + y_at))[get_group_id(0)] = n; }\n";
+
+/* ---- programs that are wrong ------------------------------------------------------------------------------------- */
+
+static void test_a_text_that_is_refused(void **state) {
+  tn__device device;
+  tn__device_code code;
+  NEEDS_A_DEVICE;
+  begin(&device);
+  tn_status *status =
+      load(&device, "/* one */\n\n" KERNEL "usual" PARAMETERS " {\n  y[0] = nobody_knows;\n}\n", &usual, &code);
+  assert_int_equal(tn_status_code_of(status), TN_INTERNAL);
+  const char *said = tn_status_message(status);
+  const char *begins = message("the device's compiler refuses the program's kernels (please report it), in line 4: ");
+  assert_memory_equal(said, begins, strlen(begins));
+  assert_non_null(strstr(said, "\n    y[0] = nobody_knows;\nit says:\n")); /* the line itself */
+  assert_non_null(strstr(said, "undeclared identifier 'nobody_knows'"));
+  tn_status_free(status);
+  assert_null(code.kept);
+  /* A unit that is none, or in another language. */
+  made_unit unit = make_unit(TN__SOURCE_CUDA, usual_text, &usual, 1);
+  check_fails(driver->load_code(&device, unit.bytes, unit.size, false, &code), TN_INVALID_ARGUMENT,
+              message("its kernels are not in OpenCL C"));
+  check_fails(driver->load_code(&device, unit.bytes, 7, false, &code), TN_INVALID_ARGUMENT,
+              "the source of a device's kernels is damaged: it does not begin as one");
+  free(unit.bytes);
+  driver->close(&device);
+}
+
+static void test_records_that_do_not_fit(void **state) {
+  tn__device device;
+  tn__device_code code;
+  NEEDS_A_DEVICE;
+  begin(&device);
+  made_kernel other = usual;
+  other.launches[0].name = "another";
+  check_fails(load(&device, usual_text, &other, &code), TN_FAILED_PRECONDITION,
+              message("its program has no kernel \"another\": the driver says CL_INVALID_KERNEL_NAME (-46)"));
+  other = usual;
+  other.buffers = 2;
+  check_fails(load(&device, usual_text, &other, &code), TN_DATA_LOSS,
+              message("the kernel \"usual\" takes 4 arguments, and its record says 6"));
+  check_ok(load(&device, usual_text, &usual, &code));
+  tn__device_launch launch = {.code = &code, .offset = sizeof(tn__source_unit)};
+  check_fails(driver->launch(&device, &launch), TN_INVALID_ARGUMENT,
+              message("a kernel is launched with 0 buffers and 0 scalars, and its record says 1 and 2"));
+  launch.offset = 3;
+  check_fails(driver->launch(&device, &launch), TN_INVALID_ARGUMENT, message("its program has no kernel at 3"));
+  driver->unload_code(&device, &code);
+  driver->close(&device);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static void test_launches_beyond_the_limits(void **state) {
+  tn__device device;
+  tn__device_code code;
+  tn__device_limits limits;
+  char text[512];
+  void *memory;
+  NEEDS_A_DEVICE;
+  begin(&device);
+  driver->limits(&device, &limits);
+  check_ok(driver->allocate(&device, 64, &memory));
+  made_kernel wide = usual;
+  wide.launches[0].block[0] = wide.launches[0].block[1] = (uint32_t)limits.threads_of_block;
+  check_ok(load(&device, usual_text, &wide, &code));
+  snprintf(text, sizeof text,
+           "the kernel \"usual\" has blocks of %d x %d x 1 threads, and the device takes %d at most: compile for this "
+           "device's limits (`tenon targets` tells them)",
+           limits.threads_of_block, limits.threads_of_block, limits.threads_of_block);
+  check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED, message(text));
+  driver->unload_code(&device, &code);
+  /* What threads share, by the record and by the text. */
+  made_kernel sharing = usual;
+  sharing.launches[0].shared_bytes = (uint32_t)limits.shared_bytes + 8;
+  check_ok(load(&device, usual_text, &sharing, &code));
+  snprintf(text, sizeof text,
+           "the kernel \"usual\" has %zu bytes that a block's threads share, and the device %zu: compile for this "
+           "device's limits (`tenon targets` tells them)",
+           limits.shared_bytes + 8, limits.shared_bytes);
+  check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED, message(text));
+  driver->unload_code(&device, &code);
+  /* A grid of as many blocks as no number of threads counts, and one of less than none. */
+  made_kernel grid = usual;
+  grid.launches[0].block[0] = 16;
+  grid.launches[0].grid[0].value = INT64_MAX / 8;
+  check_ok(load(&device, usual_text, &grid, &code));
+  check_fails(launch_on(&device, &code, memory), TN_INVALID_ARGUMENT,
+              message("the kernel \"usual\" is to run with 1152921504606846975 blocks along x"));
+  driver->unload_code(&device, &code);
+  check_fails(driver->allocate(&device, limits.memory_bytes, &memory), TN_OUT_OF_MEMORY,
+              message((snprintf(text, sizeof text,
+                                limits.memory_bytes > limits.most_bytes
+                                    ? "out of memory: %zu bytes are asked for, and one allocation may have %zu"
+                                    : "out of memory: it has %zu bytes, 64 of them in use, and %zu more are asked for",
+                                limits.memory_bytes,
+                                limits.memory_bytes > limits.most_bytes ? limits.most_bytes : limits.memory_bytes),
+                       text)));
+  driver->close(&device);
+}
+
+static void test_grids_come_from_scalars(void **state) {
+  tn__device device;
+  tn__device_code code;
+  void *memory;
+  int64_t words[4] = {0}, expected[4] = {5, 5, 5, 0};
+  int32_t result;
+  NEEDS_A_DEVICE;
+  begin(&device);
+  check_ok(driver->allocate(&device, sizeof words, &memory));
+  check_ok(driver->copy(&device, TN__COPY_IN, memory, words, sizeof words));
+  made_kernel kernel = usual;
+  kernel.launches[0].grid[0] = (tn__source_extent){.symbolic = 1, .value = 1};
+  check_ok(load(&device, usual_text, &kernel, &code));
+  check_ok(launch_on(&device, &code, memory));
+  check_ok(driver->wait(&device, &result));
+  assert_int_equal(result, TN_KERNEL_OK);
+  check_ok(driver->copy(&device, TN__COPY_OUT, words, memory, sizeof words));
+  assert_memory_equal(words, expected, sizeof words);
+  driver->unload_code(&device, &code);
+  driver->free(&device, memory, sizeof words);
+  driver->close(&device);
+}
+
+/* ---- addresses --------------------------------------------------------------------------------------------------- */
+
+static void test_addresses(void **state) {
+  tn__device device;
+  tn__device_code code;
+  void *memory, *second;
+  char bytes[8] = {0}, text[512];
+  int ends[2];
+  NEEDS_A_DEVICE;
+  begin(&device);
+  check_ok(driver->allocate(&device, 100, &memory));
+  check_ok(driver->allocate(&device, 100, &second));
+  assert_true(labs((char *)memory - (char *)second) > 100); /* the end of one is not the begin of the other */
+  /* The host can neither read nor write there: EFAULT, and no signal, for the system does it. */
+  assert_int_equal(pipe(ends), 0);
+  assert_int_equal(write(ends[1], memory, 8), -1);
+  close(ends[0]);
+  close(ends[1]);
+  char *late = (char *)memory + 93;
+  snprintf(text, sizeof text, "8 bytes at %p are not in memory of this device", (void *)late);
+  check_fails(driver->copy(&device, TN__COPY_IN, late, bytes, 8), TN_INVALID_ARGUMENT, message(text));
+  check_fails(driver->copy(&device, TN__COPY_WITHIN, memory, late, 8), TN_INVALID_ARGUMENT, message(text));
+  snprintf(text, sizeof text, "8 bytes at %p are not in memory of this device", (void *)bytes);
+  check_fails(driver->copy(&device, TN__COPY_OUT, bytes, bytes, 8), TN_INVALID_ARGUMENT, message(text));
+  check_ok(load(&device, usual_text, &usual, &code));
+  char whole[1000];
+  snprintf(text, sizeof text, "0 bytes at %p are not in memory of this device", (void *)bytes);
+  snprintf(whole, sizeof whole, "buffer 0 of the kernel \"usual\": %s", message(text));
+  check_fails(launch_on(&device, &code, bytes), TN_INVALID_ARGUMENT, whole);
+  driver->unload_code(&device, &code);
+  driver->free(&device, memory, 100);
+  driver->free(&device, second, 100);
+  driver->close(&device);
+}
+
+static void test_missing_devices(void **state) {
+  NEEDS_A_DEVICE;
+  tn__device device = {.driver = driver, .id = 99};
+  tn_status *status = driver->open(&device);
+  char begins[400];
+  snprintf(begins, sizeof begins, "there is no opencl:99; there is %s", name);
+  assert_int_equal(tn_status_code_of(status), TN_NOT_FOUND);
+  assert_memory_equal(tn_status_message(status), begins, strlen(begins));
+  tn_status_free(status);
+}
+
+/* ---- programs on disk -------------------------------------------------------------------------------------------- */
+
+/* The one entry of the cache; false: there is none. */
+static bool find_entry(const char *cache, char *path, size_t size) {
+  char folder[256];
+  int count = 0;
+  snprintf(folder, sizeof folder, "%s/devices", cache);
+  DIR *directory = opendir(folder);
+  for (const struct dirent *e = directory == NULL ? NULL : readdir(directory); e != NULL; e = readdir(directory)) {
+    if (strncmp(e->d_name, "dev-", 4) != 0) continue;
+    snprintf(path, size, "%s/%s", folder, e->d_name);
+    count++;
+  }
+  if (directory != NULL) closedir(directory);
+  assert_true(count <= 1);
+  return count == 1;
+}
+
+static void load_and_run(tn__device *device, int64_t expected) {
+  tn__device_code code;
+  void *memory;
+  int32_t result;
+  int64_t word = 0;
+  char text[512];
+  snprintf(text, sizeof text, "/* %lld */ " KERNEL "usual" PARAMETERS " { *(__global long *)(y + y_at) = n + %lld; }\n",
+           (long long)expected, (long long)expected - 5);
+  check_ok(load(device, text, &usual, &code));
+  check_ok(driver->allocate(device, 8, &memory));
+  check_ok(launch_on(device, &code, memory));
+  check_ok(driver->wait(device, &result));
+  check_ok(driver->copy(device, TN__COPY_OUT, &word, memory, 8));
+  assert_int_equal(word, expected);
+  driver->free(device, memory, 8);
+  driver->unload_code(device, &code);
+}
+
+static void test_programs_are_kept(void **state) {
+  char own[] = "/tmp/tenon-programs-XXXXXX", path[512], again[512];
+  tn__device device;
+  struct stat first, second;
+  NEEDS_A_DEVICE;
+  assert_non_null(mkdtemp(own));
+  setenv("TENON_CACHE_DIR", own, 1);
+  begin(&device);
+  load_and_run(&device, 1234);
+  assert_true(find_entry(own, path, sizeof path));
+  assert_int_equal(stat(path, &first), 0);
+  load_and_run(&device, 1234); /* from there */
+  assert_true(find_entry(own, again, sizeof again));
+  assert_string_equal(path, again);
+  assert_int_equal(stat(path, &second), 0);
+  assert_int_equal(first.st_ino, second.st_ino); /* it was not written again */
+  /* One that is damaged is made again. */
+  FILE *file = fopen(path, "r+b");
+  fseek(file, first.st_size / 2, SEEK_SET);
+  fputs("damage", file);
+  fclose(file);
+  load_and_run(&device, 1234);
+  char now[6];
+  file = fopen(path, "rb");
+  assert_non_null(file);
+  fseek(file, first.st_size / 2, SEEK_SET);
+  assert_int_equal(fread(now, 1, sizeof now, file), sizeof now);
+  fclose(file);
+  assert_memory_not_equal(now, "damage", sizeof now);
+  /* Without a place for it all goes well, too. */
+  setenv("TENON_CACHE_DIR", "/proc/no/such/place", 1);
+  load_and_run(&device, 4321);
+  setenv("TENON_CACHE_DIR", *state, 1);
+  driver->close(&device);
+  remove_folder(own);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_text_that_is_refused),
+      cmocka_unit_test(test_records_that_do_not_fit),
+      cmocka_unit_test(test_launches_beyond_the_limits),
+      cmocka_unit_test(test_grids_come_from_scalars),
+      cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_missing_devices),
+      cmocka_unit_test(test_programs_are_kept),
+  };
+  return cmocka_run_group_tests_name("opencl", tests, find_device, remove_caches);
+}
