@@ -1,6 +1,6 @@
 /* What every device must do, whatever it is: the suite that drivers (runtime/device.h) are held to. It runs on the CPU,
- * on islands and on every device of OpenCL that this machine has. The same three kernels are written twice, in C for
- * devices that are the CPU, and in OpenCL C. */
+ * on islands, on every device of OpenCL that this machine has and, as far as nothing is computed, on the null device.
+ * The same three kernels are written twice, in C for devices that are the CPU, and in OpenCL C. */
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -8,6 +8,7 @@
 #include "runtime/queue/queue.h"
 #include "unit/devices.h"
 #include "unit/failing_allocator.h"
+#include "unit/null_device.h"
 #include "unit/source_maker.h"
 #include "unit/trampoline.h"
 
@@ -91,6 +92,7 @@ typedef struct subject {
   size_t code_size;
   uint64_t offsets[KERNELS];
   bool in_our_memory; /* what close cannot release */
+  bool computes;
 } subject;
 
 enum { MOST_SUBJECTS = 16 };
@@ -103,6 +105,7 @@ static void add_native(const tn__device_driver *driver, int id) {
   subject *s = &subjects[subject_count++];
   *s = (subject){.driver = driver, .id = id, .code = native.image, .code_size = sizeof native.image};
   s->in_our_memory = driver->inline_host;
+  s->computes = true;
   for (int k = 0; k < KERNELS; k++) s->offsets[k] = (uint64_t)k * TRAMPOLINE_SIZE;
 }
 
@@ -117,10 +120,15 @@ static int find_subjects(void **state) {
   add_native(&tn__device_island_concurrent, 0);
   source = make_unit(TN__SOURCE_OPENCL, text, source_kernels, KERNELS);
   *state = test_cache_folder();
+  static tn__device_driver null;
+  null = null_driver(kDLExtDev);
+  add_native(&null, 1);
+  subjects[subject_count - 1].computes = false;
+  subjects[subject_count - 1].in_our_memory = true;
   int found = opencl_devices(&opencl);
   for (int id = 0; id < found && subject_count < MOST_SUBJECTS; id++) {
     subject *s = &subjects[subject_count++];
-    *s = (subject){.driver = opencl, .id = id, .code = source.bytes, .code_size = source.size};
+    *s = (subject){.driver = opencl, .id = id, .code = source.bytes, .code_size = source.size, .computes = true};
     memcpy(s->offsets, source.offsets, sizeof s->offsets);
   }
   return 0;
@@ -219,19 +227,37 @@ static void fill(unsigned char *bytes, size_t size, unsigned seed) {
   for (size_t i = 0; i < size; i++) bytes[i] = (unsigned char)((i * 31 + seed) ^ (i >> 7));
 }
 
+static void check_addresses(const subject *s) {
+  enum { COUNT_OF = 20 };
+  char *memory[COUNT_OF];
+  size_t sizes[COUNT_OF];
+  open_device d;
+  tn__device_limits limits;
+  begin(&d, s);
+  d.driver->limits(&d.device, &limits);
+  assert_true(limits.alignment >= TN_KERNEL_ALIGNMENT && limits.threads_of_block >= 1);
+  for (int i = 0; i < COUNT_OF; i++) {
+    sizes[i] = 1 + (size_t)i * i * 37;
+    memory[i] = get(&d, sizes[i]);
+    assert_int_equal((uintptr_t)memory[i] % limits.alignment, 0);
+    assert_ptr_equal(part(&d, memory[i], 0), memory[i]);
+    for (int k = 0; k < i; k++) /* an address belongs to one of them, whatever its offset */
+      assert_true(memory[i] + sizes[i] <= memory[k] || memory[k] + sizes[k] <= memory[i]);
+  }
+  for (int i = 0; i < COUNT_OF; i++) put_back(&d, memory[i], sizes[i]);
+  put_back(&d, NULL, 0);
+  end(&d);
+}
+
 static void check_memory(const subject *s) {
   static const size_t sizes[] = {1, 3, 64, 4096, 100003, 1};
   enum { SIZES = sizeof sizes / sizeof sizes[0], LARGEST = 100003 };
   static unsigned char given[SIZES][LARGEST], got[LARGEST];
   open_device d;
   void *memory[SIZES];
-  tn__device_limits limits;
   begin(&d, s);
-  d.driver->limits(&d.device, &limits);
-  assert_true(limits.alignment >= TN_KERNEL_ALIGNMENT && limits.most_bytes >= LARGEST && limits.threads_of_block >= 1);
   for (int i = 0; i < SIZES; i++) {
     memory[i] = get(&d, sizes[i]);
-    assert_int_equal((uintptr_t)memory[i] % limits.alignment, 0);
     fill(given[i], sizes[i], (unsigned)i);
     in(&d, memory[i], given[i], sizes[i]);
   }
@@ -252,7 +278,6 @@ static void check_memory(const subject *s) {
   out(&d, got, memory[4], LARGEST);
   assert_memory_equal(got, given[4], LARGEST);
   for (int i = 0; i < SIZES; i++) put_back(&d, memory[i], sizes[i]);
-  put_back(&d, NULL, 0);
   end(&d);
 }
 
@@ -530,32 +555,34 @@ static void check_queues(const subject *s) {
 
 /* ---- the suite --------------------------------------------------------------------------------------------------- */
 
-#define ON_EVERY_DEVICE(check)                                                                   \
-  static void test_##check(void **state) {                                                       \
-    for (int i = 0; i < subject_count; i++) {                                                    \
-      print_message("  on %s:%d%s\n", subjects[i].driver->name, subjects[i].id,                  \
-                    subjects[i].driver == &tn__device_island_concurrent ? ", not checked" : ""); \
-      check_##check(&subjects[i]);                                                               \
-    }                                                                                            \
+static void on_each(void (*check)(const subject *), bool computing) {
+  for (int i = 0; i < subject_count; i++) {
+    const subject *s = &subjects[i];
+    if (computing && !s->computes) continue;
+    print_message("  on %s:%d%s\n", s->driver->name, s->id,
+                  s->driver == &tn__device_island_concurrent ? ", not checked" : "");
+    check(s);
   }
+}
 
-ON_EVERY_DEVICE(memory)
-ON_EVERY_DEVICE(copies_within)
-ON_EVERY_DEVICE(reuse)
-ON_EVERY_DEVICE(kernels)
-ON_EVERY_DEVICE(results)
-ON_EVERY_DEVICE(two)
-ON_EVERY_DEVICE(limits)
-ON_EVERY_DEVICE(left)
-ON_EVERY_DEVICE(host_memory)
-ON_EVERY_DEVICE(queues)
+static void test_addresses(void **state) { on_each(check_addresses, false); }
+static void test_memory(void **state) { on_each(check_memory, true); }
+static void test_copies_within(void **state) { on_each(check_copies_within, true); }
+static void test_reuse(void **state) { on_each(check_reuse, true); }
+static void test_kernels(void **state) { on_each(check_kernels, true); }
+static void test_results(void **state) { on_each(check_results, true); }
+static void test_two(void **state) { on_each(check_two, true); }
+static void test_limits(void **state) { on_each(check_limits, false); }
+static void test_left(void **state) { on_each(check_left, false); }
+static void test_host_memory(void **state) { on_each(check_host_memory, false); }
+static void test_queues(void **state) { on_each(check_queues, true); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies_within), cmocka_unit_test(test_reuse),
-      cmocka_unit_test(test_kernels), cmocka_unit_test(test_results),       cmocka_unit_test(test_two),
-      cmocka_unit_test(test_limits),  cmocka_unit_test(test_left),          cmocka_unit_test(test_host_memory),
-      cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_addresses),   cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies_within),
+      cmocka_unit_test(test_reuse),       cmocka_unit_test(test_kernels), cmocka_unit_test(test_results),
+      cmocka_unit_test(test_two),         cmocka_unit_test(test_limits),  cmocka_unit_test(test_left),
+      cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),
   };
   return cmocka_run_group_tests_name("device conformance", tests, find_subjects, forget_subjects);
 }

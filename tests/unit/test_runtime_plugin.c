@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "runtime/plugin/plugin.h"
 #include "unit/check.h"
 
@@ -87,9 +88,8 @@ static void test_plug_ins_of_no_use(void **state) {
   /* A file that is no library. */
   assert_non_null(mkdtemp(folder));
   snprintf(file, sizeof file, "%s/tenon-trial.so", folder);
-  FILE *out = fopen(file, "w");
-  fputs("no library at all, but some bytes that are more than a header of one has, which are 64", out);
-  fclose(out);
+  static const char words[] = "no library at all, but some bytes that are more than a header of one has, which are 64";
+  check_ok(tn__file_write_atomic(file, &(tn__bytes){words, sizeof words}, 1, 0644));
   search_in(folder);
   snprintf(text, sizeof text,
            "the plug-in \"%s\" cannot be opened (%s: invalid ELF header): install the plug-ins that came with this "

@@ -45,9 +45,9 @@ static const char *error_name(cl_int error) {
     ERROR(CL_INVALID_GLOBAL_WORK_SIZE);
     ERROR(CL_INVALID_BUFFER_SIZE);
     ERROR(CL_INVALID_OPERATION);
+    default: return "an error";
   }
 #undef ERROR
-  return "an error";
 }
 
 static TN_NEVER_NULL tn_status *with_device(const tn__device *device, tn_status *status) {

@@ -58,7 +58,7 @@ static tn_status *read_limits(const tn__device *device) {
   char platform[TN__OPENCL_NAME] = "", version[TN__OPENCL_NAME] = "";
   o->cl.clGetPlatformInfo(o->platform, CL_PLATFORM_NAME, sizeof platform, platform, NULL);
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_VERSION, sizeof version, version));
-  snprintf(o->limits.about, sizeof o->limits.about, "%s; %s, %s", o->name, platform, version);
+  snprintf(o->limits.about, sizeof o->limits.about, "%.100s; %.60s, %.88s", o->name, platform, version);
   return NULL;
 }
 

@@ -159,14 +159,14 @@ static tn_status *set_arguments(const tn__device *device, const tn__device_launc
       if (status != NULL) return tn_status_prefix(status, "buffer %u of the kernel \"%s\"", i, name);
     }
     cl_long distance = (cl_long)offset;
-    error = o->cl.clSetKernelArg(function, at++, sizeof memory, &memory);
+    error = o->cl.clSetKernelArg(function, at++, sizeof(cl_mem), &memory);
     if (error == CL_SUCCESS) error = o->cl.clSetKernelArg(function, at++, sizeof distance, &distance);
   }
   for (uint32_t i = 0; i < kernel->text_scalar_count && error == CL_SUCCESS; i++) {
     cl_long scalar = launch->scalars[i];
     error = o->cl.clSetKernelArg(function, at++, sizeof scalar, &scalar);
   }
-  if (error == CL_SUCCESS) error = o->cl.clSetKernelArg(function, at, sizeof o->status, &o->status);
+  if (error == CL_SUCCESS) error = o->cl.clSetKernelArg(function, at, sizeof(cl_mem), &o->status);
   if (error == CL_SUCCESS) return NULL;
   return tn__opencl_failed(device, error, "the kernel \"%s\" does not take its argument %u", name, at);
 }
