@@ -108,6 +108,9 @@ typedef struct tn_load_options {
    * take the place of several. What is not named stays; the first device, the host, cannot be replaced. Since 0.2. */
   const char *const *device_map;
   int device_map_count;
+  /* Islands (docs/devices.md) work at the same time, without protection; else they take turns, and one whose memory
+   * somebody else touches ends the process. Since 0.2. */
+  bool concurrent_islands;
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
  * (TN_FAILED_PRECONDITION) a CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major

@@ -563,6 +563,9 @@ static tn_status *write_instruction(const writer *w, const tn__instruction *in) 
     case TN__OP_CALL: write_call(w, in, place); break;
     case TN__OP_MOVE: write_move(w, in, place); break;
     case TN__OP_BUILTIN: write_fill_zero(w, in, place); break;
+    case TN__OP_RECORD:
+    case TN__OP_AWAIT:
+    case TN__OP_HOST_AWAIT: break;       /* C does one thing after the other */
     default: write_scalar(w, in, place); /* tensors to scalars, and scalars */
   }
   return NULL;

@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "program/events.h"
 #include "tenon/dlpack.h"
 
 typedef struct constant {
@@ -65,6 +66,7 @@ struct tn__exe_func {
   TN__VEC(uint32_t) code;
   TN__VEC(tn__origin_record) origins;
   TN__VEC(tn__operand) arenas; /* of device i > 0: i - 1; shorter: zeros */
+  int events;                  /* 1 + how many there are; 0: they were not planned */
 };
 
 struct tn__exe {
@@ -599,6 +601,42 @@ static void find_alignments(tn__exe *exe) {
   }
 }
 
+static bool is_called(const tn__exe *exe, const tn__exe_func *callee) {
+  for (int i = 0; i < exe->functions.count; i++) {
+    const tn__exe_func *f = exe->functions.data[i];
+    for (int at = 0; at < f->code.count; at += 2 + (int)f->code.data[at + 1])
+      if (f->code.data[at] == TN__OP_CALL && f->code.data[at + 2] == (uint32_t)callee->index) return true;
+  }
+  return false;
+}
+
+/* The code of all functions gets what orders the devices. */
+static void plan_events(tn__exe *exe) {
+  uint32_t *devices = TN__NEW_ARRAY(exe->arena, exe->kernels.count, uint32_t);
+  for (int i = 0; i < exe->kernels.count; i++) devices[i] = exe->kernels.data[i].record.device;
+  for (int i = 0; i < exe->functions.count && exe->devices.count > 1; i++) {
+    tn__exe_func *f = exe->functions.data[i];
+    int *aliases = TN__NEW_ARRAY(exe->arena, f->outputs.count, int);
+    for (int o = 0; o < f->outputs.count; o++) aliases[o] = f->outputs.data[o].alias - 1;
+    const tn__event_code code = {.words = f->code.data,
+                                 .word_count = f->code.count,
+                                 .origins = f->origins.data,
+                                 .origin_count = f->origins.count,
+                                 .registers = f->registers.data,
+                                 .register_count = f->registers.count,
+                                 .operands = f->operands.data,
+                                 .aliases = aliases,
+                                 .kernel_devices = devices,
+                                 .kernel_count = exe->kernels.count,
+                                 .device_count = exe->devices.count,
+                                 .is_called = is_called(exe, f)};
+    tn__events events = tn__prog_plan_events(exe->arena, &code);
+    f->code.count = 0;
+    for (int w = 0; w < events.word_count; w++) tn__vec_push(exe->arena, &f->code, events.words[w]);
+    f->events = 1 + events.count;
+  }
+}
+
 static uint64_t put_values(const tn__exe_func *f, byte_vec *out, const value *values, int count) {
   uint64_t at = put_aligned(f->exe->arena, out, NULL, 0);
   for (int i = 0; i < count; i++) {
@@ -623,7 +661,8 @@ static tn__function_record put_function(const tn__exe_func *f, byte_vec *out) {
                                 .symbol_count = (uint32_t)f->symbols.count,
                                 .code_words = (uint32_t)f->code.count,
                                 .arena = f->arena,
-                                .strided = (uint32_t)f->strided};
+                                .strided = (uint32_t)f->strided,
+                                .events = (uint32_t)f->events};
   record.inputs = put_values(f, out, f->inputs.data, f->inputs.count);
   record.outputs = put_values(f, out, f->outputs.data, f->outputs.count);
   record.register_count = (uint32_t)f->registers.count;
@@ -650,6 +689,7 @@ static tn__function_record put_function(const tn__exe_func *f, byte_vec *out) {
 static byte_vec functions_section(tn__exe *exe) {
   byte_vec out = {0};
   find_alignments(exe);
+  plan_events(exe);
   tn__functions_header header = {(uint32_t)exe->functions.count, sizeof(tn__function_record), sizeof(tn__value_record),
                                  sizeof(tn__register_record),    sizeof(tn__symbol_record),   0};
   put(exe->arena, &out, &header, sizeof(header));

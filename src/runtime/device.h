@@ -1,12 +1,14 @@
-/* Devices: one table of functions a kind, through which the runtime reaches memory, code and kernels. The CPU's is the
- * first; a table has a folder of its own below src/runtime.
+/* Devices: one table of functions a kind, through which the runtime reaches memory, code and kernels. The CPU's is
+ * the first; a table has a folder of its own below src/runtime.
  *
  * Ownership. Who allocates frees, and who loads code unloads it, before the device is closed. Memory of a device is
- * known by its address there: kernels get it, offsets may be added to it, and nobody but the table's functions reads or
- * writes through it, unless the device is `inline_host`.
+ * known by its address there: kernels get it, offsets may be added to it, and nobody but the table's functions reads
+ * or writes through it, unless the device is `inline_host`.
  *
- * Threads. A device that is open serves one caller at a time, as a session does; two that are open share nothing. Only
- * `copy` out of its memory may be called in another thread while it works on other memory (runtime/queue/queue.h).
+ * Threads. A device that is open serves one caller at a time, as a session does; two that are open share nothing.
+ * The callers may be threads that take turns: with queues (runtime/queue) the device's own thread launches, copies
+ * and waits, and the host's allocates and frees when that has nothing to do. Only `view`, and `copy` out of its
+ * memory while it works on other memory, may be called in another thread at the same time.
  *
  * Order. What is launched and copied takes place in the order of the calls; `launch` may return before the kernel is
  * done, everything else returns when it is done itself, which is after all that was launched before it.
@@ -92,5 +94,6 @@ struct tn__device_driver {
 /* The tables, each defined in its folder. */
 extern const tn__device_driver tn__device_cpu;    /* runtime/cpu */
 extern const tn__device_driver tn__device_island; /* runtime/island */
+extern const tn__device_driver tn__device_island_concurrent;
 
 #endif

@@ -106,7 +106,7 @@ fi
 if [ "$(uname -m)" = x86_64 ] && ! nm -D "$libdir/libtenon_runtime.so" | grep -qE '__(asan|tsan)_init'; then
   strip -o "$work/stripped.so" "$libdir/libtenon_runtime.so"
   size=$(wc -c < "$work/stripped.so")
-  [ "$size" -le 307200 ] || fail "libtenon_runtime.so has $size bytes, stripped; at most 307200 are allowed"
+  [ "$size" -le 327680 ] || fail "libtenon_runtime.so has $size bytes, stripped; at most 327680 are allowed"
 fi
 
 cmake_parts="$parts runtime_static"

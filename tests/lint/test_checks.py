@@ -213,7 +213,7 @@ class RuntimeLibraryTest(unittest.TestCase):
             self.assertEqual(status, 1)
             self.assertIn("it links libz.so.1", said)
             self.assertNotIn("more than", said)
-            self.assertRegex(run(*check, "--size")[1], r"stripped it has 4\d{5} bytes, more than 307200")
+            self.assertRegex(run(*check, "--size")[1], r"stripped it has 4\d{5} bytes, more than 327680")
 
 
 class VersionTest(unittest.TestCase):

@@ -1,7 +1,9 @@
 /* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. They were compiled
- * for x86-64-v2, "embed" from examples/embed/model.onnx and "flow" from what tests/fixtures/make_flow.py writes, since
- * 1.6 with the sums of its loop on an island; elsewhere the refusal must name both machines. */
+ * for x86-64-v2: "embed" from examples/embed/model.onnx; "flow" from what tests/fixtures/make_flow.py writes, since 1.6
+ * with the sums of its loop on an island; "islands" from tests/fixtures/islands.tng, with a, c and u on one island and
+ * b and t on another. Elsewhere the refusal must name both machines. */
 #include <dirent.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +49,38 @@ static void run_flow(const tn_executable *exe) {
   tn_session_release(session);
 }
 
+/* c: tanh(x) + |tanh(x)|; y: rounds times y * |tanh(x)| - y, from c on. Of before events the devices take turns. */
+static void run_islands(const tn_executable *exe) {
+  static _Alignas(64) float x[8] = {0, 1, -1, 2, -2, 3, -3, 0.5f};
+  static _Alignas(64) int64_t rounds = 3;
+  static _Alignas(64) uint8_t flag = 1;
+  int64_t shape[2] = {1, 8};
+  DLTensor inputs[] = {test_tensor(TN_F32, 2, shape, x), test_tensor(TN_BOOL, 0, NULL, &flag),
+                       test_tensor(TN_I64, 0, NULL, &rounds)};
+  tn_session *session;
+  DLTensor y, c;
+  check_ok(tn_session_create(exe, NULL, &session));
+  for (int i = 0; i < 2; i++) check_ok(tn_session_invoke_stateful(session, NULL, inputs, 3));
+  check_ok(tn_session_get_output(session, NULL, 0, &y));
+  check_ok(tn_session_get_output(session, NULL, 1, &c));
+  for (int i = 0; i < 8; i++) {
+    float b = fabsf(tanhf(x[i])), sum = tanhf(x[i]) + b, want = sum;
+    for (int round = 0; round < 3; round++) want = want * b - want;
+    assert_float_equal(((const float *)c.data)[i], sum, 1e-6);
+    assert_float_equal(((const float *)y.data)[i], want, 1e-5);
+  }
+  tn_session_release(session);
+}
+
+static void run_fixture(const char *name, const tn_executable *exe) {
+  if (strncmp(name, "flow", 4) == 0)
+    run_flow(exe);
+  else if (strncmp(name, "islands", 7) == 0)
+    run_islands(exe);
+  else
+    run_embed(exe);
+}
+
 static void fixtures_open_and_run(void **state) {
   struct dirent **entries;
   int count = scandir(TN_TEST_ROOT "/tests/fixtures", &entries, NULL, alphasort), opened = 0;
@@ -60,7 +94,7 @@ static void fixtures_open_and_run(void **state) {
       tn_status *status = tn_executable_load(path, &options, &exe);
       if (tn__host_arch() == TN__ARCH_X86_64) {
         check_ok(status);
-        (strncmp(entries[i]->d_name, "flow", 4) == 0 ? run_flow : run_embed)(exe);
+        run_fixture(entries[i]->d_name, exe);
       } else {
         assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
         assert_non_null(strstr(tn_status_message(status), "was compiled for x86-64-v2"));
@@ -72,7 +106,7 @@ static void fixtures_open_and_run(void **state) {
     free(entries[i]);
   }
   free(entries);
-  assert_true(opened >= 4);
+  assert_true(opened >= 7);
 }
 
 int main(void) {

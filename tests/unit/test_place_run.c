@@ -1,6 +1,6 @@
 /* Any placement gives the same bits: random graphs with branches and loops, random operators of which are placed on
- * islands and on a second CPU, some of them for the least of the architecture, against the same executable with all of
- * them mapped onto the CPU. */
+ * islands, which take turns or work at the same time, and on a second CPU, some of them for the least of the
+ * architecture, against the same executable with all of them mapped onto the CPU. */
 #include <math.h>
 #include <stdio.h>
 
@@ -135,14 +135,13 @@ static tn_status *compile(const drawn *d, tn_module **module) {
   return tn_compile("drawn.tng", tn__strbuf_text(&d->text), d->text.length, &options, module);
 }
 
-static void run(tn_module *module, const char *const *map, int map_count, float out[2][ROWS * COLUMNS]) {
+static void run(tn_module *module, const tn_load_options *load, float out[2][ROWS * COLUMNS]) {
   static _Alignas(64) float x[ROWS * COLUMNS];
   static _Alignas(64) uint8_t flag;
   static _Alignas(64) int64_t rounds;
   tn_executable *exe;
   tn_session *session;
-  tn_load_options load = {.size = sizeof load, .device_map = map, .device_map_count = map_count};
-  check_ok(tn_module_load(module, &load, &exe));
+  check_ok(tn_module_load(module, load, &exe));
   check_ok(tn_session_create(exe, NULL, &session));
   int64_t shape[2] = {ROWS, COLUMNS};
   for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i % 7) / 8 - 0.4f;
@@ -185,8 +184,9 @@ static int map_all(const tn_module *module, const drawn *d, char rules[MOST_ISLA
 static bool same_bits(const void *a, const void *b, size_t bytes) { return memcmp(a, b, bytes) == 0; }
 
 static void test_any_placement_same_bits(void **state) {
-  static float apart[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
+  static float apart[2][ROWS * COLUMNS], beside[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
   int several = 0;
+  const tn_load_options turns = {.size = sizeof turns}, concurrent = {.size = sizeof turns, .concurrent_islands = true};
   for (uint64_t seed = 1; seed <= PAIRS; seed++) {
     drawn d;
     tn_module *module;
@@ -198,9 +198,11 @@ static void test_any_placement_same_bits(void **state) {
     const char *map[MOST_ISLANDS + 1];
     int count = map_all(module, &d, rules, map);
     several += count > 1;
-    run(module, NULL, 0, apart);
-    run(module, map, count, together);
-    if (!same_bits(apart, together, sizeof apart)) {
+    const tn_load_options mapped = {.size = sizeof mapped, .device_map = map, .device_map_count = count};
+    run(module, &turns, apart);
+    run(module, &concurrent, beside);
+    run(module, &mapped, together);
+    if (!same_bits(apart, together, sizeof apart) || !same_bits(beside, together, sizeof beside)) {
       print_message("%s\n", tn__strbuf_text(&d.text));
       for (int i = 0; i < d.rule_count; i++) print_message("%s\n", d.place[i]);
       fail();

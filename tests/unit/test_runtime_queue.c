@@ -34,6 +34,11 @@ static int32_t meet(const tn_kernel_env *env, void *const *buffers, const int64_
   return TN_KERNEL_OK;
 }
 
+static int32_t wait_and_fail(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  usleep(2000);
+  return BAD + 1;
+}
+
 static tn__device_code code_of(tn_kernel kernel) {
   tn__device_code code = {0};
   memcpy(&code.base, &kernel, sizeof kernel);
@@ -76,7 +81,7 @@ static void *allocate(scene *s, int device) {
 }
 
 static void launch(scene *s, int device, const tn__device_code *code, void *x, void *y, void *z, int64_t n,
-                   uint32_t label) {
+                   uint64_t label) {
   void *buffers[] = {x, y, z};
   const tn__device_launch l = {.code = code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
   tn__queue_launch(s->queues, device, &l, label);
@@ -209,7 +214,7 @@ static void test_long_programs(void **state) {
     launch(&s, 0, &code, z, a, a, i, 0);
   }
   tn__queue_record(s.queues, 0, 0);
-  tn__queues_await(s.queues, 0);
+  assert_true(tn__queues_await(s.queues, 0));
   tn__queue_copy(s.queues, TN__QUEUE_HOST, sum, 0, a, sizeof sum, 0);
   assert_true(tn__queues_finish(s.queues, &failure));
   const int64_t n = 5 * TN__QUEUE_DEPTH;
@@ -246,6 +251,45 @@ static void test_what_fails_stops_everything_behind_it(void **state) {
     assert_memory_equal(after, before, sizeof after);
     end(&s);
   }
+}
+
+/* Of several failures it is the first in the program's order, whichever was the first in time. */
+static void test_the_first_failure_is_told(void **state) {
+  const tn__device_code code = code_of(mix), late = code_of(wait_and_fail);
+  for (int i = 0; i < 20; i++) {
+    scene s;
+    tn__queue_failure failure = {0};
+    begin(&s, &tn__device_island_concurrent, 3, 2);
+    void *b = allocate(&s, 1), *c = allocate(&s, 2);
+    launch(&s, 0, &late, NULL, NULL, NULL, 0, (uint64_t)1 << 40); /* a label may be any */
+    launch(&s, 1, &code, b, b, b, -1, 7);
+    tn__queue_record(s.queues, 1, 0);
+    tn__queue_await(s.queues, 2, 0);
+    launch(&s, 2, &code, c, c, c, -1, 8);
+    tn__queue_record(s.queues, 2, 1);
+    assert_false(tn__queues_await(s.queues, 1));
+    tn__queues_drain(s.queues);
+    assert_false(tn__queues_finish(s.queues, &failure));
+    assert_int_equal(failure.device, 0);
+    assert_true(failure.label == (uint64_t)1 << 40);
+    assert_int_equal(failure.kernel, BAD + 1);
+    end(&s);
+  }
+}
+
+static void test_what_is_cancelled_does_not_begin(void **state) {
+  const tn__device_code code = code_of(mix);
+  scene s;
+  tn__queue_failure failure = {0};
+  int64_t n = -1;
+  const tn_kernel_env env = {.cancel = 1};
+  begin(&s, &tn__device_island_concurrent, 1, 1);
+  const tn__device_launch l = {.code = &code, .env = &env, .scalars = &n, .scalar_count = 1};
+  tn__queue_launch(s.queues, 0, &l, 3);
+  assert_false(tn__queues_finish(s.queues, &failure));
+  assert_int_equal(failure.kernel, TN_KERNEL_CANCELLED);
+  assert_int_equal(failure.label, 3);
+  end(&s);
 }
 
 /* A driver that cannot says why, and release takes what nobody asked for. */
@@ -337,6 +381,8 @@ int main(void) {
       cmocka_unit_test(test_devices_work_at_the_same_time),
       cmocka_unit_test(test_long_programs),
       cmocka_unit_test(test_what_fails_stops_everything_behind_it),
+      cmocka_unit_test(test_the_first_failure_is_told),
+      cmocka_unit_test(test_what_is_cancelled_does_not_begin),
       cmocka_unit_test(test_a_device_that_is_gone),
       cmocka_unit_test(test_nobody_else_touches_an_island),
       cmocka_unit_test(test_an_islands_memory),

@@ -10,7 +10,7 @@
 #include "tenon/runtime.h"
 #include "unit/check.h"
 
-enum { TRAMPOLINE_SIZE = 16, TRAMPOLINE_MOST = 16 };
+enum { TRAMPOLINE_SIZE = 16, TRAMPOLINE_MOST = 32 };
 
 typedef struct test_exe {
   tn__arena arena;

@@ -20,6 +20,7 @@ typedef struct decoder {
   uint8_t *assigned_late; /* per scalar: assigned behind the prologue */
   uint8_t *assigned_early;
   uint8_t *from_values; /* per scalar: what the prologue leaves there depends on elements of inputs */
+  uint32_t *recorded;   /* per event: the device that records it, 0: none yet */
 } decoder;
 
 static tn_status *bad_code(const tn__function *f, const tn__instruction *in, const char *format, ...) TN_PRINTF(3, 4);
@@ -76,6 +77,12 @@ static tn_status *check_use(const decoder *d, const tn__instruction *in, const t
     case 'o':
       if (tn__scalar_op_find(word) != NULL) return NULL;
       return bad_code(f, in, "scalar operator %u is not known", word);
+    case 'v':
+      if (word > 0 && word < d->exe->device_count) return NULL;
+      return bad_code(f, in, "device %u of %u", word, d->exe->device_count);
+    case 'e':
+      if (word < f->event_count) return NULL;
+      return bad_code(f, in, "event %u of %u", word, f->event_count);
     default: return NULL; /* i, l, h: any number */
   }
 }
@@ -134,8 +141,7 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
     return bad_code(f, in, "kernel \"%s\" takes %u buffers and %u scalars, not %u and %u", kernel->about.name,
                     kernel->buffer_count, kernel->scalar_count, buffers, in->scalar_count);
   const uint32_t *words = in->operands;
-  const tn__device_driver *driver = d->exe->drivers[kernel->device];
-  if (driver != NULL && driver->inline_host) in->kernel = kernel->call;
+  if (!d->exe->is_divided) in->kernel = kernel->call;
   in->operands = d->operands;
   for (uint32_t i = 0; i < buffers; i++) {
     if (f->registers[words[i]].device != kernel->device)
@@ -308,6 +314,15 @@ static tn_status *check_host(const decoder *d, const tn__instruction *in) {
   return NULL;
 }
 
+/* An event is of one device, so that what is recorded later is reached later. */
+static tn_status *check_record(const decoder *d, const tn__instruction *in) {
+  uint32_t *device = &d->recorded[in->b];
+  if (*device != 0 && *device != in->a)
+    return bad_code(d->f, in, "event %u is of device %u and of device %u", in->b, *device, in->a);
+  *device = in->a;
+  return NULL;
+}
+
 /* What an instruction asks of its operands beside their being there. */
 static tn_status *decode_instruction(decoder *d, tn__instruction *in) {
   const tn__function *f = d->f;
@@ -330,6 +345,7 @@ static tn_status *decode_instruction(decoder *d, tn__instruction *in) {
       return bad_code(f, in, "register %u is neither DYNAMIC nor OUTPUT", in->a);
     case TN__OP_COPY: return check_copy(f, in, &registers[in->a], &registers[in->b]);
     case TN__OP_MOVE: return check_move(f, in, &registers[in->a], &registers[in->b]);
+    case TN__OP_RECORD: return check_record(d, in);
     default: return NULL;
   }
 }
@@ -453,6 +469,7 @@ static tn_status *decode_all(decoder *d, tn__region *scratch) {
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &d->assigned_early));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &d->assigned_late));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &d->from_values));
+  TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->event_count, sizeof(uint32_t), &d->recorded));
   TN_RETURN_IF_ERROR(tn__region_alloc(&d->exe->region, f->code_words, sizeof(uint32_t), &d->operands));
   TN_RETURN_IF_ERROR(
       tn__region_alloc(&d->exe->region, f->instruction_count, sizeof(tn__instruction), &f->instructions));

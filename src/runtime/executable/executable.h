@@ -92,6 +92,8 @@ typedef struct tn__function {
   bool symbolic_layout;      /* a dimension, an offset or the arena is symbolic */
   bool prologue_loads;       /* the prologue reads elements of inputs, so equal shapes do not make equal scalars */
   const uint32_t *code;      /* in the file */
+  uint32_t first_event;      /* its events are these and those behind, of the executable's */
+  uint32_t event_count;
   uint32_t code_words, origin_count;
   const tn__origin_record *origins; /* in the file */
 } tn__function;
@@ -158,7 +160,10 @@ struct tn_executable {
   tn__function *functions;
   tn__text_entry *texts;
   uint32_t kernel_count, constant_count, function_count, text_count, device_count;
-  tn__jit_entry *jit; /* registration with GDB */
+  bool is_divided;      /* there are devices that are not the host itself */
+  bool has_events;      /* and their work is ordered by events: they have queues; else the host waits for each step */
+  uint32_t event_count; /* of all functions */
+  tn__jit_entry *jit;   /* registration with GDB */
   tn_executable_summary summary;
 };
 

@@ -315,7 +315,7 @@ static tn_status *check_function_tables(const tn__functions_header *header, cons
 static tn_status *load_arenas(const tn_executable *exe, tn__function *f, const tn__function_record *record,
                               uint32_t record_size) {
   const tn__file_section *where = exe->sections[TN__SECTION_FUNCTIONS];
-  if (record_size < sizeof(*record) || record->arenas == 0) return NULL;
+  if (record_size < TN__FUNCTION_RECORD_1_6 || record->arenas == 0) return NULL;
   uint32_t count = exe->device_count - 1;
   TN_RETURN_IF_ERROR(
       tn__load_check_table("arenas", where->size, record->arenas, count, sizeof(tn__operand), sizeof(tn__operand)));
@@ -324,6 +324,21 @@ static tn_status *load_arenas(const tn_executable *exe, tn__function *f, const t
     TN_RETURN_IF_ERROR(check_operand(f, &f->arenas[i], "the size of an arena"));
     f->symbolic_layout = f->symbolic_layout || f->arenas[i].symbolic;
   }
+  return NULL;
+}
+
+/* `record` may be an older, shorter one: then the devices work one after the other, in all functions. */
+static tn_status *load_events(tn_executable *exe, tn__function *f, const tn__function_record *record,
+                              uint32_t record_size) {
+  uint32_t events = record_size < sizeof(*record) ? 0 : record->events;
+  f->first_event = exe->event_count;
+  if (events == 0) exe->has_events = false;
+  if (events == 0) return NULL;
+  f->event_count = events - 1;
+  if (f->event_count > f->code_words) /* the code names each of them */
+    return tn__load_corrupt("function \"%s\" has %u events and %u words of code", f->name, f->event_count,
+                            f->code_words);
+  exe->event_count += f->event_count;
   return NULL;
 }
 
@@ -344,6 +359,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
   else
     f->static_arena = f->arena.value;
   TN_RETURN_IF_ERROR(load_arenas(exe, f, record, header->record_size));
+  TN_RETURN_IF_ERROR(load_events(exe, f, record, header->record_size));
   TN_RETURN_IF_ERROR(load_symbols(exe, f, section + record->symbols, header->symbol_record_size, record->symbol_count));
   TN_RETURN_IF_ERROR(
       load_values(exe, f, section + record->inputs, header->value_record_size, f->input_count, "input", &f->inputs));
@@ -366,6 +382,9 @@ tn_status *tn__load_functions(tn_executable *exe) {
   if (header->count == 0) return tn__load_corrupt("it has no function");
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header->count, sizeof(tn__function), &exe->functions));
   exe->function_count = header->count;
+  for (uint32_t i = 0; i < exe->device_count; i++)
+    exe->is_divided |= exe->drivers[i] == NULL || !exe->drivers[i]->inline_host;
+  exe->has_events = exe->is_divided;
   for (uint32_t i = 0; i < header->count; i++) {
     const tn__function_record *record = (const void *)(section + sizeof(*header) + (size_t)i * header->record_size);
     exe->functions[i].index = (int)i;

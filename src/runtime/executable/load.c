@@ -365,10 +365,13 @@ static tn_status *load_source(tn_executable *exe, uint32_t number, const tn__dev
                           "the executable is damaged: device %u", number);
 }
 
-static tn_status *load_device(tn_executable *exe, uint32_t number, const tn__device_record *record, const char *scope) {
+static tn_status *load_device(tn_executable *exe, const tn_load_options *options, uint32_t number,
+                              const tn__device_record *record, const char *scope) {
   DLDevice *device = &exe->devices[number];
   bool native = exe->sources[number].size == 0;
   exe->drivers[number] = native ? find_driver(device->device_type) : NULL;
+  if (options->concurrent_islands && exe->drivers[number] == &tn__device_island)
+    exe->drivers[number] = &tn__device_island_concurrent;
   if (scope[0] != '\0' || (native && exe->drivers[number] == NULL))
     return tn_status_create(TN_UNSUPPORTED,
                             "the executable wants a device of type %d with memory \"%s\" and native code; this runtime "
@@ -407,7 +410,7 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->target, "a device's target", &target));
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
     TN_RETURN_IF_ERROR(load_source(exe, i, record, header.record_size));
-    TN_RETURN_IF_ERROR(load_device(exe, i, record, scope));
+    TN_RETURN_IF_ERROR(load_device(exe, options, i, record, scope));
     if (!exe->verify_only && exe->sources[i].size == 0) TN_RETURN_IF_ERROR(check_cpu(record, target));
     if (i == 0) exe->target_name = target;
   }

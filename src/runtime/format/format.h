@@ -175,9 +175,14 @@ typedef struct tn__function_record {
                        tensor's first element in that memory. What these stand for is looked at for its dimensions. */
   /* since 1.6 */
   uint64_t arenas; /* tn__operand: the bytes of the arenas on all devices behind the first; 0: there are none */
+  /* since 1.7 */
+  uint32_t events; /* 1 + the number of events that the code records and awaits; 0: it has none, and several devices
+                      work one after the other */
+  uint32_t reserved;
 } tn__function_record;
 #define TN__FUNCTION_RECORD_1_0 offsetof(tn__function_record, origins) /* the size of this record in 1.0 */
 #define TN__FUNCTION_RECORD_1_1 offsetof(tn__function_record, arenas)
+#define TN__FUNCTION_RECORD_1_6 offsetof(tn__function_record, events)
 
 /* What in the model the code from `word` to the next record's was made of, for messages: a string such as
  * `node "conv1" (Conv, opset 22)`. */

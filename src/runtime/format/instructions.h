@@ -32,7 +32,9 @@
   X(i, "number")                                  \
   X(l, "low half of a 64-bit number")             \
   X(h, "high half of it")                         \
-  X(o, "scalar operator")
+  X(o, "scalar operator")                         \
+  X(v, "device")                                  \
+  X(e, "event")
 
 enum {                   /* of instructions */
        TN__AT_ENTRY = 1, /* may stand in the prologue, when its registers are known as the function is entered */
@@ -40,10 +42,10 @@ enum {                   /* of instructions */
        TN__ENDS = 4      /* what stands behind it is reached by jumps alone */
 };
 
-/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words. Name,
- * operands, traits, what it does. Operands are letters of TN__OPERANDS, one word each, at most four of a, d, i, n, o,
- * q, r, s, t and w. A * stands for one count word for each capital that follows it; then come the groups, that many
- * words each: R tensor reads, W tensor writes, S scalar reads. */
+/* Instructions: a uint32 word opcode, a uint32 word with the number of operand words that follow, then the words.
+ * Name, operands, traits, what it does. Operands are letters of TN__OPERANDS, one word each, at most four of a, d,
+ * e, i, n, o, q, r, s, t, v and w. A * stands for one count word for each capital that follows it; then come the
+ * groups, that many words each: R tensor reads, W tensor writes, S scalar reads. */
 #define TN__INSTRUCTIONS(X)                                                                                \
   X(RETURN, "", TN__ENDS, "leaves the function")                                                           \
   X(SCALAR_CONST, "dlh", TN__AT_ENTRY, "d = constant")                                                     \
@@ -61,7 +63,10 @@ enum {                   /* of instructions */
   X(CALL, "f*RW", TN__ON_LISTS,                                                                            \
     "calls function f with reads as inputs and writes as outputs; a write without memory takes f's")       \
   X(BUILTIN, "b*RWS", TN__ON_LISTS, "calls builtin b")                                                     \
-  X(MOVE, "nt", TN__ON_LISTS, "n, DYNAMIC, takes over t's memory and shape; t, DYNAMIC, is left empty")
+  X(MOVE, "nt", TN__ON_LISTS, "n, DYNAMIC, takes over t's memory and shape; t, DYNAMIC, is left empty")    \
+  X(RECORD, "ve", 0, "event e is reached when device v has done what it was given so far")                 \
+  X(AWAIT, "ve", 0, "device v goes on when event e is reached, as it was recorded last")                   \
+  X(HOST_AWAIT, "e", 0, "goes on when event e is reached; fails when a device has failed")
 
 /* Name, text, the function of work.h that does it, whether the right operand must not be zero. */
 #define TN__SCALAR_OPS(X)                 \

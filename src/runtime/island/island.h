@@ -19,6 +19,4 @@
 enum { TN__ISLAND_MOST = 256 };
 #define TN__ISLAND_BYTES ((size_t)1 << 32)
 
-extern const tn__device_driver tn__device_island_concurrent; /* tn__device_island: device.h */
-
 #endif

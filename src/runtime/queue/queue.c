@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/invariant.h"
+#include "runtime/pool.h"
 
 enum { PIECE_BYTES = 1 << 20 }; /* of a copy between two devices */
 
@@ -16,7 +17,7 @@ typedef enum command_kind { LAUNCH, COPY, RECORD, AWAIT } command_kind;
 
 typedef struct command {
   command_kind kind;
-  uint32_t label;
+  uint64_t label, order; /* `order`: how many launches and copies were enqueued before, in all queues */
   /* LAUNCH; the lists are slices of `arguments`. */
   tn__device_launch launch;
   /* COPY */
@@ -37,10 +38,10 @@ typedef struct queue {
   bool started;
   pthread_cond_t changed; /* a command came, or the end */
   command ring[TN__QUEUE_DEPTH];
-  uint64_t put, executed; /* commands ever */
-  bool unsettled;         /* kernels were launched whose results are not known yet */
-  uint32_t last_label;    /* of the last launch */
-  void *piece;            /* PIECE_BYTES of the host, for copies from other devices */
+  uint64_t put, executed;          /* commands ever */
+  bool unsettled;                  /* kernels were launched whose results are not known yet */
+  uint64_t last_label, last_order; /* of the last launch */
+  void *piece;                     /* PIECE_BYTES of the host, for copies from other devices */
 } queue;
 
 /* Of a kernel; lists of either kind are arrays of these, as both are as large. */
@@ -56,7 +57,7 @@ typedef struct slot {
 } slot;
 
 /* `mutex` guards what the threads share. A command is written before it is counted in `put`, and its place is free when
- * it is counted in `executed`; `last_label` is the thread's own. */
+ * it is counted in `executed`; `last_label` and `last_order` are the thread's own. */
 struct tn__queues {
   const tn_allocator *allocator;
   tn_allocator copy;
@@ -68,23 +69,28 @@ struct tn__queues {
   int slot_count;
   argument *arguments; /* most_arguments of each place of each ring: buffers, then scalars */
   int most_arguments;
+  uint64_t enqueued; /* launches and copies, by the host */
   bool ending;
-  bool failed;
+  uint64_t failed_at; /* the order of what failed; NOTHING_FAILED */
   tn__queue_failure failure;
 };
 
+#define NOTHING_FAILED UINT64_MAX
+
 /* ---- a device's thread ------------------------------------------------------------------------------------------- */
 
-static void fail(queue *q, uint32_t label, int32_t kernel, tn_status *status) {
+/* Of all failures the first in the program's order is kept. */
+static void fail(queue *q, uint64_t order, uint64_t label, int32_t kernel, tn_status *status) {
   tn__queues *all = q->all;
   pthread_mutex_lock(&all->mutex);
-  if (!all->failed) {
-    all->failed = true;
+  if (order < all->failed_at) {
+    tn_status *later = all->failed_at == NOTHING_FAILED ? NULL : all->failure.status;
+    all->failed_at = order;
     all->failure = (tn__queue_failure){.device = q->number, .kernel = kernel, .label = label, .status = status};
-    status = NULL;
+    status = later;
   }
   pthread_mutex_unlock(&all->mutex);
-  tn_status_free(status); /* of what failed later */
+  tn_status_free(status);
 }
 
 /* From the memory of one device to that of another, in pieces. */
@@ -114,22 +120,26 @@ static tn_status *copy(queue *q, const command *c) {
 static void settle(queue *q) {
   int32_t result = TN_KERNEL_OK;
   tn_status *status = q->device->driver->wait(q->device, &result);
-  if (status != NULL || result != TN_KERNEL_OK) fail(q, q->last_label, result, status);
+  if (status != NULL || result != TN_KERNEL_OK) fail(q, q->last_order, q->last_label, result, status);
 }
 
-static bool is_dropped(tn__queues *all) {
+static bool is_dropped(tn__queues *all, const command *c) {
   pthread_mutex_lock(&all->mutex);
-  bool dropped = all->failed || all->ending;
+  bool dropped = all->failed_at < c->order || all->ending;
   pthread_mutex_unlock(&all->mutex);
   return dropped;
 }
 
 static bool launch(queue *q, const command *c) {
-  if (is_dropped(q->all)) return false;
-  q->last_label = c->label;
+  if (is_dropped(q->all, c)) return false;
+  if (c->launch.env != NULL && tn__rt_is_cancelled(c->launch.env)) {
+    fail(q, c->order, c->label, TN_KERNEL_CANCELLED, NULL);
+    return false;
+  }
+  q->last_label = c->label, q->last_order = c->order;
   tn_status *status = q->device->driver->launch(q->device, &c->launch);
   if (status != NULL) {
-    fail(q, c->label, TN_KERNEL_OK, status);
+    fail(q, c->order, c->label, TN_KERNEL_OK, status);
     return false;
   }
   if (q->device->driver->synchronous) settle(q);
@@ -138,7 +148,7 @@ static bool launch(queue *q, const command *c) {
 
 static void reach(tn__queues *all, const command *c) {
   pthread_mutex_lock(&all->mutex);
-  all->slots[c->slot].reached = c->times;
+  if (all->slots[c->slot].reached < c->times) all->slots[c->slot].reached = c->times;
   pthread_cond_broadcast(&all->progress);
   pthread_mutex_unlock(&all->mutex);
 }
@@ -157,9 +167,9 @@ static bool execute(queue *q, const command *c) {
   switch (c->kind) {
     case LAUNCH: return launch(q, c) || q->unsettled;
     case COPY:
-      if (!is_dropped(q->all)) {
+      if (!is_dropped(q->all, c)) {
         tn_status *status = copy(q, c);
-        if (status != NULL) fail(q, c->label, TN_KERNEL_OK, status);
+        if (status != NULL) fail(q, c->order, c->label, TN_KERNEL_OK, status);
       }
       break;
     case RECORD: reach(q->all, c); break;
@@ -214,12 +224,12 @@ static void put(tn__queues *all, int device) {
   pthread_mutex_unlock(&all->mutex);
 }
 
-void tn__queue_launch(tn__queues *all, int device, const tn__device_launch *launch, uint32_t label) {
+void tn__queue_launch(tn__queues *all, int device, const tn__device_launch *launch, uint64_t label) {
   TN__INVARIANT(launch->buffer_count + launch->scalar_count <= (uint32_t)all->most_arguments);
   command *c = place(all, device);
   size_t at = (size_t)device * TN__QUEUE_DEPTH + all->queues[device].put % TN__QUEUE_DEPTH;
   argument *list = all->arguments + at * (size_t)all->most_arguments;
-  *c = (command){.kind = LAUNCH, .label = label, .launch = *launch};
+  *c = (command){.kind = LAUNCH, .label = label, .order = all->enqueued++, .launch = *launch};
   c->launch.buffers = &list[0].buffer;
   c->launch.scalars = &list[launch->buffer_count].scalar;
   for (uint32_t i = 0; i < launch->buffer_count; i++) list[i].buffer = launch->buffers[i];
@@ -228,10 +238,11 @@ void tn__queue_launch(tn__queues *all, int device, const tn__device_launch *laun
 }
 
 void tn__queue_copy(tn__queues *all, int to_device, void *to, int from_device, const void *from, size_t bytes,
-                    uint32_t label) {
+                    uint64_t label) {
   int device = to_device != TN__QUEUE_HOST ? to_device : from_device;
   *place(all, device) = (command){.kind = COPY,
                                   .label = label,
+                                  .order = all->enqueued++,
                                   .to_device = to_device,
                                   .from_device = from_device,
                                   .to = to,
@@ -254,21 +265,35 @@ void tn__queue_record(tn__queues *all, int device, int number) {
 
 void tn__queue_await(tn__queues *all, int device, int number) { put_slot(all, device, AWAIT, number); }
 
-void tn__queues_await(tn__queues *all, int number) {
+bool tn__queues_await(tn__queues *all, int number) {
   TN__INVARIANT(number >= 0 && number < all->slot_count);
   const command c = {.slot = number, .times = all->slots[number].recorded};
   hold(all, &c);
+  pthread_mutex_lock(&all->mutex);
+  bool good = all->failed_at == NOTHING_FAILED;
+  pthread_mutex_unlock(&all->mutex);
+  return good;
 }
 
-bool tn__queues_finish(tn__queues *all, tn__queue_failure *failure) {
-  pthread_mutex_lock(&all->mutex);
+static void wait_for_all(tn__queues *all) {
   for (int i = 0; i < all->count; i++) {
     const queue *q = &all->queues[i];
     while (q->executed < q->put || q->unsettled) pthread_cond_wait(&all->progress, &all->mutex);
   }
-  bool good = !all->failed;
+}
+
+void tn__queues_drain(tn__queues *all) {
+  pthread_mutex_lock(&all->mutex);
+  wait_for_all(all);
+  pthread_mutex_unlock(&all->mutex);
+}
+
+bool tn__queues_finish(tn__queues *all, tn__queue_failure *failure) {
+  pthread_mutex_lock(&all->mutex);
+  wait_for_all(all);
+  bool good = all->failed_at == NOTHING_FAILED;
   if (!good) *failure = all->failure;
-  all->failed = false;
+  all->failed_at = NOTHING_FAILED;
   pthread_mutex_unlock(&all->mutex);
   return good;
 }
@@ -291,8 +316,11 @@ static tn_status *allocate(tn__queues *all, const tn__queues_options *options) {
     *q = (queue){.all = all, .device = options->devices[i], .number = i};
     pthread_cond_init(&q->changed, NULL);
   }
-  for (int i = 0; i < all->count && all->count > 1; i++)
-    TN_RETURN_IF_ERROR(tn__alloc(all->allocator, 1, PIECE_BYTES, 0, &all->queues[i].piece));
+  for (int i = 0; i < all->count && all->count > 1; i++) { /* touched by copies alone */
+    all->queues[i].piece = tn__realloc(all->allocator, NULL, 0, PIECE_BYTES, 0);
+    if (all->queues[i].piece == NULL)
+      return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for copies between devices");
+  }
   return NULL;
 }
 
@@ -303,6 +331,7 @@ static tn_status *start(tn__queues *all) {
   int error = 0, i = 0;
   for (; error == 0 && i < all->count; i++) {
     queue *q = &all->queues[i];
+    if (q->device->driver->inline_host) continue;
     error = pthread_create(&q->thread, NULL, thread_main, q);
     q->started = error == 0;
     char name[16]; /* what the kernel keeps of it */
@@ -324,6 +353,7 @@ tn_status *tn__queues_create(const tn__queues_options *options, tn__queues **out
     all->copy = *options->allocator;
     all->allocator = &all->copy;
   }
+  all->failed_at = NOTHING_FAILED;
   all->most_arguments = options->most_arguments > 0 ? options->most_arguments : 1;
   pthread_mutex_init(&all->mutex, NULL);
   pthread_cond_init(&all->progress, NULL);
@@ -346,7 +376,7 @@ void tn__queues_release(tn__queues *all) {
   pthread_mutex_unlock(&all->mutex);
   for (int i = 0; i < all->count; i++)
     if (all->queues[i].started) pthread_join(all->queues[i].thread, NULL);
-  if (all->failed) tn_status_free(all->failure.status);
+  if (all->failed_at != NOTHING_FAILED) tn_status_free(all->failure.status);
   tn_allocator copy = all->copy;
   const tn_allocator *allocator = all->allocator == NULL ? NULL : &copy;
   for (int i = 0; i < all->count; i++) {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "runtime/vm/queued.h"
 #include "runtime/vm/values.h"
 
 /* ---- blocks ----------------------------------------------------------------------------------------------------- */
@@ -136,11 +137,12 @@ static tn_status *open_devices(tn__vm *vm) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device), 0, &memory));
   vm->devices = memory; /* without drivers: not open */
+  pthread_mutex_init(&vm->turn, NULL);
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device_code), 0, &memory));
   vm->codes = memory;
   for (uint32_t i = 0; i < vm->exe->device_count; i++) {
     tn__device *device = &vm->devices[i];
-    *device = (tn__device){.allocator = vm->allocator, .id = vm->exe->devices[i].device_id};
+    *device = (tn__device){.allocator = vm->allocator, .id = vm->exe->devices[i].device_id, .turn = &vm->turn};
     device->driver = vm->exe->drivers[i];
     tn_status *status = device->driver->open(device);
     if (status != NULL) {
@@ -190,6 +192,7 @@ static void close_devices(tn__vm *vm) {
   }
   tn__free(vm->allocator, vm->codes, exe->device_count * sizeof(tn__device_code), 0);
   tn__free(vm->allocator, vm->devices, exe->device_count * sizeof(tn__device), 0);
+  pthread_mutex_destroy(&vm->turn);
   vm->devices = NULL;
   vm->constants = NULL;
 }
@@ -207,11 +210,13 @@ tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator 
   vm->buffers = memory;
   TN_RETURN_IF_ERROR(tn__alloc(allocator, scalars, sizeof(int64_t), 0, &memory));
   vm->scalars = memory;
-  return place_constants(vm);
+  TN_RETURN_IF_ERROR(place_constants(vm));
+  return tn__vm_open_queues(vm);
 }
 
 void tn__vm_release(tn__vm *vm) {
   if (vm->devices == NULL) return;
+  tn__vm_close_queues(vm);
   for (uint32_t i = 0; vm->idle != NULL && i < vm->exe->function_count; i++) {
     while (vm->idle[i] != NULL) {
       tn__frame *frame = vm->idle[i];

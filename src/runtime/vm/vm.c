@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "runtime/vm/queued.h"
 #include "runtime/vm/values.h"
 #include "runtime/vm/work.h"
 
@@ -68,7 +69,7 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   int64_t capacity = frame->output_capacity[r->index];
   bool too_small = capacity != TN__EXACT_SHAPE && bytes > capacity; /* the session keeps the value, and says so */
   if (frame->output_data[r->index] == NULL || too_small) {
-    TN_RETURN_IF_ERROR(tn__block_reserve_on(device_of(vm, r), &frame->blocks[number], bytes));
+    TN_RETURN_IF_ERROR(tn__vm_reserve(vm, r->device, &frame->blocks[number], bytes));
     frame->data[number] = frame->blocks[number].data;
     return NULL;
   }
@@ -121,13 +122,14 @@ static tn_status *place_in_arena(const tn__vm *vm, tn__frame *frame, uint32_t nu
 static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
   const tn__function *f = frame->f;
   frame->laid_out = false;
+  tn__vm_drain(vm);
   for (uint32_t i = 0; i < vm->exe->device_count; i++) {
     const tn__operand size = tn__function_arena(f, i);
     int64_t arena = tn__operand_value(&size, frame->scalars);
     if (arena < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "the executable's memory plan is wrong: an arena of %lld bytes",
                               (long long)arena);
-    if (arena > 0 || i == 0) TN_RETURN_IF_ERROR(tn__block_reserve_on(&vm->devices[i], &frame->arenas[i], arena));
+    if (arena > 0 || i == 0) TN_RETURN_IF_ERROR(tn__vm_reserve(vm, i, &frame->arenas[i], arena));
   }
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register *r = &f->registers[i];
@@ -209,7 +211,7 @@ static void swap_blocks(tn__block *a, tn__block *b) {
 
 /* MOVE carries blocks from register to register, so one without a block looks for one that a register of an earlier run
  * left: the second run of a function finds all that the first one made. */
-static void find_block(tn__frame *frame, uint32_t number, int64_t bytes) {
+static void find_block(const tn__vm *vm, tn__frame *frame, uint32_t number, int64_t bytes) {
   if (frame->blocks[number].data != NULL) return;
   for (uint32_t i = 0; i < frame->f->register_count; i++) {
     const tn__block *block = &frame->blocks[i];
@@ -217,6 +219,7 @@ static void find_block(tn__frame *frame, uint32_t number, int64_t bytes) {
     bool free = r->storage == TN__STORAGE_DYNAMIC && frame->used[i] != frame->run &&
                 r->device == frame->f->registers[number].device;
     if (!free || block->data == NULL || block->capacity < (uint64_t)bytes) continue;
+    tn__vm_drain(vm);
     swap_blocks(&frame->blocks[number], &frame->blocks[i]);
     return;
   }
@@ -228,8 +231,8 @@ static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) 
   int64_t bytes;
   TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
   if (r->storage == TN__STORAGE_OUTPUT) return place_output(vm, frame, number, bytes);
-  find_block(frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve_on(device_of(vm, r), &frame->blocks[number], bytes));
+  find_block(vm, frame, number, bytes);
+  TN_RETURN_IF_ERROR(tn__vm_reserve(vm, r->device, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -249,24 +252,6 @@ static void copy_valid(const tn__frame *frame, const tn__register *r, const tn__
   tn__work_copy_rows(to, from, bytes, dims[axis] * row, valid * row);
 }
 
-/* Where one of the two is not the host. Between two others it goes through the host, in pieces. */
-static tn_status *copy_on_devices(tn__vm *vm, tn__device *to, void *destination, tn__device *from, const void *source,
-                                  size_t bytes) {
-  enum { PIECE = 1 << 20 };
-  if (to == from) return to->driver->copy(to, TN__COPY_WITHIN, destination, source, bytes);
-  if (from == &vm->devices[0]) return to->driver->copy(to, TN__COPY_IN, destination, source, bytes);
-  if (to == &vm->devices[0]) return from->driver->copy(from, TN__COPY_OUT, destination, source, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &vm->scratch, bytes < PIECE ? (int64_t)bytes : PIECE));
-  for (size_t at = 0; at < bytes; at += PIECE) {
-    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    const void *out = from->driver->view(from, (void *)(uintptr_t)source, at);
-    TN_RETURN_IF_ERROR(from->driver->copy(from, TN__COPY_OUT, vm->scratch.data, out, piece));
-    void *in = to->driver->view(to, destination, at);
-    TN_RETURN_IF_ERROR(to->driver->copy(to, TN__COPY_IN, in, vm->scratch.data, piece));
-  }
-  return NULL;
-}
-
 static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) {
   const tn__register *to = &frame->f->registers[in->a], *from = &frame->f->registers[in->b];
   const int64_t *to_dims, *from_dims;
@@ -283,8 +268,7 @@ static tn_status *copy(tn__vm *vm, tn__frame *frame, const tn__instruction *in) 
   const void *source = frame->data[from->root];
   void *destination = frame->data[to->root];
   if (to->device != 0 || from->device != 0)
-    return copy_on_devices(vm, device_of(vm, to), destination, device_of(vm, from), source,
-                           (size_t)count * tn__dtype_stored(to->dtype));
+    return tn__vm_copy(vm, in, to, destination, from, source, (size_t)count * tn__dtype_stored(to->dtype));
   if (to->storage == TN__STORAGE_OUTPUT && frame->f->outputs[to->index].grows >= 0)
     copy_valid(frame, to, from, destination, source);
   else
@@ -321,8 +305,8 @@ tn_status *tn__vm_make_result(tn__vm *vm, tn__frame *frame, uint32_t number, con
   for (int i = 0; i < r->rank; i++) frame->dims[r->first_dim + (uint32_t)i] = dims[i];
   TN_RETURN_IF_ERROR(measure(frame, number, &bytes));
   if (late_output) return place_output(vm, frame, number, bytes);
-  find_block(frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve_on(device_of(vm, r), &frame->blocks[number], bytes));
+  find_block(vm, frame, number, bytes);
+  TN_RETURN_IF_ERROR(tn__vm_reserve(vm, r->device, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -431,8 +415,11 @@ static tn_status *call(tn__vm *vm, tn__frame *frame, const tn__instruction *in, 
     return tn_status_create(TN_OUT_OF_RANGE, "calls are nested more than %d deep at function \"%s\"",
                             TN__MAX_CALL_DEPTH, f->name);
   tn__frame *callee;
+  uint32_t path = vm->path;
+  TN_RETURN_IF_ERROR(tn__vm_enter_call(vm, in, f));
   TN_RETURN_IF_ERROR(tn__frame_take(vm, f, &callee));
   tn_status *status = call_in_frame(vm, frame, callee, in, depth);
+  vm->path = path;
   tn__frame_give_back(vm, callee);
   return status;
 }
@@ -450,7 +437,7 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
   }
 }
 
-static tn_status *kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
+tn_status *tn__vm_kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
   const char *name = vm->exe->kernels[in->callee].about.name;
   switch (result) {
     case TN_KERNEL_INDEX_OUT_OF_RANGE:
@@ -472,22 +459,6 @@ static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
                           vm->exe->kernels[in->callee].about.name);
 }
 
-/* A device that is not the calling thread itself. */
-static tn_status *launch_kernel(tn__vm *vm, const tn__instruction *in, int32_t *result) {
-  const tn__kernel_entry *kernel = &vm->exe->kernels[in->callee];
-  tn__device *device = &vm->devices[kernel->device];
-  tn__device_launch launch = {.code = &vm->codes[kernel->device],
-                              .offset = kernel->offset,
-                              .env = &vm->caller.env,
-                              .buffers = vm->buffers,
-                              .scalars = vm->scalars,
-                              .buffer_count = in->read_count + in->write_count,
-                              .scalar_count = in->scalar_count};
-  /* cppcheck-suppress returnDanglingLifetime ; a status keeps no pointer into the launch */
-  TN_RETURN_IF_ERROR(device->driver->launch(device, &launch));
-  return device->driver->wait(device, result);
-}
-
 static bool makes_nothing(const tn__frame *frame, const tn__instruction *in) {
   int64_t most = 1;
   for (uint32_t i = in->read_count; i < in->read_count + in->write_count; i++) {
@@ -504,7 +475,7 @@ static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn
   uint32_t buffers = in->read_count + in->write_count;
   for (uint32_t i = 0; i < buffers; i++) vm->buffers[i] = frame->data[operands[i]];
   for (uint32_t i = 0; i < in->scalar_count; i++) vm->scalars[i] = frame->scalars[operands[buffers + i]];
-  if (__builtin_expect(in->kernel == NULL, 0)) return launch_kernel(vm, in, result);
+  if (__builtin_expect(in->kernel == NULL, 0)) return tn__vm_launch(vm, in, result);
   *result = in->kernel(&vm->caller.env, vm->buffers, vm->scalars);
   return NULL;
 }
@@ -539,6 +510,7 @@ static tn_status *interpret_profiled(tn__vm *vm, tn__frame *frame, uint32_t at, 
     const char *name = profile_name(vm, in);
     uint64_t start = name == NULL ? 0 : tn__clock();
     TN_RETURN_IF_ERROR(interpret(vm, frame, at - 1, at, depth));
+    tn__vm_drain(vm); /* each step takes the time that its device takes */
     if (name != NULL) vm->profile(vm->profile_user, name, start, tn__clock());
   }
 }
@@ -571,7 +543,7 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         if (in->may_make_nothing && makes_nothing(frame, in)) break;
         int32_t result = TN_KERNEL_OK;
         status = run_kernel(vm, frame, in, &result);
-        if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = kernel_failed(vm, in, result);
+        if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = tn__vm_kernel_failed(vm, in, result);
         break;
       }
       case TN__OP_COPY: status = copy(vm, frame, in); break;
@@ -585,6 +557,9 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
       case TN__OP_CALL: status = call(vm, frame, in, depth); break;
       case TN__OP_BUILTIN: status = builtin(vm, frame, in); break;
       case TN__OP_MOVE: status = move(vm, frame, in); break;
+      case TN__OP_RECORD:
+      case TN__OP_AWAIT:
+      case TN__OP_HOST_AWAIT: status = tn__vm_event(vm, frame->f, in); break;
       case TN__OP_COUNT: break;
     }
     if (__builtin_expect(status != NULL, 0)) return tn__exe_at_origin(vm->exe, frame->f, in, status);
@@ -600,18 +575,24 @@ static tn_status *run_rest(tn__vm *vm, tn__frame *frame, int depth) {
   return interpret(vm, frame, f->prologue_count, UINT32_MAX, depth);
 }
 
-tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth) {
+static tn_status *run(tn__vm *vm, tn__frame *frame, int depth) {
   const tn__function *f = frame->f;
-  count_run(frame);
   TN_RETURN_IF_ERROR(tn__vm_bind_symbols(f, frame->input_shapes, frame->scalars));
   TN_RETURN_IF_ERROR(interpret(vm, frame, 0, f->prologue_count, depth));
   TN_RETURN_IF_ERROR(after_prologue(vm, frame));
   return run_rest(vm, frame, depth);
 }
 
-tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame) {
-  const tn__function *f = frame->f;
+tn_status *tn__vm_run(tn__vm *vm, tn__frame *frame, int depth) {
+  bool queued = depth == 0 && vm->queues != NULL;
   count_run(frame);
+  if (queued) tn__vm_begin_queues(vm, frame->f);
+  tn_status *status = run(vm, frame, depth);
+  return queued ? tn__vm_end_queues(vm, status) : status;
+}
+
+static tn_status *run_again(tn__vm *vm, tn__frame *frame) {
+  const tn__function *f = frame->f;
   /* As the last prologue left them, the later ones zero. */
   if (f->scalar_count > 0) memcpy(frame->scalars, frame->laid_out_scalars, f->scalar_count * sizeof(int64_t));
   if (f->prologue_loads) {
@@ -619,4 +600,11 @@ tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame) {
     TN_RETURN_IF_ERROR(after_prologue(vm, frame));
   }
   return run_rest(vm, frame, 0);
+}
+
+tn_status *tn__vm_run_again(tn__vm *vm, tn__frame *frame) {
+  count_run(frame);
+  if (vm->queues != NULL) tn__vm_begin_queues(vm, frame->f);
+  tn_status *status = run_again(vm, frame);
+  return vm->queues != NULL ? tn__vm_end_queues(vm, status) : status;
 }

@@ -2,6 +2,8 @@
 #ifndef TENON_RUNTIME_VM_VM_H
 #define TENON_RUNTIME_VM_VM_H
 
+#include <pthread.h>
+
 #include "runtime/executable/executable.h"
 #include "runtime/pool.h"
 
@@ -39,12 +41,24 @@ struct tn__frame {
 };
 #define TN__EXACT_SHAPE (-1)
 
+typedef struct tn__queues tn__queues; /* queue/queue.h */
+
+/* A function that is called, by which instruction of which other. The first is the one that is invoked. */
+typedef struct tn__call_path {
+  const tn__function *f;
+  uint32_t parent, call;
+} tn__call_path;
+
 typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
   tn__device *devices;    /* the executable's, open; the first is the host */
   tn__device_code *codes; /* by device: what kernels are at offsets in */
-  void **constants;       /* per constant: its copy on the device that reads it; NULL: the host does */
+  pthread_mutex_t turn;   /* of devices that take turns */
+  tn__queues *queues;     /* NULL: what a device does is waited for */
+  tn__call_path *paths;   /* with queues: those of this invoke */
+  uint32_t path_count, path_capacity, path;
+  void **constants; /* per constant: its copy on the device that reads it; NULL: the host does */
   tn_thread_pool *pool;
   tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
   tn__frame **idle;       /* per function */

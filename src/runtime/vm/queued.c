@@ -1,0 +1,194 @@
+#include "runtime/vm/queued.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static bool is_inline(const tn__vm *vm, uint32_t device) { return vm->devices[device].driver->inline_host; }
+
+static int most_arguments(const tn_executable *exe) {
+  uint32_t most = 1;
+  for (uint32_t i = 0; i < exe->kernel_count; i++) {
+    uint32_t count = exe->kernels[i].buffer_count + exe->kernels[i].scalar_count;
+    if (count > most) most = count;
+  }
+  return (int)most;
+}
+
+tn_status *tn__vm_open_queues(tn__vm *vm) {
+  const tn_executable *exe = vm->exe;
+  if (!exe->has_events) return NULL;
+  void *memory;
+  vm->path_capacity = 16;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->path_capacity, sizeof(tn__call_path), 0, &memory));
+  vm->paths = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->device_count, sizeof(tn__device *), 0, &memory));
+  tn__device **devices = memory;
+  for (uint32_t i = 0; i < exe->device_count; i++) devices[i] = &vm->devices[i];
+  const tn__queues_options options = {.allocator = vm->allocator,
+                                      .devices = devices,
+                                      .device_count = (int)exe->device_count,
+                                      .slot_count = (int)exe->event_count,
+                                      .most_arguments = most_arguments(exe)};
+  tn_status *status = tn__queues_create(&options, &vm->queues);
+  tn__free(vm->allocator, memory, exe->device_count * sizeof(tn__device *), 0);
+  return status;
+}
+
+void tn__vm_close_queues(tn__vm *vm) {
+  tn__queues_release(vm->queues);
+  tn__free(vm->allocator, vm->paths, vm->path_capacity * sizeof(tn__call_path), 0);
+  vm->queues = NULL;
+  vm->paths = NULL;
+}
+
+tn_status *tn__vm_reserve(tn__vm *vm, uint32_t device, tn__block *block, int64_t bytes) {
+  bool stays = block->data != NULL && (uint64_t)bytes <= block->capacity;
+  if (!stays) tn__vm_drain(vm);
+  return tn__block_reserve_on(&vm->devices[device], block, bytes);
+}
+
+/* ---- where an instruction is ------------------------------------------------------------------------------------- */
+
+/* Of a launch or copy: the calls around it, and its place in the innermost function. */
+static uint64_t label_of(const tn__vm *vm, const tn__instruction *in) {
+  return (uint64_t)vm->path << 32 | (uint64_t)(in - vm->paths[vm->path].f->instructions);
+}
+
+static const tn__instruction *instruction_at(const tn__vm *vm, uint64_t label, uint32_t *path) {
+  *path = (uint32_t)(label >> 32);
+  return &vm->paths[*path].f->instructions[(uint32_t)label];
+}
+
+void tn__vm_begin_queues(tn__vm *vm, const tn__function *f) {
+  vm->paths[0] = (tn__call_path){.f = f};
+  vm->path_count = 1;
+  vm->path = 0;
+}
+
+static tn_status *make_room(tn__vm *vm) {
+  if (vm->path_count < vm->path_capacity) return NULL;
+  size_t size = vm->path_capacity * sizeof(tn__call_path);
+  void *grown = tn__realloc(vm->allocator, vm->paths, size, 2 * size, 0);
+  if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for calls of functions");
+  vm->paths = grown;
+  vm->path_capacity *= 2;
+  return NULL;
+}
+
+/* Each way through calls has one number, however often a loop takes it. */
+tn_status *tn__vm_enter_call(tn__vm *vm, const tn__instruction *in, const tn__function *callee) {
+  if (vm->queues == NULL) return NULL;
+  const tn__call_path wanted = {.f = callee, .parent = vm->path, .call = (uint32_t)label_of(vm, in)};
+  for (uint32_t i = vm->path_count; i-- > 1;)
+    if (vm->paths[i].parent == wanted.parent && vm->paths[i].call == wanted.call) {
+      vm->path = i;
+      return NULL;
+    }
+  TN_RETURN_IF_ERROR(make_room(vm));
+  vm->path = vm->path_count++;
+  vm->paths[vm->path] = wanted;
+  return NULL;
+}
+
+/* As it would have come back through the calls. */
+static tn_status *failed_status(const tn__vm *vm, const tn__queue_failure *failure) {
+  uint32_t path;
+  const tn__instruction *in = instruction_at(vm, failure->label, &path);
+  tn_status *status = failure->kernel == TN_KERNEL_OK ? failure->status : tn__vm_kernel_failed(vm, in, failure->kernel);
+  for (;;) {
+    const tn__call_path *at = &vm->paths[path];
+    status = tn__exe_at_origin(vm->exe, at->f, in, status);
+    if (path == 0) return status;
+    in = &vm->paths[at->parent].f->instructions[at->call];
+    path = at->parent;
+  }
+}
+
+/* What is in the queues was enqueued before the host failed, and comes first. */
+tn_status *tn__vm_end_queues(tn__vm *vm, tn_status *status) {
+  tn__queue_failure failure;
+  if (tn__queues_finish(vm->queues, &failure)) return status;
+  tn_status_free(status);
+  return failed_status(vm, &failure);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+/* One of the host takes turns with devices that do: a device's memory is open while that works alone. */
+static int32_t run_on_host(tn__vm *vm, const tn__kernel_entry *kernel) {
+  pthread_mutex_lock(&vm->turn);
+  int32_t result = kernel->call(&vm->caller.env, vm->buffers, vm->scalars);
+  pthread_mutex_unlock(&vm->turn);
+  return result;
+}
+
+tn_status *tn__vm_launch(tn__vm *vm, const tn__instruction *in, int32_t *result) {
+  const tn__kernel_entry *kernel = &vm->exe->kernels[in->callee];
+  tn__device *device = &vm->devices[kernel->device];
+  if (is_inline(vm, kernel->device)) {
+    *result = run_on_host(vm, kernel);
+    return NULL;
+  }
+  tn__device_launch launch = {.code = &vm->codes[kernel->device],
+                              .offset = kernel->offset,
+                              .env = &vm->caller.env,
+                              .buffers = vm->buffers,
+                              .scalars = vm->scalars,
+                              .buffer_count = in->read_count + in->write_count,
+                              .scalar_count = in->scalar_count};
+  if (vm->queues != NULL) {
+    tn__queue_launch(vm->queues, (int)kernel->device, &launch, label_of(vm, in));
+    return NULL;
+  }
+  /* cppcheck-suppress returnDanglingLifetime ; a status keeps no pointer into the launch */
+  TN_RETURN_IF_ERROR(device->driver->launch(device, &launch));
+  return device->driver->wait(device, result);
+}
+
+/* Between two devices that are not the host it goes through the host, in pieces. */
+static tn_status *copy_now(tn__vm *vm, tn__device *to, void *destination, tn__device *from, const void *source,
+                           size_t bytes) {
+  enum { PIECE = 1 << 20 };
+  if (to == from) return to->driver->copy(to, TN__COPY_WITHIN, destination, source, bytes);
+  if (from->driver->inline_host) return to->driver->copy(to, TN__COPY_IN, destination, source, bytes);
+  if (to->driver->inline_host) return from->driver->copy(from, TN__COPY_OUT, destination, source, bytes);
+  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &vm->scratch, bytes < PIECE ? (int64_t)bytes : PIECE));
+  for (size_t at = 0; at < bytes; at += PIECE) {
+    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
+    const void *out = from->driver->view(from, (void *)(uintptr_t)source, at);
+    TN_RETURN_IF_ERROR(from->driver->copy(from, TN__COPY_OUT, vm->scratch.data, out, piece));
+    void *in = to->driver->view(to, destination, at);
+    TN_RETURN_IF_ERROR(to->driver->copy(to, TN__COPY_IN, in, vm->scratch.data, piece));
+  }
+  return NULL;
+}
+
+/* It is for the device that gets it, and for another one when that is the first. A device that the host takes the place
+ * of makes it at once: what it reads was awaited. */
+tn_status *tn__vm_copy(tn__vm *vm, const tn__instruction *in, const tn__register *to, void *destination,
+                       const tn__register *from, const void *source, size_t bytes) {
+  if (vm->queues == NULL || is_inline(vm, to->device != 0 ? to->device : from->device))
+    return copy_now(vm, &vm->devices[to->device], destination, &vm->devices[from->device], source, bytes);
+  tn__queue_copy(vm->queues, to->device == 0 ? TN__QUEUE_HOST : (int)to->device, destination,
+                 is_inline(vm, from->device) ? TN__QUEUE_HOST : (int)from->device, source, bytes, label_of(vm, in));
+  return NULL;
+}
+
+/* A device that the host takes the place of has done everything when the host comes here, and waits as the host
+ * does. */
+tn_status *tn__vm_event(tn__vm *vm, const tn__function *f, const tn__instruction *in) {
+  if (vm->queues == NULL) return NULL;
+  bool by_host = in->op == TN__OP_HOST_AWAIT || is_inline(vm, in->a);
+  int event = (int)(f->first_event + (in->op == TN__OP_HOST_AWAIT ? in->a : in->b));
+  if (in->op == TN__OP_RECORD) {
+    if (!by_host) tn__queue_record(vm->queues, (int)in->a, event);
+  } else if (!by_host) {
+    tn__queue_await(vm->queues, (int)in->a, event);
+  } else if (!tn__queues_await(vm->queues, event)) {
+    return tn_status_create(TN_INTERNAL, "a device failed"); /* tn__vm_end_queues() tells which */
+  }
+  return NULL;
+}
