@@ -144,7 +144,10 @@ tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_platform_id 
   }
   tn_status *status =
       seen > 0
-          ? tn_status_create(TN_NOT_FOUND, "there is no opencl:%d; there is %s", number, tn__strbuf_text(&there))
+          ? tn_status_create(TN_NOT_FOUND,
+                             "there is no opencl:%d; there is %s, which may take its place: --map opencl:%d=opencl:%d "
+                             "(tn_load_options.device_map)",
+                             number, tn__strbuf_text(&there), number, seen - 1)
           : tn_status_create(TN_NOT_FOUND,
                              "there is no opencl:%d: OpenCL knows no device on this machine; install the driver of "
                              "one (Debian: pocl-opencl-icd for the CPU)",
