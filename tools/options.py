@@ -36,6 +36,8 @@ TYPES = {"file": "text, or the file with it", "dims": "names and sizes", "sizes"
 
 def keyword(row):
     kind, usual = KEYWORDS[row["kind"]]
+    if row["kind"] == "names" and "=" in (row["value"] or ""):
+        kind = "Mapping[str, Any] | Iterable[str]"
     return f"    {row['python']}: {kind} = {'True' if row['reversed'] else usual},\n"
 
 

@@ -109,12 +109,18 @@ typedef struct tn_compile_options {
   /* The target that runs what is no kernel (docs/devices.md): shapes, conditions, lists and strings. NULL: the one that
    * a target names, else the only CPU among the targets. Since 0.2. */
   const char *host;
-  /* Where nodes run, by their names: "encoder.*=opencl:0"; of several that fit the last one counts. Since 0.2. */
+  /* Where nodes run, by their names: "encoder.*=opencl:0"; of several that fit the last one counts. "@FILE" stands for
+   * all that a file of JSON says, {"encoder.*": "opencl:0"}, and "auto" for where the rest is predicted to be fastest.
+   * Since 0.2. */
   const char *const *place;
   int place_count; /* of them */
   /* Called with the devices of a compilation, and where the plan puts each node; the cache is left out then. May be
    * NULL. Since 0.2. */
   void (*devices)(void *user, const char *text);
+  /* How much memory of a device constants and values may take, "opencl:0=2GiB": with "auto" in `place` what does not
+   * fit goes elsewhere, and what fits nowhere is TN_RESOURCE_EXHAUSTED. Since 0.2. */
+  const char *const *memory;
+  int memory_count; /* of them */
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */

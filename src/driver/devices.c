@@ -4,23 +4,23 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "graph/place/cost.h"
 
 struct tn__driver_devices {
   tn__compile_config *config;
-  tn__place_rule *rules;
+  tn__place_rules rules;
   int *matched; /* by rule, in all graphs */
-  int rule_count;
+  tn__place_budgets budgets;
   bool several;    /* not everything is on one device */
   tn__strbuf told; /* the plan, for --explain-devices */
 };
 
-static tn__driver_devices *read_devices(tn__arena *arena, const tn_compile_options *o) {
+static tn__driver_devices *read_devices(tn__arena *arena, const tn_compile_options *o, bool files) {
   tn__driver_devices *d = TN__NEW(arena, tn__driver_devices);
   d->config = tn__compile_config_create(arena, o->target, o->host);
-  d->rules = TN__NEW_ARRAY(arena, o->place_count, tn__place_rule);
-  d->matched = TN__NEW_ARRAY(arena, o->place_count, int);
-  d->rule_count = o->place_count;
-  for (int i = 0; i < o->place_count; i++) d->rules[i] = tn__place_rule_read(d->config, o->place[i]);
+  for (int i = 0; i < o->place_count; i++) tn__place_rules_read(d->config, o->place[i], files, &d->rules);
+  for (int i = 0; i < o->memory_count; i++) tn__place_budget_read(d->config, o->memory[i], &d->budgets);
+  d->matched = TN__NEW_ARRAY(arena, d->rules.list.count, int);
   return d;
 }
 
@@ -37,12 +37,12 @@ const char *tn__driver_host_text(const tn__driver *driver) {
 }
 
 const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_options *o) {
-  return read_devices(arena, o)->config->primitive->target;
+  return read_devices(arena, o, false)->config->primitive->target;
 }
 
 void tn__driver_devices_init(tn__driver *driver) {
   const tn_compile_options *o = driver->options;
-  driver->devices = read_devices(driver->arena, o);
+  driver->devices = read_devices(driver->arena, o, true);
   const tn__compile_config *config = driver->devices->config;
   for (int i = 0; i < config->warnings.count; i++) tn__log(o->log, TN_LOG_WARNING, "%s", config->warnings.data[i]);
 }
@@ -127,27 +127,39 @@ static void tell(tn__driver *driver, const char *name, tn__graph *graph, const t
   tn__strbuf_printf(told, "%s: %d cop%s, %d constant%s more, %d cop%s moved out of loops\n", name, result->copies,
                     result->copies == 1 ? "y" : "ies", result->constants, tn__plural(result->constants),
                     result->hoisted, result->hoisted == 1 ? "y" : "ies");
+  tn__place_sums sums = tn__place_predict(options->config, graph);
+  tn__strbuf_append(told, "predicted: operators ");
+  tn__place_put_time(told, sums.operators);
+  tn__strbuf_append(told, ", copies ");
+  tn__place_put_time(told, sums.copies);
+  tn__strbuf_printf(told, " (%.0f bytes)\n", sums.bytes);
   tn__place_explain(graph, options, 2, told);
 }
 
 static bool place_one(tn__driver *driver, const char *name, tn__graph *graph) {
   tn__driver_devices *d = driver->devices;
-  tn__place_options options = {d->config, d->rules, d->rule_count};
+  tn__place_options options = {.config = d->config,
+                               .rules = d->rules.list.data,
+                               .rule_count = d->rules.list.count,
+                               .tells = driver->options->devices != NULL,
+                               .automatic = d->rules.automatic,
+                               .budgets = d->budgets.any ? &d->budgets : NULL};
   double start = tn__now();
   tn__place_result result = tn__graph_place(graph, &options);
   tn__driver_time(driver, "graph.place", tn__now() - start);
-  for (int i = 0; i < d->rule_count; i++) d->matched[i] += d->rules[i].matched;
+  for (int i = 0; i < d->rules.list.count; i++) d->matched[i] += d->rules.list.data[i].matched;
   if (driver->options->devices != NULL) tell(driver, name, graph, &options, &result);
   return result.elsewhere != NULL;
 }
 
 static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int count) {
   const tn__driver_devices *d = driver->devices;
-  for (int i = 0; i < d->rule_count; i++) {
+  for (int i = 0; i < d->rules.list.count; i++) {
+    const tn__place_rule *rule = &d->rules.list.data[i];
     if (d->matched[i] > 0) continue;
     const char *near = NULL;
-    for (int g = 0; g < count && near == NULL; g++) near = tn__place_nearest(graphs[g], d->rules[i].pattern);
-    tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" fits no node%s%s%s", d->rules[i].text,
+    for (int g = 0; g < count && near == NULL; g++) near = tn__place_nearest(graphs[g], rule->pattern);
+    tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" fits no node%s%s%s", rule->text,
             near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
   }
 }
@@ -160,11 +172,19 @@ void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash) {
     tn__sha256_update_string(hash, config->devices.data[i]->target->label);
     if (i > 0 || config->host != config->primitive) tn__target_hash(config->devices.data[i]->target, hash);
   }
+  if (config->devices.count == 1 && config->host == config->primitive) return; /* everything is there */
+  for (int i = 0; i < config->devices.count; i++) {
+    char text[TN__TARGET_TEXT]; /* which says what it can run, and how fast it is */
+    tn__target_print(config->devices.data[i]->target, text);
+    tn__sha256_update_string(hash, text);
+  }
+  const tn__place_rules *rules = &driver->devices->rules; /* those in files, too */
+  for (int i = 0; i < rules->list.count; i++) tn__sha256_update_string(hash, rules->list.data[i].text);
 }
 
 bool tn__driver_warned_of_places(const tn__driver *driver) {
   const tn__driver_devices *d = driver->devices;
-  for (int i = 0; i < d->rule_count; i++)
+  for (int i = 0; i < d->rules.list.count; i++)
     if (d->matched[i] == 0) return true;
   return false;
 }

@@ -122,6 +122,7 @@ struct tn__value {
    * on the way to or from there, unless an operator on_device or device_copy says so. */
   const char *place;
   const struct tn__virtual_device *device; /* where planning has put it (graph/place); NULL: there was no planning */
+  const char *placed;                      /* why there, in words, when planning was to tell; else NULL */
   /* Where it is used; a place where something else is by now counts no more. */
   TN__VEC(tn__operand_place) readers; /* operands of nodes */
   TN__VEC(int) results;               /* outputs of the graph, by number */

@@ -137,7 +137,18 @@ typedef struct tn__gpu_target {
   int registers;    /* of 32 bits, for a block */
   int shared_bytes; /* of memory that the threads of a block share */
   char arch[16];    /* CUDA: "sm_80"; of others empty */
+  int fp64;         /* OpenCL: 1: it has numbers of type f64, which the standard leaves open */
 } tn__gpu_target;
+
+/* How fast a device is, as a text says it, for placements by predicted time (target/devices/rates.h); 0: what is usual
+ * for its kind. No code depends on it. */
+typedef struct tn__target_rates {
+  int64_t gflops;      /* operations in f32 a nanosecond */
+  int64_t memory_rate; /* of its memory, MB/s */
+  int64_t link_rate;   /* between the host's memory and its own, MB/s */
+  int64_t link_wait;   /* until a copy begins, ns */
+  int64_t launch;      /* to start a kernel, ns */
+} tn__target_rates;
 
 typedef enum tn__target_kind {
   TN__TARGET_CPU,    /* this compiler's own code for a CPU */
@@ -174,6 +185,7 @@ typedef struct tn__target {
   int device;     /* which of its type, TN__DEVICE_ID_FREE: not said. No code depends on it. */
   char label[32]; /* a name of its own, which placements may use; "": none */
   char host[256]; /* the text of the target that runs what is no kernel; "": not said */
+  tn__target_rates rates;
 } tn__target;
 
 /* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */

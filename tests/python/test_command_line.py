@@ -22,7 +22,8 @@ KERNELS = "kernel k(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\nkernel g(A: f32[N])
 WRONG_VALUES = {
     "--target": ["pentium", "x86-64-v3+nothing", "gpu,warp=64", "cpu -croes=2", "opencl", "cpu;", "cpu; cpu"],
     "--host": ["pentium", "cpu -host=cpu"],
-    "--place": ["a", "a=", "=cpu", "a=opencl", "a=cpu:x", "a=cpu:1", "a=cpu/textur"],
+    "--place": ["a", "a=", "=cpu", "a=opencl", "a=cpu:x", "a=cpu:1", "a=cpu/textur", "@"],
+    "--memory": ["a", "cpu=", "=1", "cpu=0", "cpu=1XB", "cpu=99999999TiB", "cuda=1", "cpu=1,cpu:0=2"],
     "--dim": ["n", "n=", "=3", "n=x", "n=-1", "n=99999999999999999999", "n=1,m", "n=1x"],
     "--alias": ["y", "y=", "=x"],
     "--capacity": ["n", "n=0", "n=x", "n=-1"],
@@ -144,7 +145,7 @@ class CommandLineTest(unittest.TestCase):
         of_models = [option for option in options_of("inspect") if option not in
                      ("--key", "--constants", "--map", "--verify-only", "--text", "--schedules", "--kernel", "--json")]
         values = {"--dim": "n=1", "--alias": "y=x", "--capacity": "n=1", "--strided": "x", "--threads": "1", "--target": "aarch64",
-                  "--machine": "m", "--tuned": "t", "--print-after": "all", "--host": "cpu", "--place": "a=cpu"}
+                  "--machine": "m", "--tuned": "t", "--print-after": "all", "--host": "cpu", "--place": "a=cpu", "--memory": "cpu=1GiB"}
         for option in of_models:
             word = option + (f"={values[option]}" if option in values else "")
             self.misused("inspect", self.executable, word, command="inspect", saying="is for compiling")

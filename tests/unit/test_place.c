@@ -591,7 +591,7 @@ static void name_things(tn__arena *arena, void *user) {
                {"a=opencl", 0},         {"encoder/*/0=opencl", 0}};
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tn__place_rule rule = tn__place_rule_read(config, cases[i].rule);
-    tn__place_options options = {config, &rule, 1};
+    tn__place_options options = {.config = config, .rules = &rule, .rule_count = 1};
     int matched = 0;
     for (int n = 0; n < tn__graph_node_count(graph); n++)
       matched += tn__place_rule_of(&options, tn__graph_node_at(graph, n)) != NULL;
@@ -602,7 +602,7 @@ static void name_things(tn__arena *arena, void *user) {
   assert_null(tn__place_nearest(graph, "decoder*"));
   /* The last rule that fits counts. */
   tn__place_rule rules[] = {tn__place_rule_read(config, "*=opencl"), tn__place_rule_read(config, "encoder/*=cpu")};
-  tn__place_options options = {config, rules, 2};
+  tn__place_options options = {.config = config, .rules = rules, .rule_count = 2, .tells = true};
   tn__place_result result = tn__graph_place(graph, &options);
   assert_int_equal(result.copies, 1);
   assert_int_equal(rules[0].matched, 1);
@@ -611,11 +611,11 @@ static void name_things(tn__arena *arena, void *user) {
   tn__strbuf_init(&text, NULL);
   tn__place_explain(graph, &options, 0, &text);
   assert_string_equal(tn__strbuf_text(&text),
-                      "cpu:0        input              x\n"
-                      "cpu:0        abs                encoder/layer.0/abs  (placed by \"encoder/*=cpu\")\n"
-                      "cpu:0        abs                encoder/layer.1/abs  (placed by \"encoder/*=cpu\")\n"
-                      "opencl:0     device_copy        encoder/layer.1/abs  (from cpu:0)\n"
-                      "opencl:0     abs                plain  (placed by \"*=opencl\")\n");
+                      "cpu:0        input              x  (where it is read)\n"
+                      "cpu:0        abs                encoder/layer.0/abs  (placed by \"encoder/*=cpu\"; 103 ns)\n"
+                      "cpu:0        abs                encoder/layer.1/abs  (placed by \"encoder/*=cpu\"; 103 ns)\n"
+                      "opencl:0     device_copy        encoder/layer.1/abs  (from cpu:0; 16 bytes, 10 us)\n"
+                      "opencl:0     abs                plain  (placed by \"*=opencl\"; 5 us)\n");
   tn__strbuf_release(&text);
 }
 static void nodes_are_meant_by_name(void **state) { check_ok(tn__with_arena(NULL, name_things, NULL)); }

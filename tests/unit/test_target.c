@@ -194,8 +194,12 @@ static void targets_print_and_compare(void **state) {
       {"gpu", "gpu"},
       {"c99", "c99"},
       {"c99 -cores=3", "c99 -cores=3"},
-      {"pocl -device=2", "opencl -warp=1 -threads=4096 -device=2"},
-      {"nvidia-h100", "cuda -arch=sm_90"},
+      {"pocl -device=2",
+       "opencl -fp64=1 -warp=1 -threads=4096 -device=2 -gflops=50 -memory_rate=10000 -link_rate=5000 -link_wait=5000"},
+      {"nvidia-h100", "cuda -arch=sm_90 -gflops=67000 -memory_rate=3350000"},
+      {"opencl -fp64=1", "opencl -fp64=1"},
+      {"opencl -fp64=0", "opencl"},
+      {"haswell -gflops=100 -memory-rate=2", "cpu -mcpu=haswell -gflops=100 -memory_rate=2"},
       {"cuda", "cuda -arch=sm_80"},
       {"cuda -arch=sm_90a -host='cpu -mcpu=haswell'", "cuda -arch=sm_90a -host=\"cpu -mcpu=haswell\""},
       {"opencl -device=0 -host=aarch64", "opencl -device=0 -host=\"cpu -mcpu=aarch64\""},
@@ -228,13 +232,18 @@ static void targets_print_and_compare(void **state) {
   /* No code depends on where it runs. */
   tn__target first = parsed("x86-64-v3 -device=0 -name=a -host=haswell"), second = parsed("x86-64-v3 -device=1");
   assert_string_equal(first.name, second.name);
+  /* Nor on how fast it is said to be. */
+  tn__target fast = parsed("native -gflops=100 -memory_rate=5000 -link_rate=1 -link_wait=1 -launch=1");
+  assert_string_equal(fast.name, native.name);
+  assert_true(tn__target_is_native(&fast) && !tn__target_equal(&fast, &native));
+  assert_string_equal(parsed("pocl").name, parsed("opencl -warp=1 -threads=4096").name);
 }
 
 static void bad_words_are_told(void **state) {
   tn__target target;
 #define CPU_HAS                                                                                             \
   "attributes are words like -mcpu=VALUE, and cpu has mcpu, mattr, cores, vector_bytes, vector_registers, " \
-  "l1_bytes, l2_bytes, l3_bytes, device, name, host"
+  "l1_bytes, l2_bytes, l3_bytes, device, name, host, gflops, memory_rate, link_rate, link_wait, launch"
   static const char *const cases[][2] = {
       {"cpu -croes=2", "target \"cpu -croes=2\": there is no attribute \"-croes=2\"; did you mean \"cores\"? " CPU_HAS},
       {"cpu cores=2", "target \"cpu cores=2\": there is no attribute \"cores=2\"; did you mean \"cores\"? " CPU_HAS},
@@ -250,6 +259,7 @@ static void bad_words_are_told(void **state) {
        "target \"opencl -name=cuda\": \"cuda\" cannot be its name: letters, digits and _, and not a type of devices"},
       {"opencl -name=a:b",
        "target \"opencl -name=a:b\": \"a:b\" cannot be its name: letters, digits and _, and not a type of devices"},
+      {"opencl -gflops=0", "target \"opencl -gflops=0\": \"0\" is not what gflops can be: 1 to 1000000000"},
       {"opencl -name=", "target \"opencl -name=\": name has 1 to 31 characters"},
       {"cuda -arch=hopper",
        "target \"cuda -arch=hopper\": \"hopper\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "

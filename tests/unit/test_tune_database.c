@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "json/json.h"
 #include "tenon/database.h"
 #include "tune/database/database.h"
-#include "tune/database/json.h"
 #include "unit/check.h"
 
 /* Every test starts in its own empty folder, with an open database in a.db. */

@@ -430,6 +430,13 @@ def _as_list(value: Any, code: int, kind: str) -> list[tuple[Any, int]] | None:
     return [_as_argument(item, code)[0] for item in ([value] if kind == "optional" else value)]
 
 
+def _assignments(option: str, value: Any) -> list[str]:
+    """{name: value}, in its order, or texts like "name=value"."""
+    if isinstance(value, str):
+        raise TypeError(f"{option} is a dictionary or a list of texts, not {value!r}")
+    return [f"{name}={item}" for name, item in value.items()] if isinstance(value, Mapping) else list(value)
+
+
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """What keywords say, as the fields of the C API that they set; those that are None are left out."""
     fields: dict[str, Any] = {}
@@ -449,6 +456,8 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
             fields[field] = [(name, _size(row["python"], name, size)) for name, size in value.items()]
         elif kind == "pairs":
             fields[field] = list(value.items())
+        elif kind == "names" and "=" in row["value"]:
+            fields[field] = _assignments(row["python"], value)
         elif kind == "names":
             if isinstance(value, str):
                 raise TypeError(f"{row['python']} is a list of names, not {value!r}")
@@ -483,7 +492,8 @@ def compile(
     measure: bool = True,
     tuned: str | os.PathLike[str] | None = None,
     host: str | None = None,
-    place: Iterable[str] = (),
+    place: Mapping[str, Any] | Iterable[str] = (),
+    memory: Mapping[str, Any] | Iterable[str] = (),
     compile_threads: int | None = None,
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,
@@ -503,6 +513,8 @@ def compile(
     `machine` is a machine file (docs/targets.md), from whose caches and cores schedules are chosen; `measure=False` chooses them
     from what is usual for this CPU instead of what was measured. Results are the same.
     Ctrl-C ends a compilation of the main thread, too, once the kernel that is made is done.
+    `place` says on which of several targets nodes run, {"encoder/*": "opencl:0"}, or texts of the command line's: ["auto"],
+    ["@placement.json"]; `memory` what of a device's memory there is, {"opencl:0": "2GiB"} (docs/devices.md).
     `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
     several of them, "all" or "none".
     """
@@ -593,10 +605,18 @@ def build_te(
     return Kernel((None if folder is None else os.fspath(folder), name, text, kernel, fields))
 
 
-def load(executable: str | os.PathLike[str] | bytes, threads: int | None = None, *, verify_constants: bool = False) -> Model:
+def load(
+    executable: str | os.PathLike[str] | bytes,
+    threads: int | None = None,
+    *,
+    verify_constants: bool = False,
+    device_map: Mapping[str, str] | Iterable[str] = (),
+) -> Model:
     """Loads an executable (.tnx) from a path or from bytes. Native code in it is trusted like any program's.
-    `verify_constants`: checks the hash of the constants, too, which reads all of them; the rest is always checked."""
+    `verify_constants`: checks the hash of the constants, too, which reads all of them; the rest is always checked.
+    `device_map` puts devices in the place of those that the program was placed on: {"island:1": "cpu:0"}."""
+    maps = _assignments("device_map", device_map)
     if isinstance(executable, bytes):
-        return Model(_tenon.load(None, executable, threads or 0, verify_constants))
+        return Model(_tenon.load(None, executable, threads or 0, verify_constants, maps))
     path = os.fspath(executable)
-    return Model(_tenon.load(path, None, threads or 0, verify_constants))
+    return Model(_tenon.load(path, None, threads or 0, verify_constants, maps))

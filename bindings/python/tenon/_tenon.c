@@ -332,21 +332,47 @@ static PyObject *explain_te(PyObject *self, PyObject *args) {
   return result;
 }
 
+/* The texts of a list, which keeps them; NULL with an exception. To be freed. */
+static const char **read_texts(PyObject *list, int *count) {
+  Py_ssize_t size = PyList_Size(list);
+  if (size < 0) return NULL;
+  const char **texts = PyMem_Malloc(((size_t)size + 1) * sizeof *texts);
+  if (texts == NULL) return (const char **)(void *)PyErr_NoMemory();
+  for (Py_ssize_t i = 0; i < size; i++) {
+    texts[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL);
+    if (texts[i] != NULL) continue;
+    PyMem_Free(texts);
+    return NULL;
+  }
+  *count = (int)size;
+  return texts;
+}
+
 static PyObject *load(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   const char *path, *data;
   Py_ssize_t size;
-  int threads, verify;
-  if (!PyArg_ParseTuple(args, "zz#ip:load", &path, &data, &size, &threads, &verify)) return NULL;
-  model_object *model = new_model(state);
-  if (model == NULL) return NULL;
-  tn_load_options options = {.size = sizeof(options), .verify_constants = verify, .log = &model->warnings->sink};
+  int threads, verify, map_count;
+  PyObject *list;
+  if (!PyArg_ParseTuple(args, "zz#ipO!:load", &path, &data, &size, &threads, &verify, &PyList_Type, &list)) return NULL;
+  const char **map = read_texts(list, &map_count);
+  model_object *model = map != NULL ? new_model(state) : NULL;
+  if (model == NULL) {
+    PyMem_Free(map);
+    return NULL;
+  }
+  tn_load_options options = {.size = sizeof(options),
+                             .verify_constants = verify,
+                             .log = &model->warnings->sink,
+                             .device_map = map,
+                             .device_map_count = map_count};
   tn_status *status;
   Py_BEGIN_ALLOW_THREADS if (data != NULL) status =
       tn_executable_load_memory(data, (size_t)size, &options, &model->executable);
   else status = tn_executable_load(path, &options, &model->executable);
   if (status == NULL) status = open_session(model, threads);
-  Py_END_ALLOW_THREADS return opened(state, model, status);
+  Py_END_ALLOW_THREADS PyMem_Free(map);
+  return opened(state, model, status);
 }
 
 /* ---- what a model holds ----------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "graph/internal.h"
+#include "graph/place/cost.h"
 #include "graph/place/plan.h"
 
 /* ---- scopes and values ------------------------------------------------------------------------------------------- */
@@ -12,16 +13,6 @@ static bool is_annotation(const tn__node *node) { return tn__op_has(node, TN__FA
 
 static bool is_tensor_of_numbers(const tn__value *value) {
   return value->holds == TN__HOLDS_TENSOR && value->dtype != TN_STRING;
-}
-
-/* What the machine's builtins do, and whatever is about lists and strings, is the host's. */
-static bool is_of_host(const tn__node *node) {
-  bool host = node->op->lowering == TN__LOWER_BUILTIN;
-  if (is_copy(node) || is_annotation(node)) return false;
-  for (int i = 0; i < node->input_count && !host; i++)
-    host = node->inputs[i] != NULL && !is_tensor_of_numbers(node->inputs[i]);
-  for (int i = 0; i < node->output_count && !host; i++) host = !is_tensor_of_numbers(node->outputs[i]);
-  return host;
 }
 
 static bool is_few_integers(const tn__value *value) {
@@ -38,22 +29,34 @@ static bool is_of_shapes(const tn__node *node) {
   return few;
 }
 
-static bool reads_constants_only(const tn__node *node) {
-  for (int i = 0; i < node->input_count; i++)
-    if (node->inputs[i] != NULL && node->inputs[i]->data == NULL) return false;
-  return true;
-}
-
-static void add_value(tn__plan *plan, int scope, tn__value *value, bool loose) {
+static tn__plan_value *add_value(tn__plan *plan, int scope, tn__value *value, bool loose) {
   tn__plan_value *v = &plan->values.data[tn__plan_index(plan, scope, value)];
   v->value = value;
   v->shape = is_few_integers(value) && (value->producer == NULL || is_of_shapes(value->producer));
   v->loose = loose && (value->place == NULL || value->data != NULL);
+  return v;
+}
+
+/* What is said of an operator and which devices can run it decide whether copies may stand around it. */
+static void add_node(tn__plan *plan, int scope, tn__node *node) {
+  bool runs = !is_control(node) && !is_copy(node) && !is_annotation(node);
+  bool host = runs && tn__place_is_of_host(node);
+  tn__place_rule *rule = runs ? tn__place_rule_of(plan->options, node) : NULL;
+  uint64_t devices = runs && !host ? tn__place_devices_of(plan->config, node) : TN__EVERY_DEVICE;
+  bool apart =
+      host || rule != NULL || devices != TN__EVERY_DEVICE || (runs && plan->options->automatic && !is_of_shapes(node));
+  plan->result.steps += 1 + (uint64_t)node->input_count;
+  for (int k = 0; k < node->input_count; k++)
+    if (node->inputs[k] != NULL && node->inputs[k]->data != NULL) add_value(plan, scope, node->inputs[k], true);
+  for (int k = 0; k < node->output_count; k++) {
+    tn__plan_value *v = add_value(plan, scope, node->outputs[k], apart || (runs && tn__place_is_known(node)));
+    v->apart = apart, v->host = host, v->rule = rule;
+  }
+  if (devices != TN__EVERY_DEVICE) tn__plan_restrict(plan, tn__plan_index(plan, scope, node->outputs[0]), devices);
 }
 
 static void add_scope(tn__plan *plan, tn__graph *graph, int outer, tn__node *node, int body) {
-  int count, scope = plan->scopes.count;
-  tn__graph_use_counts(graph, &count);
+  int count = graph->values.count, scope = plan->scopes.count;
   tn__plan_scope s = {.graph = graph,
                       .base = plan->values.count,
                       .limit = count,
@@ -64,23 +67,13 @@ static void add_scope(tn__plan *plan, tn__graph *graph, int outer, tn__node *nod
   tn__vec_push(plan->arena, &plan->scopes, s);
   for (int i = 0; i < count; i++) {
     int index = plan->values.count;
-    tn__plan_domain alone = {index, 1, -1, NULL, false};
-    tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){0}));
-    tn__vec_push(plan->arena, &plan->domains, alone);
+    tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){.formal = -1}));
+    tn__vec_push(plan->arena, &plan->domains, TN__PLAN_ALONE(index));
   }
   /* The callers' tensors may be copied to whoever reads them; a body's are what is handed to it. */
   for (int i = 0; i < tn__graph_input_count(graph); i++)
-    add_value(plan, scope, tn__graph_input_at(graph, i), outer < 0);
-  for (int i = 0; i < tn__graph_node_count(graph); i++) {
-    tn__node *n = tn__graph_node_at(graph, i);
-    bool placed =
-        !is_control(n) && (is_of_host(n) || reads_constants_only(n) || tn__place_rule_of(plan->options, n) != NULL);
-    plan->result.steps += 1 + (uint64_t)n->input_count;
-    for (int k = 0; k < n->input_count; k++)
-      if (n->inputs[k] != NULL && n->inputs[k]->data != NULL) add_value(plan, scope, n->inputs[k], true);
-    for (int k = 0; k < n->output_count; k++)
-      add_value(plan, scope, n->outputs[k], !is_copy(n) && !is_annotation(n) && placed);
-  }
+    add_value(plan, scope, tn__graph_input_at(graph, i), outer < 0)->formal = outer < 0 ? -1 : i;
+  for (int i = 0; i < tn__graph_node_count(graph); i++) add_node(plan, scope, tn__graph_node_at(graph, i));
   for (int i = 0; i < tn__graph_output_count(graph); i++)
     if (tn__graph_output_at(graph, i)->data != NULL) add_value(plan, scope, tn__graph_output_at(graph, i), true);
 }
@@ -92,7 +85,9 @@ static void add_scopes(tn__plan *plan, tn__graph *graph) {
     tn__graph *g = plan->scopes.data[s].graph;
     for (int i = 0; i < tn__graph_node_count(g); i++) {
       tn__node *n = tn__graph_node_at(g, i);
-      for (int b = 0; is_control(n) && !n->dead && b < n->graph_count; b++) add_scope(plan, n->graphs[b], s, n, b);
+      if (!is_control(n) || n->dead) continue;
+      if (n->output_count > 0) plan->values.data[tn__plan_index(plan, s, n->outputs[0])].bodies = plan->scopes.count;
+      for (int b = 0; b < n->graph_count; b++) add_scope(plan, n->graphs[b], s, n, b);
     }
   }
 }
@@ -151,19 +146,24 @@ static void collect_copy(tn__plan *plan, int scope, tn__node *node) {
 }
 
 static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
-  tn__place_rule *rule = tn__place_rule_of(plan->options, node);
-  bool host = is_of_host(node), placed = host || rule != NULL;
   if (node->output_count == 0) return;
   int at = tn__plan_index(plan, scope, node->outputs[0]);
+  const tn__plan_value *v = &plan->values.data[at];
+  tn__place_rule *rule = v->rule;
+  bool apart = v->apart, elsewhere = v->host && rule != NULL && rule->exact && rule->device != plan->config->host;
   for (int k = 1; k < node->output_count; k++) tn__plan_unite(plan, at, tn__plan_index(plan, scope, node->outputs[k]));
   if (rule != NULL) rule->matched++;
-  if (host)
+  if (elsewhere) {
+    tn__plan_restrict(plan, at, tn__place_bit(plan->config, plan->config->host));
+    tn__plan_refuse(plan, &plan->domains.data[tn__plan_find(plan, at)], rule->device, rule->placed);
+  }
+  if (v->host)
     tn__plan_fix(plan, at, plan->config->host, at, "lists and strings are on the host", true);
   else if (rule != NULL)
-    tn__plan_fix(plan, at, rule->device, at, tn__arena_printf(plan->arena, "placed by \"%s\"", rule->text), false);
+    tn__plan_fix(plan, at, rule->device, at, rule->placed, false);
   for (int k = 0; k < node->input_count; k++) {
     use u = {scope, TN__PLAN_OPERAND, node, k, 0, NULL};
-    if (node->inputs[k] != NULL) read_value(plan, &u, node->inputs[k], at, placed);
+    if (node->inputs[k] != NULL) read_value(plan, &u, node->inputs[k], at, apart);
   }
 }
 
@@ -235,9 +235,8 @@ static void fix_values(tn__plan *plan) {
 void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
   add_scopes(plan, graph);
   plan->host = plan->values.count;
-  tn__plan_domain host = {plan->host, 1, -1, NULL, false};
-  tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){0}));
-  tn__vec_push(plan->arena, &plan->domains, host);
+  tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){.formal = -1}));
+  tn__vec_push(plan->arena, &plan->domains, TN__PLAN_ALONE(plan->host));
   tn__plan_fix(plan, plan->host, plan->config->host, plan->host, "shapes and conditions are read by the host", true);
   plan->values.data[plan->host].shape = true;
   fix_values(plan);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/invariant.h"
+#include "base/map.h"
 #include "graph/internal.h"
 #include "graph/place/plan.h"
 
@@ -27,21 +28,32 @@ typedef struct rewriter {
   TN__VEC(wanted) uses;
 } rewriter;
 
-static tn__value *twin_of(rewriter *r, int from, const tn__virtual_device *device) {
+static twin *find_twin(rewriter *r, int from, const tn__virtual_device *device) {
   for (int t = r->first[from]; t != 0; t = r->twins.data[t - 1].next) {
     TN__INVARIANT(r->twins.data != NULL);
-    if (r->twins.data[t - 1].device == device) return r->twins.data[t - 1].value;
+    if (r->twins.data[t - 1].device == device) return &r->twins.data[t - 1];
   }
   return NULL;
+}
+
+static tn__value *twin_of(rewriter *r, int from, const tn__virtual_device *device) {
+  const twin *found = find_twin(r, from, device);
+  return found != NULL ? found->value : NULL;
+}
+
+/* The value is not there yet. */
+static void expect_twin(rewriter *r, int from, const tn__virtual_device *device) {
+  twin t = {device, NULL, r->first[from]};
+  tn__vec_push(r->plan->arena, &r->twins, t);
+  r->first[from] = r->twins.count;
 }
 
 static void add_twin(rewriter *r, int from, const tn__virtual_device *device, tn__value *value) {
   tn__place_result *result = &r->plan->result;
   value->device = device;
   if (device != r->plan->config->primitive && result->elsewhere == NULL) result->elsewhere = value;
-  twin t = {device, value, r->first[from]};
-  tn__vec_push(r->plan->arena, &r->twins, t);
-  r->first[from] = r->twins.count;
+  if (find_twin(r, from, device) == NULL) expect_twin(r, from, device);
+  find_twin(r, from, device)->value = value;
 }
 
 static tn__value *make_copy(rewriter *r, tn__graph *graph, tn__value *value, const tn__virtual_device *device) {
@@ -90,6 +102,16 @@ static void place_constants(tn__plan *plan) {
   }
 }
 
+/* Why a value is where it is: what was said of it, or of another that it is together with, or by which rule. */
+static const char *why(tn__plan *plan, int value) {
+  const tn__plan_value *v = &plan->values.data[value];
+  const tn__plan_domain *d = &plan->domains.data[tn__plan_find(plan, value)];
+  const tn__plan_cause *cause = d->cause < 0 ? NULL : &plan->causes.data[d->cause];
+  if (v->rule != NULL && !v->host) return v->rule->placed;
+  if (cause == NULL || cause->value == value || cause->value == plan->host) return cause == NULL ? d->why : cause->text;
+  return tn__arena_printf(plan->arena, "with %s: %s", tn__plan_value_name(plan, cause->value), cause->text);
+}
+
 static void set_devices(tn__plan *plan) {
   bool told = false;
   place_constants(plan);
@@ -98,8 +120,9 @@ static void set_devices(tn__plan *plan) {
     if (value == NULL) continue;
     if (value->device == NULL) value->device = tn__plan_device(plan, i);
     plan->result.values++;
+    if (plan->options->tells && value->data == NULL) value->placed = why(plan, i);
     bool away = value->device != plan->config->primitive && !is(value->producer, TN__FACT_SAYS_PLACE);
-    bool ruled = away && !told && value->producer != NULL && tn__place_rule_of(plan->options, value->producer) != NULL;
+    bool ruled = away && !told && plan->values.data[i].rule != NULL;
     if (ruled || (away && plan->result.elsewhere == NULL)) plan->result.elsewhere = value;
     told |= ruled; /* the first that somebody placed says more than what followed it */
   }
@@ -127,14 +150,12 @@ static void want(rewriter *r, const tn__plan_edge *edge, const tn__virtual_devic
 }
 
 /* Which variable of the loop a body's input is, when no round changes it; -1: none. */
-static int constant_of_loop(const tn__plan *plan, int scope, const tn__value *value) {
+static int constant_of_loop(const tn__plan *plan, int scope, int value) {
   const tn__plan_scope *s = &plan->scopes.data[scope];
-  if (s->node == NULL || value->producer != NULL || !tn__op_has(s->node, TN__FACT_LOOPS)) return -1;
+  int k = plan->values.data[value].formal;
+  if (k < 0 || s->node == NULL || !tn__op_has(s->node, TN__FACT_LOOPS)) return -1;
   const tn__graph *round = s->node->graphs[1];
-  for (int k = 0; k < tn__graph_input_count(s->graph); k++)
-    if (tn__graph_input_at(s->graph, k) == value)
-      return tn__graph_output_at(round, k) == tn__graph_input_at(round, k) ? k : -1;
-  return -1;
+  return tn__graph_output_at(round, k) == tn__graph_input_at(round, k) ? k : -1;
 }
 
 /* In the plan `value` is what `old` was. */
@@ -146,57 +167,88 @@ static void take_place(tn__plan *plan, int scope, const tn__value *old, tn__valu
   plan->values.data[index].value = value;
 }
 
-static tn__node *wider_node(rewriter *r, const tn__plan_scope *s, const tn__virtual_device *device, int k) {
+/* A variable that the loop gets: what its variable `k` is on a device. */
+typedef struct hoisted {
+  int k;
+  const tn__virtual_device *device;
+} hoisted;
+
+static tn__node *wider_node(rewriter *r, const tn__plan_scope *s, const hoisted *more, int more_count) {
   tn__plan *plan = r->plan;
   tn__graph *outer = plan->scopes.data[s->outer].graph;
   tn__node *old = s->node;
   int count = old->input_count;
-  tn__value **inputs = TN__NEW_ARRAY(plan->arena, count + 1, tn__value *);
+  tn__value **inputs = TN__NEW_ARRAY(plan->arena, count + more_count, tn__value *);
   memcpy(inputs, old->inputs, (size_t)count * sizeof *inputs);
-  inputs[count] = old->inputs[k];
+  for (int i = 0; i < more_count; i++) inputs[count + i] = old->inputs[more[i].k];
   const char *origin = tn__graph_origin(outer);
   tn__graph_set_origin(outer, old->origin);
-  tn__node *wide =
-      tn__node_create(outer, old->op, inputs, count + 1, old->attrs, old->attr_count, old->graphs, old->graph_count);
+  tn__node *wide = tn__node_create(outer, old->op, inputs, count + more_count, old->attrs, old->attr_count, old->graphs,
+                                   old->graph_count);
   tn__graph_set_origin(outer, origin);
   for (int i = 0; i < count; i++) {
     wide->outputs[i]->device = old->outputs[i]->device;
+    wide->outputs[i]->placed = old->outputs[i]->placed;
     take_place(plan, s->outer, old->outputs[i], wide->outputs[i]);
     tn__graph_replace_uses(outer, old->outputs[i], wide->outputs[i]);
   }
-  wide->outputs[count]->device = device;
+  for (int i = 0; i < more_count; i++) wide->outputs[count + i]->device = more[i].device;
   old->dead = true;
   return wide;
 }
 
 /* "x@opencl:0", which no input of the body has. */
-static const char *new_name(const tn__graph *body, const char *name, const char *device) {
-  const char *text = tn__arena_printf(tn__graph_arena(body), "%s@%s", name, device);
-  for (int i = 0; i < tn__graph_input_count(body); i++)
-    if (strcmp(tn__graph_input_at(body, i)->name, text) == 0)
-      text = tn__arena_printf(tn__graph_arena(body), "%s'", text), i = -1;
+static const char *new_name(tn__map *names, const char *name, const char *device) {
+  const char *text = tn__arena_printf(names->arena, "%s@%s", name, device);
+  while (tn__map_has(names, text)) text = tn__arena_printf(names->arena, "%s'", text);
+  tn__map_set(names, text, names);
   return text;
 }
 
-/* The loop takes operand `k` once more, as it is on the device: another variable that no round changes, which stands
- * for copies of the first one in the bodies. */
-static void widen_loop(rewriter *r, int scope, int k, const tn__virtual_device *device) {
+/* The bodies of a loop take more variables, which no round changes and which stand for copies there. */
+static void widen_bodies(rewriter *r, const tn__plan_scope *s, const hoisted *more, int count) {
+  tn__plan *plan = r->plan;
+  for (int b = 0; b < 2; b++) {
+    tn__graph *body = s->node->graphs[b];
+    tn__map names;
+    tn__map_init(&names, plan->arena);
+    for (int i = 0; i < tn__graph_input_count(body); i++)
+      tn__map_set(&names, tn__graph_input_at(body, i)->name, &names);
+    for (int i = 0; i < count; i++) {
+      tn__value *like = tn__graph_input_at(body, more[i].k);
+      const char *name = new_name(&names, like->name, tn__virtual_device_text(plan->arena, more[i].device));
+      tn__value *again = tn__graph_input(body, name, like->dtype, like->rank, like->dims);
+      if (b == 1) tn__graph_output(body, again->name, again);
+      add_twin(r, tn__plan_index(plan, s->first + b, like), more[i].device, again);
+    }
+  }
+}
+
+/* The loop around a body takes operands once more, as they are on other devices, for all uses in the body at once. */
+static void widen_loop(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__plan_scope *s = &plan->scopes.data[scope];
-  tn__node *old = s->node;
-  for (int b = 0; b < 2; b++) {
-    tn__value *like = tn__graph_input_at(old->graphs[b], k);
-    const char *name = new_name(old->graphs[b], like->name, tn__virtual_device_text(plan->arena, device));
-    tn__value *again = tn__graph_input(old->graphs[b], name, like->dtype, like->rank, like->dims);
-    if (b == 1) tn__graph_output(old->graphs[b], again->name, again);
-    add_twin(r, tn__plan_index(plan, s->first + b, like), device, again);
+  const tn__node *old = s->node;
+  TN__VEC(hoisted) more = {0};
+  if (old == NULL || !tn__op_has(old, TN__FACT_LOOPS)) return;
+  for (int u = r->of_scope[scope]; u != 0; u = r->uses.data[u - 1].next) {
+    const wanted *w = &r->uses.data[u - 1];
+    int from = base_of(plan, scope, w->edge.from), k = constant_of_loop(plan, scope, from);
+    if (k < 0 || plan->values.data[from].value->device == w->device || find_twin(r, from, w->device) != NULL) continue;
+    expect_twin(r, from, w->device);
+    tn__vec_push(plan->arena, &more, ((hoisted){k, w->device}));
   }
-  int start = base_of(plan, s->outer, tn__plan_index(plan, s->outer, old->inputs[k]));
-  tn__node *wide = wider_node(r, s, device, k);
+  if (more.count == 0) return;
+  widen_bodies(r, s, more.data, more.count);
+  tn__node *wide = wider_node(r, s, more.data, more.count);
   for (int b = 0; b < 2; b++) plan->scopes.data[s->first + b].node = wide;
-  tn__plan_edge edge = {s->outer, start, start, TN__PLAN_OPERAND, wide, wide->input_count - 1, s->first};
-  want(r, &edge, device);
-  r->plan->result.hoisted++;
+  for (int i = 0; i < more.count; i++) {
+    int operand = wide->input_count - more.count + i;
+    int start = base_of(plan, s->outer, tn__plan_index(plan, s->outer, old->inputs[more.data[i].k]));
+    tn__plan_edge edge = {s->outer, start, start, TN__PLAN_OPERAND, wide, operand, s->first};
+    want(r, &edge, more.data[i].device);
+    plan->result.hoisted++;
+  }
 }
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
@@ -221,11 +273,6 @@ static void serve(rewriter *r, const wanted *w) {
   tn__plan *plan = r->plan;
   const tn__plan_edge *e = &w->edge;
   int from = base_of(plan, e->scope, e->from);
-  tn__value *value = plan->values.data[from].value;
-  int k = value->device == w->device || twin_of(r, from, w->device) != NULL || value->data != NULL
-              ? -1
-              : constant_of_loop(plan, e->scope, value);
-  if (k >= 0) widen_loop(r, e->scope, k, w->device);
   use_instead(plan, e, on_device(r, plan->scopes.data[e->scope].graph, from, w->device));
 }
 
@@ -299,10 +346,14 @@ void tn__plan_rewrite(tn__plan *plan) {
   for (int i = plan->edges.count; i-- > 0;) {
     const tn__plan_edge *e = &plan->edges.data[i];
     if (e->place == TN__PLAN_OPERAND && (is(e->node, TN__FACT_SAYS_PLACE) || is(e->node, TN__FACT_COPIES))) continue;
-    want(&r, e, e->to == plan->host ? plan->config->host : device_at(&r, e->to));
+    const tn__virtual_device *device = e->to == plan->host ? plan->config->host : device_at(&r, e->to);
+    const tn__value *value = plan->values.data[e->from].value;
+    bool stands_for_another = is(value->producer, TN__FACT_SAYS_PLACE) || is(value->producer, TN__FACT_COPIES);
+    if (value->device != device || stands_for_another) want(&r, e, device);
   }
   /* Inner ones first: what leaves a loop stands in the graph around it. */
   for (int s = plan->scopes.count; s-- > 0;) {
+    widen_loop(&r, s);
     for (int u = r.of_scope[s]; u != 0;) {
       TN__INVARIANT(r.uses.data != NULL);
       wanted w = r.uses.data[u - 1];

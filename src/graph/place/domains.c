@@ -112,9 +112,49 @@ void tn__plan_unite(tn__plan *plan, int a, int b) {
   d[small].parent = large;
   d[large].size += d[small].size;
   d[large].device = joined;
+  d[large].devices &= d[small].devices;
+  if (d[large].picky < 0) d[large].picky = d[small].picky;
   if (d[large].cause < 0) d[large].cause = d[small].cause;
+}
+
+void tn__plan_restrict(tn__plan *plan, int value, uint64_t devices) {
+  tn__plan_domain *d = &plan->domains.data[tn__plan_find(plan, value)];
+  d->devices &= devices;
+  if (d->picky < 0) d->picky = value;
+}
+
+void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *d, const tn__virtual_device *device, const char *by) {
+  const tn__value *v = plan->values.data[d->picky].value;
+  const tn__node *node = v->producer;
+  const char *can = tn__place_list(plan->config, d->devices), *lack = tn__place_lacks(plan->config, node, device);
+  tn__throwf(plan->arena->escape, TN_UNSUPPORTED, "%s%s%s is on %s (%s), which cannot run %s%s%s; %s can",
+             node->origin != NULL ? node->origin : "", node->origin != NULL ? ": " : "",
+             tn__plan_value_name(plan, d->picky), tn__virtual_device_text(plan->arena, device), by, node->op->name,
+             lack != NULL ? ": it has " : "", lack != NULL ? lack : "", can[0] != '\0' ? can : "no device of these");
 }
 
 const tn__virtual_device *tn__plan_device(tn__plan *plan, int value) {
   return plan->domains.data[tn__plan_find(plan, value)].device;
+}
+
+/* ---- settling ---------------------------------------------------------------------------------------------------- */
+
+/* What the device cannot run falls to the first that can, in the order of targets. */
+static void fall(tn__plan *plan, tn__plan_domain *d) {
+  const tn__node *node = plan->values.data[d->picky].value->producer;
+  const tn__virtual_device *not_there = d->device, *found = tn__place_first(plan->config, d->devices, NULL);
+  if (found == NULL) tn__plan_refuse(plan, d, not_there, d->why);
+  d->device = tn__virtual_device_default(&plan->config->cache, found, not_there);
+  if (plan->options->tells)
+    d->why = tn__arena_printf(plan->arena, "not on %s, which has %s", tn__virtual_device_text(plan->arena, not_there),
+                              tn__place_lacks(plan->config, node, not_there));
+}
+
+void tn__plan_settle(tn__plan *plan, tn__plan_domain *d, const tn__virtual_device *otherwise, const char *why) {
+  const tn__virtual_device *device = d->device;
+  if (device == NULL || !tn__plan_says_where(device))
+    device = device == NULL ? otherwise : tn__virtual_device_default(&plan->config->cache, device, otherwise);
+  d->device = tn__compile_config_complete(plan->config, device);
+  d->why = why;
+  if (!tn__plan_can_run(plan, d, d->device)) fall(plan, d);
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "graph/place/cost.h"
 #include "graph/place/place.h"
 
 /* node "conv1" (Conv, opset 17) */
@@ -12,21 +13,6 @@ const char *tn__place_name_of(const tn__node *node, size_t *length) {
   if (begin != NULL) begin += sizeof before - 1, end = strstr(begin, "\" (");
   *length = end != NULL && end > begin ? (size_t)(end - begin) : strlen(name);
   return end != NULL && end > begin ? begin : name;
-}
-
-tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text) {
-  tn__arena *arena = config->cache.arena;
-  const char *equals = strrchr(text, '=');
-  tn__place_rule rule = {.text = text};
-  if (equals == NULL || equals == text || equals[1] == '\0')
-    tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
-               "the placement \"%s\" is not like PATTERN=DEVICE, as \"encoder/*=opencl:0\" is", text);
-  rule.pattern = tn__arena_strndup(arena, text, (size_t)(equals - text));
-  const tn__virtual_device *device = NULL;
-  tn__check(arena->escape,
-            tn_status_prefix(tn__compile_config_find(config, equals + 1, &device), "the placement \"%s\"", text));
-  rule.device = tn__compile_config_complete(config, device);
-  return rule;
 }
 
 static bool fits(const char *pattern, const char *name, size_t length) {
@@ -87,29 +73,59 @@ const char *tn__place_nearest(const tn__graph *graph, const char *pattern) {
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
+/* "12 us" */
+void tn__place_put_time(tn__strbuf *out, double seconds) {
+  static const char *const units[] = {"s", "ms", "us", "ns"};
+  int unit = 0;
+  while (unit < 3 && seconds < 0.9995) seconds *= 1e3, unit++;
+  if (seconds < 99.95)
+    tn__strbuf_printf(out, "%.3g %s", seconds, units[unit]);
+  else
+    tn__strbuf_printf(out, "%.0f %s", seconds, units[unit]);
+}
+
+static void put_line(tn__strbuf *out, int indent, const tn__virtual_device *device, const char *what, const char *name,
+                     size_t length) {
+  tn__strbuf_printf(out, "%*s%-12s %-18s ", indent, "", device != NULL ? device->text : "-", what);
+  tn__strbuf_append_n(out, name, length);
+}
+
+/* The rule by which it is there, and what it takes: a copy of so many bytes, or an operator. */
 static void explain_node(const tn__node *node, const tn__place_options *options, int indent, tn__strbuf *out) {
-  tn__arena *arena = options->config->cache.arena;
   size_t length;
   const char *name = tn__place_name_of(node, &length);
-  const tn__virtual_device *device = node->output_count > 0 ? node->outputs[0]->device : NULL;
-  tn__strbuf_printf(out, "%*s%-12s %-18s ", indent, "", device ? tn__virtual_device_text(arena, device) : "-",
-                    node->op->name);
-  tn__strbuf_append_n(out, name, length);
-  const tn__place_rule *rule = tn__place_rule_of(options, node);
   bool copy = tn__op_has(node, TN__FACT_COPIES);
-  if (rule != NULL)
-    tn__strbuf_printf(out, "  (placed by \"%s\")", rule->text);
-  else if (copy && node->inputs[0]->device != NULL)
-    tn__strbuf_printf(out, "  (from %s)", tn__virtual_device_text(arena, node->inputs[0]->device));
+  if (copy && node->inputs[0]->producer != NULL)
+    name = tn__place_name_of(node->inputs[0]->producer, &length); /* of what is copied */
+  else if (copy)
+    name = node->inputs[0]->name, length = strlen(name);
+  const tn__value *result = node->output_count > 0 ? node->outputs[0] : NULL;
+  const tn__virtual_device *device = result != NULL ? result->device : NULL;
+  put_line(out, indent, device, node->op->name, name, length);
+  if (device != NULL && copy && node->inputs[0]->device != NULL) {
+    double bytes = tn__place_bytes(node->inputs[0]);
+    tn__strbuf_printf(out, "  (from %s; %.0f bytes, ",
+                      tn__virtual_device_text(options->config->cache.arena, node->inputs[0]->device), bytes);
+    tn__place_put_time(out, tn__device_copy_seconds(options->config, node->inputs[0]->device, device, bytes));
+    tn__strbuf_append(out, ")");
+  } else if (device != NULL) {
+    tn__place_work work = tn__place_work_of(node);
+    tn__device_rates rates = tn__device_rates_of(device->target);
+    const char *placed = result->placed != NULL ? result->placed : "";
+    if (placed[0] != '\0' || work.kernel) tn__strbuf_printf(out, "  (%s", placed);
+    if (work.kernel) tn__strbuf_append(out, placed[0] != '\0' ? "; " : "");
+    if (work.kernel) tn__place_put_time(out, tn__place_seconds(&rates, &work));
+    if (placed[0] != '\0' || work.kernel) tn__strbuf_append(out, ")");
+  }
   tn__strbuf_char(out, '\n');
 }
 
 void tn__place_explain(const tn__graph *graph, const tn__place_options *options, int indent, tn__strbuf *out) {
-  tn__arena *arena = options->config->cache.arena;
   for (int i = 0; i < tn__graph_input_count(graph); i++) {
     const tn__value *input = tn__graph_input_at(graph, i);
-    tn__strbuf_printf(out, "%*s%-12s %-18s %s\n", indent, "",
-                      input->device ? tn__virtual_device_text(arena, input->device) : "-", "input", input->name);
+    put_line(out, indent, input->device, "input", input->name, strlen(input->name));
+    if (input->placed != NULL) tn__strbuf_printf(out, "  (%s)", input->placed);
+    tn__strbuf_char(out, '\n');
   }
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *node = tn__graph_node_at(graph, i);

@@ -1,32 +1,24 @@
 /* Devices for all domains: completing, following, and what is left. */
 #include "graph/place/place.h"
 
-#include "graph/place/plan.h"
-
-static bool is_settled(const tn__plan_domain *d) { return d->device != NULL && tn__virtual_device_is_full(d->device); }
-
-static bool says_where(const tn__virtual_device *d) {
-  return d->device_type != 0 || d->device_id != TN__DEVICE_ID_FREE;
-}
-
-static void settle(tn__plan *plan, tn__plan_domain *d, const tn__virtual_device *otherwise) {
-  const tn__virtual_device *device = d->device;
-  if (device == NULL || !says_where(device))
-    device = device == NULL ? otherwise : tn__virtual_device_default(&plan->config->cache, device, otherwise);
-  d->device = tn__compile_config_complete(plan->config, device);
-}
+#include "graph/place/automatic.h"
 
 /* Domains of which a part is said are completed by what there is. */
 static void complete_all(tn__plan *plan) {
   for (int i = 0; i < plan->domains.count; i++) {
     tn__plan_domain *d = &plan->domains.data[i];
-    if (d->parent != i || d->device == NULL || !says_where(d->device) || is_settled(d)) continue;
-    const tn__virtual_device *full = tn__compile_config_complete(plan->config, d->device);
+    if (d->parent != i || d->device == NULL || !tn__plan_says_where(d->device)) continue;
+    const tn__virtual_device *full =
+        tn__plan_is_settled(d) ? d->device : tn__compile_config_complete(plan->config, d->device);
     if (full == NULL)
       tn__throwf(plan->arena->escape, TN_NOT_FOUND, "%s is to be on %s, and there is no such device: there are %s",
                  tn__plan_value_name(plan, plan->causes.data[d->cause].value), tn__plan_device_text(plan, d->device),
                  tn__compile_config_list(plan->config));
-    d->device = full;
+    const tn__virtual_device *fits = tn__plan_can_run(plan, d, full) ? full
+                                     : tn__plan_is_settled(d)        ? NULL
+                                                              : tn__place_first(plan->config, d->devices, d->device);
+    if (fits == NULL) tn__plan_refuse(plan, d, full, plan->causes.data[d->cause].text);
+    d->device = fits;
   }
 }
 
@@ -35,12 +27,6 @@ typedef struct followers {
   int *first, *next;
   const tn__virtual_device **offer; /* to a domain, of this level: the one of the least rank */
 } followers;
-
-/* A caller's tensor waits for all who read it: it follows them when they agree. */
-static bool waits(const tn__plan *plan, int value) {
-  const tn__plan_value *v = &plan->values.data[value];
-  return v->value != NULL && v->value->producer == NULL && v->value->data == NULL && v->loose;
-}
 
 /* The host's first, which waits for what it reads; then as targets were given. */
 static bool goes_before(const tn__plan *plan, const tn__virtual_device *a, const tn__virtual_device *b) {
@@ -62,7 +48,7 @@ static void follow(tn__plan *plan) {
     f.first[root] = i + 1;
   }
   for (int i = 0; i < count; i++)
-    if (plan->domains.data[i].parent == i && is_settled(&plan->domains.data[i])) level[frontier++] = i;
+    if (plan->domains.data[i].parent == i && tn__plan_is_settled(&plan->domains.data[i])) level[frontier++] = i;
   while (frontier > 0) {
     int found = 0;
     for (int i = 0; i < frontier; i++)
@@ -71,7 +57,8 @@ static void follow(tn__plan *plan) {
         const tn__virtual_device *device = plan->domains.data[level[i]].device;
         plan->result.steps++;
         bool small = plan->values.data[plan->edges.data[e - 1].from].shape;
-        if (is_settled(&plan->domains.data[from]) || waits(plan, plan->edges.data[e - 1].from)) continue;
+        if (tn__plan_is_settled(&plan->domains.data[from]) || tn__plan_waits(plan, plan->edges.data[e - 1].from))
+          continue;
         if (plan->domains.data[level[i]].weak && !small) continue;
         if (f.offer[from] == NULL) offered[found++] = from;
         if (f.offer[from] == NULL || goes_before(plan, device, f.offer[from])) f.offer[from] = device;
@@ -80,7 +67,8 @@ static void follow(tn__plan *plan) {
     for (int i = 0; i < found; i++) {
       tn__virtual_device anywhere = *f.offer[offered[i]];
       anywhere.memory_scope = NULL; /* of a reader's memory its maker knows nothing */
-      settle(plan, &plan->domains.data[offered[i]], tn__virtual_device_of(&plan->config->cache, &anywhere));
+      tn__plan_settle(plan, &plan->domains.data[offered[i]], tn__virtual_device_of(&plan->config->cache, &anywhere),
+                      "follows what reads it");
       level[i] = offered[i];
     }
   }
@@ -94,11 +82,11 @@ static void settle_rest(tn__plan *plan) {
   const tn__virtual_device **wanted = TN__NEW_ARRAY(plan->arena, count, const tn__virtual_device *);
   for (int i = 0; i < plan->host; i++) {
     int root = tn__plan_find(plan, i);
-    reads[root] |= plan->values.data[i].value != NULL && waits(plan, i);
+    reads[root] |= plan->values.data[i].value != NULL && tn__plan_waits(plan, i);
   }
   for (int i = 0; i < count; i++)
-    if (plan->domains.data[i].parent == i && !reads[i] && !is_settled(&plan->domains.data[i]))
-      settle(plan, &plan->domains.data[i], plan->config->primitive);
+    if (plan->domains.data[i].parent == i && !reads[i] && !tn__plan_is_settled(&plan->domains.data[i]))
+      tn__plan_settle(plan, &plan->domains.data[i], plan->config->primitive, "the default");
   for (int i = 0; i < plan->edges.count; i++) {
     int from = tn__plan_find(plan, plan->edges.data[i].from);
     const tn__virtual_device *device = tn__plan_device(plan, plan->edges.data[i].to);
@@ -109,8 +97,39 @@ static void settle_rest(tn__plan *plan) {
   }
   for (int i = 0; i < count; i++) {
     tn__plan_domain *d = &plan->domains.data[i];
-    if (d->parent != i || is_settled(d)) continue;
-    settle(plan, d, differs[i] ? plan->config->host : wanted[i] != NULL ? wanted[i] : plan->config->primitive);
+    if (d->parent != i || tn__plan_is_settled(d)) continue;
+    tn__plan_settle(plan, d,
+                    differs[i]          ? plan->config->host
+                    : wanted[i] != NULL ? wanted[i]
+                                        : plan->config->primitive,
+                    differs[i]          ? "read in several places"
+                    : wanted[i] != NULL ? "where it is read"
+                                        : "the default");
+  }
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static const char *bytes_text(tn__plan *plan, double bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  int unit = 0;
+  while (unit < 4 && bytes >= 1024) bytes /= 1024, unit++;
+  return tn__arena_printf(plan->arena, "%.*f %s", unit > 0, bytes, units[unit]);
+}
+
+static void check_budgets(tn__plan *plan, const tn__graph *graph) {
+  const tn__place_budgets *budgets = plan->options->budgets;
+  tn__place_memory need;
+  tn__place_measure(plan->config, graph, &need);
+  for (int d = 0; d <= plan->config->devices.count; d++) {
+    double all = need.constants[d] + need.values[d], budget = (double)budgets->bytes[d];
+    if (budget == 0 || all <= budget) continue;
+    tn__throwf(plan->arena->escape, TN_FAILED_PRECONDITION,
+               "the plan takes %s of a device, %s of constants and %s of values, %s more than \"%s\" allows: %s",
+               bytes_text(plan, all), bytes_text(plan, need.constants[d]), bytes_text(plan, need.values[d]),
+               bytes_text(plan, all - budget), budgets->text[d],
+               plan->options->automatic ? "what is left fits on no other device, or is placed there by name"
+                                        : "place less there, or let \"auto\" place the rest");
   }
 }
 
@@ -119,9 +138,11 @@ tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *opti
   for (int i = 0; i < options->rule_count; i++) options->rules[i].matched = 0;
   tn__plan_collect(&plan, graph);
   complete_all(&plan);
+  if (options->automatic) tn__plan_choose(&plan);
   follow(&plan);
   settle_rest(&plan);
   tn__plan_rewrite(&plan);
+  if (options->budgets != NULL) check_budgets(&plan, graph);
   tn__work_step(plan.arena, plan.result.steps);
   return plan.result;
 }

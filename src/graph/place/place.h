@@ -19,16 +19,34 @@
 /* "encoder.*=opencl:0": nodes whose name fits run there. '*' is any text; of several rules that fit a node the last one
  * counts. A node's name is the one in the model, or that of its first result. */
 typedef struct tn__place_rule {
-  const char *text; /* of the rule, for messages */
+  const char *text;   /* of the rule, for messages */
+  const char *placed; /* placed by "TEXT" */
   const char *pattern;
   const tn__virtual_device *device;
+  bool exact;  /* no '*' in it: it means one name */
   int matched; /* nodes: set by planning */
 } tn__place_rule;
+
+/* Of the options of a compilation, one text after the other. */
+typedef struct tn__place_rules {
+  TN__VEC(tn__place_rule) list;
+  bool automatic;
+} tn__place_rules;
+
+/* How much memory a plan may take, by device. */
+typedef struct tn__place_budgets {
+  uint64_t bytes[TN__MOST_TARGETS + 1]; /* by rank (config.h); 0: as much as it wants */
+  const char *text[TN__MOST_TARGETS + 1];
+  bool any;
+} tn__place_budgets;
 
 typedef struct tn__place_options {
   tn__compile_config *config;
   tn__place_rule *rules;
   int rule_count;
+  bool tells;                       /* why each value is where it is, in tn__value.placed */
+  bool automatic;                   /* what nothing is said of goes where it is predicted to be fastest (automatic.c) */
+  const tn__place_budgets *budgets; /* NULL: there are none */
 } tn__place_options;
 
 typedef struct tn__place_result {
@@ -42,17 +60,25 @@ typedef struct tn__place_result {
 } tn__place_result;
 
 /* Plans the graph and the bodies of its control operators. TN_INVALID_ARGUMENT is thrown when what is said
- * contradicts. */
+ * contradicts, TN_UNSUPPORTED when a device cannot run what is placed there. */
 tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options);
-/* "opencl=..." into a rule; throws what is wrong with it. */
+/* "encoder.*=opencl:0" into a rule; throws what is wrong with it. */
 tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text);
+/* Adds what a text of the option says: a rule; "auto"; "@FILE", a file of JSON that has patterns and devices, an object
+ * or a list of objects, in its order. Without `files` none is opened. Throws what is wrong, of files with the line. */
+void tn__place_rules_read(tn__compile_config *config, const char *text, bool files, tn__place_rules *out);
+/* "opencl:0=2GiB" */
+void tn__place_budget_read(tn__compile_config *config, const char *text, tn__place_budgets *out);
 /* For a rule that fits no node: the nearest name that there is, or NULL. */
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
 /* The name by which rules mean a node; length in *length. */
 const char *tn__place_name_of(const tn__node *node, size_t *length);
 /* The rule that places a node; NULL: none. */
 tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node);
-/* A line for each input and node: its device, operator and name, and which rule put it there. */
+/* A line for each input and node: its device, operator and name, which rule put it there, and what it is predicted to
+ * take; options.tells when it was planned. */
 void tn__place_explain(const tn__graph *graph, const tn__place_options *options, int indent, tn__strbuf *out);
+/* "12 us" */
+void tn__place_put_time(tn__strbuf *out, double seconds);
 
 #endif

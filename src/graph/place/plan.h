@@ -3,6 +3,7 @@
 #define TENON_GRAPH_PLACE_PLAN_H
 
 #include "graph/place/place.h"
+#include "graph/place/support.h"
 
 /* A graph, the model's or a body, and where its values stand in the plan's numbering. */
 typedef struct tn__plan_scope {
@@ -41,13 +42,23 @@ typedef struct tn__plan_domain {
   int parent, size;
   int cause;                        /* in causes, -1: nothing is said */
   const tn__virtual_device *device; /* of roots; NULL: free */
+  uint64_t devices;                 /* that can run what is in it (support.h) */
+  int picky;                        /* a value whose operator some device cannot run; -1: every one can run all */
+  const char *why;                  /* it is there, unless that was said */
   bool weak;                        /* it is on the host, and nobody said so: what it reads does not follow it there */
 } tn__plan_domain;
+#define TN__PLAN_ALONE(value) ((tn__plan_domain){(value), 1, -1, NULL, TN__EVERY_DEVICE, -1, NULL, false})
 
 typedef struct tn__plan_value {
   tn__value *value; /* NULL: not there any more */
   bool loose;       /* it may be copied on its way to whoever reads it */
   bool shape;       /* a few integers that are made of such: sizes, counts, conditions */
+  int formal;       /* which input of a body it is; -1: none */
+  /* The first result of an operator stands for it. */
+  bool apart;           /* copies are allowed around it */
+  bool host;            /* only the host runs it */
+  tn__place_rule *rule; /* that places it; NULL: none */
+  int bodies;           /* of a control operator: the scope of the first; 0: it is none */
 } tn__plan_value;
 
 typedef struct tn__plan {
@@ -75,6 +86,28 @@ int tn__plan_find(tn__plan *plan, int value);
 /* The domain of the value lives there: throws when something else was said of it. */
 void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak);
 void tn__plan_unite(tn__plan *plan, int a, int b);
+/* Not all devices can run the value's operator. */
+void tn__plan_restrict(tn__plan *plan, int value, uint64_t devices);
+/* Throws: the domain is on a device that cannot run what is in it. */
+_Noreturn void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *domain, const tn__virtual_device *device,
+                               const char *by);
+/* The domain, of which nothing or a part is said, gets what is left of a device; what that cannot run goes to the first
+ * that can, in the order of targets. */
+void tn__plan_settle(tn__plan *plan, tn__plan_domain *domain, const tn__virtual_device *otherwise, const char *why);
+static inline bool tn__plan_is_settled(const tn__plan_domain *d) {
+  return d->device != NULL && tn__virtual_device_is_full(d->device);
+}
+static inline bool tn__plan_says_where(const tn__virtual_device *d) {
+  return d->device_type != 0 || d->device_id != TN__DEVICE_ID_FREE;
+}
+static inline bool tn__plan_can_run(const tn__plan *plan, const tn__plan_domain *d, const tn__virtual_device *device) {
+  return d->devices == TN__EVERY_DEVICE || (d->devices & tn__place_bit(plan->config, device)) != 0;
+}
+/* A caller's tensor waits for all who read it: it follows them when they agree. */
+static inline bool tn__plan_waits(const tn__plan *plan, int value) {
+  const tn__plan_value *v = &plan->values.data[value];
+  return v->value != NULL && v->value->producer == NULL && v->value->data == NULL && v->loose;
+}
 /* Domains, edges and what is said: of the model's graph and all bodies (collect.c). */
 void tn__plan_collect(tn__plan *plan, tn__graph *graph);
 /* Of the value's domain; NULL: free. */

@@ -71,6 +71,9 @@ static void check_pair(tn__arena *arena, const tn__target *a, const tn__target *
 }
 
 static void give_ids(tn__arena *arena, list *l) {
+  if (l->targets.count > TN__MOST_TARGETS)
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there are %d targets, and %d are the most", l->targets.count,
+               TN__MOST_TARGETS);
   for (int i = 0; i < l->targets.count; i++)
     for (int j = 0; j < i; j++) check_pair(arena, &l->targets.data[j], &l->targets.data[i]);
   for (int i = 0; i < l->targets.count; i++) {
@@ -101,6 +104,11 @@ static const tn__virtual_device *the_only_cpu(const tn__compile_config *config, 
   return found;
 }
 
+static bool says_rates(const tn__target *t) {
+  const tn__target_rates *r = &t->rates;
+  return r->gflops + r->memory_rate + r->link_rate + r->link_wait + r->launch > 0;
+}
+
 /* A host that is given as a text: one of the devices when it says the same, else a device of its own. */
 static const tn__virtual_device *host_of_text(tn__compile_config *config, const list *l, const char *text) {
   tn__arena *arena = config->cache.arena;
@@ -112,6 +120,7 @@ static const tn__virtual_device *host_of_text(tn__compile_config *config, const 
     one.host[0] = wanted.host[0] = '\0';
     one.given |= wanted.given, wanted.given |= one.given; /* ids are compared as they came out */
     if (wanted.device == TN__DEVICE_ID_FREE) wanted.device = one.device;
+    if (!says_rates(&wanted)) wanted.rates = one.rates;
     if (wanted.label[0] == '\0') memcpy(wanted.label, one.label, sizeof wanted.label);
     if (tn__target_equal(&one, &wanted)) return config->devices.data[i];
   }

@@ -5,6 +5,8 @@
 
 #include "target/devices/device.h"
 
+enum { TN__MOST_TARGETS = 62 }; /* with a host beside them they are bits of a word */
+
 typedef struct tn__compile_config {
   tn__device_cache cache;
   /* By target, in the order given: full, global memory. Ids that nothing says are the least that are left. */

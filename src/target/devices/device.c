@@ -40,6 +40,8 @@ const tn__virtual_device *tn__virtual_device_of(tn__device_cache *cache, const t
       return d;
   }
   if (device.memory_scope != NULL) device.memory_scope = tn__arena_strdup(cache->arena, device.memory_scope);
+  device.text = NULL;
+  device.text = tn__virtual_device_text(cache->arena, &device);
   const tn__virtual_device *kept = tn__arena_copy(cache->arena, &device, sizeof device);
   tn__vec_push(cache->arena, &cache->devices, kept);
   return kept;
@@ -83,6 +85,7 @@ const tn__virtual_device *tn__virtual_device_default(tn__device_cache *cache, co
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
 const char *tn__virtual_device_text(tn__arena *arena, const tn__virtual_device *d) {
+  if (d->text != NULL) return d->text;
   const char *type = d->device_type == 0 ? "?" : tn__target_type_name(d->device_type);
   const char *text = type != NULL ? type : tn__arena_printf(arena, "type %d", d->device_type);
   if (d->device_id != TN__DEVICE_ID_FREE) text = tn__arena_printf(arena, "%s:%d", text, d->device_id);

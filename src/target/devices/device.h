@@ -18,6 +18,7 @@ typedef struct tn__virtual_device {
   int device_id;            /* TN__DEVICE_ID_FREE: free. 0 is an id like any other. */
   const tn__target *target; /* NULL: free */
   const char *memory_scope; /* "global", ...; NULL: free */
+  const char *text;         /* of canonical ones: tn__virtual_device_text. No field that says anything. */
 } tn__virtual_device;
 
 /* The first field in which two devices differ. */

@@ -17,6 +17,8 @@
   }
 
 const tn__target_attribute tn__target_attributes_gpu[] = {BLOCKS};
+const tn__target_attribute tn__target_attributes_opencl[] = {
+    {"fp64", "1: it has numbers of type f64", 0, TN__TARGET_AT(gpu.fp64), 0, 1}, BLOCKS};
 const tn__target_attribute tn__target_attributes_cuda[] = {
     {"arch", "sm_75, sm_80, sm_90, ...", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.arch), 0, 0},
     BLOCKS};

@@ -40,7 +40,8 @@ TN_MUST_USE tn_status *tn__target_words_cpu(const char *text, tn__target *target
 TN_MUST_USE tn_status *tn__target_words_c99(const char *text, tn__target *target);
 
 /* gpu.c */
-extern const tn__target_attribute tn__target_attributes_gpu[], tn__target_attributes_cuda[];
+extern const tn__target_attribute tn__target_attributes_gpu[], tn__target_attributes_opencl[],
+    tn__target_attributes_cuda[];
 TN_MUST_USE tn_status *tn__target_words_gpu(const char *text, tn__target *target);
 TN_MUST_USE tn_status *tn__target_words_cuda(const char *text, tn__target *target);
 TN_MUST_USE tn_status *tn__target_check_gpu(const char *text, const tn__target *target);

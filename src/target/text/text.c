@@ -18,7 +18,7 @@ static const tn__target_kind_row kinds[] = {
     [TN__TARGET_GPU] = {"some GPU, to look at schedules", tn__target_attributes_gpu, tn__target_words_gpu,
                         tn__target_check_gpu},
     [TN__TARGET_C99] = {"C for any CPU", tn__target_attributes_c99, tn__target_words_c99, NULL},
-    [TN__TARGET_OPENCL] = {"OpenCL C", tn__target_attributes_gpu, tn__target_words_gpu, tn__target_check_gpu},
+    [TN__TARGET_OPENCL] = {"OpenCL C", tn__target_attributes_opencl, tn__target_words_gpu, tn__target_check_gpu},
     [TN__TARGET_CUDA] = {"CUDA C for NVIDIA's GPUs", tn__target_attributes_cuda, tn__target_words_cuda,
                          tn__target_check_gpu},
     [TN__TARGET_ISLAND] = {"a CPU with memory of its own, for tests of placements", tn__target_attributes_cpu,
@@ -26,25 +26,39 @@ static const tn__target_kind_row kinds[] = {
 };
 _Static_assert(sizeof kinds / sizeof kinds[0] == TN__TARGET_KINDS, "a row for each kind");
 
+enum { MOST_RATE = 1000000000 };
+
 /* Of every kind, behind its own; no code depends on them. */
 static const tn__target_attribute common[] = {
     {"device", "which device of its type", TN__ATTRIBUTE_SAID, TN__TARGET_AT(device), 0, TN__TARGET_MOST_ID},
     {"name", "a name of its own, for placements", TN__ATTRIBUTE_WORD, TN__TARGET_AT(label), 0, 0},
     {"host", "the target that runs what is no kernel", TN__ATTRIBUTE_WORD, TN__TARGET_AT(host), 0, 0},
+    {"gflops", "operations in f32 a nanosecond, for --place auto", TN__ATTRIBUTE_SAID, TN__TARGET_AT(rates.gflops), 1,
+     MOST_RATE},
+    {"memory_rate", "of its memory, MB/s, for --place auto", TN__ATTRIBUTE_SAID, TN__TARGET_AT(rates.memory_rate), 1,
+     MOST_RATE},
+    {"link_rate", "between the host's memory and its own, MB/s, for --place auto", TN__ATTRIBUTE_SAID,
+     TN__TARGET_AT(rates.link_rate), 1, MOST_RATE},
+    {"link_wait", "until a copy begins, ns, for --place auto", TN__ATTRIBUTE_SAID, TN__TARGET_AT(rates.link_wait), 1,
+     MOST_RATE},
+    {"launch", "to start a kernel, ns, for --place auto", TN__ATTRIBUTE_SAID, TN__TARGET_AT(rates.launch), 1,
+     MOST_RATE},
     {.name = NULL}};
 
 /* Common machines. CPUs by name are cpus.c's. */
 static const struct preset {
   const char *name, *text, *help;
-} presets[] = {{"nvidia-t4", "cuda -arch=sm_75", "Turing"},
-               {"nvidia-a100", "cuda -arch=sm_80", "Ampere"},
-               {"nvidia-a10", "cuda -arch=sm_86", "Ampere"},
-               {"nvidia-l4", "cuda -arch=sm_89", "Ada Lovelace"},
-               {"nvidia-rtx-4090", "cuda -arch=sm_89", "Ada Lovelace"},
-               {"nvidia-h100", "cuda -arch=sm_90", "Hopper"},
-               {"nvidia-h200", "cuda -arch=sm_90", "Hopper"},
-               {"pocl", "opencl -warp=1 -threads=4096", "OpenCL on CPUs: a work-item at a time"},
-               {.name = NULL}};
+} presets[] = {
+    {"nvidia-t4", "cuda -arch=sm_75 -gflops=8100 -memory_rate=320000", "Turing"},
+    {"nvidia-a100", "cuda -arch=sm_80 -gflops=19500 -memory_rate=1555000", "Ampere"},
+    {"nvidia-a10", "cuda -arch=sm_86 -gflops=31200 -memory_rate=600000", "Ampere"},
+    {"nvidia-l4", "cuda -arch=sm_89 -gflops=30300 -memory_rate=300000", "Ada Lovelace"},
+    {"nvidia-rtx-4090", "cuda -arch=sm_89 -gflops=82600 -memory_rate=1008000", "Ada Lovelace"},
+    {"nvidia-h100", "cuda -arch=sm_90 -gflops=67000 -memory_rate=3350000", "Hopper"},
+    {"nvidia-h200", "cuda -arch=sm_90 -gflops=67000 -memory_rate=4800000", "Hopper"},
+    {"pocl", "opencl -warp=1 -threads=4096 -fp64=1 -gflops=50 -memory_rate=10000 -link_rate=5000 -link_wait=5000",
+     "OpenCL on CPUs: a work-item at a time"},
+    {.name = NULL}};
 
 const char *tn__target_kind_help(tn__target_kind kind) { return kinds[kind].help; }
 

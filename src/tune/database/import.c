@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/filled.h"
-#include "tune/database/json.h"
+#include "json/json.h"
 #include "tune/database/records.h"
 
 typedef struct importing {

@@ -1,25 +1,32 @@
-#include "tune/database/json.h"
+#include "json/json.h"
 
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "base/utf8.h"
 
 enum { MOST_LEVELS = 8 };
 
 typedef struct reader {
   tn__arena *arena;
-  const char *start, *at, *end;
+  const char *start, *at, *end; /* start: of the line */
+  int line;                     /* 0: there is one */
 } reader;
 
 _Noreturn static void wrong(const reader *r, const char *what) {
-  tn__throwf(r->arena->escape, TN_INVALID_ARGUMENT, "column %lld: %s", (long long)(r->at - r->start + 1), what);
+  const char *line = r->line > 0 ? tn__arena_printf(r->arena, "line %d, ", r->line) : "";
+  tn__throwf(r->arena->escape, TN_INVALID_ARGUMENT, "%scolumn %lld: %s", line, (long long)(r->at - r->start + 1), what);
 }
 
 static void skip_space(reader *r) {
-  while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\r')) r->at++;
+  while (r->at < r->end && (*r->at == ' ' || *r->at == '\t' || *r->at == '\r' || (*r->at == '\n' && r->line > 0))) {
+    bool breaks = *r->at == '\n';
+    r->at++;
+    if (breaks) r->line++, r->start = r->at;
+  }
 }
 
 static bool take(reader *r, char c) {
@@ -131,6 +138,8 @@ static tn__json *read_value(reader *r, int level);
 
 static void read_members(reader *r, tn__json *parent, int level) {
   bool object = parent->kind == TN__JSON_OBJECT;
+  tn__map names;
+  tn__map_init(&names, r->arena);
   char last = object ? '}' : ']';
   tn__json **end = &parent->first;
   if (level == MOST_LEVELS) wrong(r, "the values are nested too deeply");
@@ -140,8 +149,8 @@ static void read_members(reader *r, tn__json *parent, int level) {
     if (object) {
       if (!take(r, '"')) wrong(r, "expected a name in quotes");
       key = read_text(r);
-      for (const tn__json *m = parent->first; m != NULL; m = m->next)
-        if (strcmp(m->key, key) == 0) wrong(r, "the name is there twice");
+      if (tn__map_has(&names, key)) wrong(r, "the name is there twice");
+      tn__map_set(&names, key, parent);
       if (!take(r, ':')) wrong(r, "expected a colon");
     }
     *end = read_value(r, level + 1);
@@ -155,7 +164,9 @@ static void read_members(reader *r, tn__json *parent, int level) {
 static tn__json *read_value(reader *r, int level) {
   tn__json *value = TN__NEW(r->arena, tn__json);
   skip_space(r);
-  if (r->at == r->end) wrong(r, "the line ends where a value is expected");
+  value->line = r->line > 0 ? r->line : 1;
+  if (r->at == r->end)
+    wrong(r, r->line > 0 ? "the text ends where a value is expected" : "the line ends where a value is expected");
   if (take(r, '{')) {
     value->kind = TN__JSON_OBJECT;
     read_members(r, value, level);
@@ -180,12 +191,21 @@ static tn__json *read_value(reader *r, int level) {
   return value;
 }
 
-tn__json *tn__json_read(tn__arena *arena, const char *line, size_t length) {
-  reader r = {arena, line, line, line + length};
-  tn__json *value = read_value(&r, 0);
-  skip_space(&r);
-  if (r.at != r.end) wrong(&r, "something follows the value");
+static tn__json *read_all(reader *r) {
+  tn__json *value = read_value(r, 0);
+  skip_space(r);
+  if (r->at != r->end) wrong(r, "something follows the value");
   return value;
+}
+
+tn__json *tn__json_read(tn__arena *arena, const char *line, size_t length) {
+  reader r = {arena, line, line, line + length, 0};
+  return read_all(&r);
+}
+
+tn__json *tn__json_read_text(tn__arena *arena, const char *text, size_t length) {
+  reader r = {arena, text, text, text + length, 1};
+  return read_all(&r);
 }
 
 tn__json *tn__json_member(const tn__json *object, const char *key) {
