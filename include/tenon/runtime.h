@@ -216,7 +216,8 @@ typedef struct tn_session_options {
 /* A session on the executable, which must outlive it. */
 TN_API TN_MUST_USE tn_status *tn_session_create(const tn_executable *executable, const tn_session_options *options,
                                                 tn_session **out);
-TN_API void tn_session_release(tn_session *session); /* when no function of it runs any more */
+/* When no function of it runs any more; what is in flight (tn_session_start) is cancelled and waited for. */
+TN_API void tn_session_release(tn_session *session);
 
 /* For how long a tensor is bound, and whether it may be copied. */
 typedef enum tn_binding {
@@ -300,6 +301,19 @@ TN_API TN_MUST_USE tn_status *tn_session_set_outputs(tn_session *session, const 
  * declared to alias is updated in place instead. Strings that a session made are inputs of the next invoke only: bound
  * persistently they are refused. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke(tn_session *session, const char *function);
+/* The same in two steps: what is bound is invoked in a thread of the session, which the first start makes, while the
+ * caller goes on; two sessions in flight work at the same time, and with a pool that they share as many threads make
+ * their parallel loops as it has. tn_session_invoke() is both steps in the caller's own thread, at the cost of
+ * neither.
+ *
+ * From a start that succeeded to the wait for it, the session is in flight: every function of it but
+ * tn_session_wait() and tn_session_cancel() is refused with TN_FAILED_PRECONDITION, also when the invoke is done.
+ * The data of bound inputs may be read and that of bound outputs is nobody else's, as during any invoke. Callbacks,
+ * the allocator's too, are called in the session's thread. A start fails when there is no such function or no
+ * thread; whatever tn_session_invoke() would say, the wait says. Any thread may wait; of several one gets the
+ * status. Waiting for nothing is refused. Releasing a session in flight cancels and ends it first. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_session_start(tn_session *session, const char *function);
+TN_API TN_MUST_USE tn_status *tn_session_wait(tn_session *session);
 /* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed, except what
  * belongs to sequences (tn_session_set_input_list, tn_session_set_output_list) and strings. `output_count` may be 0,
  * and outputs may hold NULL data pointers: those are allocated by the session. */

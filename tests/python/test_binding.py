@@ -173,6 +173,28 @@ class Running(unittest.TestCase):
         np.testing.assert_array_equal(model.output("sum"), 2 * self.b)
         np.testing.assert_array_equal(total, 1 + self.b)
 
+    def test_two_models_in_flight(self):
+        models = [compiled(add_model()) for _ in range(2)]
+        totals = [np.zeros((3, 4), np.float32) for _ in models]
+        for model, total in zip(models, totals):
+            model.set_inputs(a=self.a, b=self.b)
+            model.set_outputs(sum=total)
+        for _ in range(20):
+            for total in totals:
+                total[...] = 0
+            for model in models:
+                model.start()
+            for call in (models[0].invoke, models[0].start, lambda: models[0](self.a, self.b), lambda: models[0].set_inputs(a=self.b)):
+                with self.assertRaisesRegex(tenon.Error, "the session is in flight: tn_session_start\\(\\) gave it an invoke"):
+                    call()
+            for model, total in zip(models, totals):
+                model.wait()
+                np.testing.assert_array_equal(total, self.a + self.b)
+        with self.assertRaisesRegex(tenon.Error, "there is nothing to wait for"):
+            models[0].wait()
+        models[1].start()
+        del model, models  # nobody waits: its memory outlives it
+
     def test_bound_through_dlpack(self):
         model = compiled(add_model())
         a, total = Exporter(self.a.copy()), Exporter(np.zeros((3, 4), np.float32))

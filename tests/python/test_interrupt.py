@@ -102,6 +102,13 @@ class InterruptTest(unittest.TestCase):
         count[...] = 1
         model.invoke()
         np.testing.assert_array_equal(y, np.ones(8, np.float32))
+        count[...] = ROUNDS
+        model.start()
+        self.assertLess(self.interrupted(model.wait), SOON)
+        count[...], y[...] = 1, 0
+        model.start()
+        model.wait()
+        np.testing.assert_array_equal(y, np.ones(8, np.float32))
 
     def test_what_a_handler_raises_ends_a_run_and_other_handlers_do_not(self):
         model = tenon.compile(loop_model().SerializeToString(), cache=False)

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "unit/session_models.h"
@@ -11,6 +12,10 @@
 static const char in_use[] =
     "the session is in use: another thread, or the invoke that this is called back from, has not returned from it; use "
     "one session per thread, or take turns (tn_session_cancel() may be called at any time)";
+
+static const char in_flight[] =
+    "the session is in flight: tn_session_start() gave it an invoke, and tn_session_wait() comes before anything else "
+    "(tn_session_cancel() may be called at any time)";
 
 static _Atomic int gate; /* 0: open; 1: the next kernel stops there; 2: one stands there */
 
@@ -22,11 +27,28 @@ static int32_t gated_kernel(const tn_kernel_env *env, void *const *buffers, cons
   return double_kernel(env, buffers, scalars);
 }
 
+/* The same when another of these runs. */
+static _Atomic int met;
+static int32_t meeting_kernel(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  atomic_fetch_add(&met, 1);
+  for (int i = 0; atomic_load(&met) < 2; i++) {
+    if (i == 50000) return TN_KERNEL_BAD_VALUE; /* five seconds and more */
+    usleep(100);
+  }
+  return double_kernel(env, buffers, scalars);
+}
+
+static int32_t endless_kernel(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  atomic_store(&gate, 2);
+  while (__atomic_load_n(&env->cancel, __ATOMIC_RELAXED) == 0) sched_yield();
+  return TN_KERNEL_CANCELLED;
+}
+
 /* twice(x: f32[n]) -> (y: f32[n]) */
-static tn_executable *gated_executable(void) {
+static tn_executable *executable_of(tn_kernel function) {
   test_exe t;
   test_exe_init(&t, NULL);
-  int kernel = test_exe_kernel(&t, "gated", gated_kernel, 2, 1);
+  int kernel = test_exe_kernel(&t, "gated", function, 2, 1);
   tn__exe_func *f = tn__exe_function(t.exe, "twice");
   int n = tn__exe_symbol(f, "n");
   tn__operand dims[1] = {SYM(n)};
@@ -40,6 +62,8 @@ static tn_executable *gated_executable(void) {
   test_exe_release(&t);
   return exe;
 }
+
+static tn_executable *gated_executable(void) { return executable_of(gated_kernel); }
 
 static int64_t three = 3;
 
@@ -61,6 +85,8 @@ static tn_status *call(tn_session *s, const char *name) {
   if (strcmp(name, "set_output_at") == 0) return tn_session_set_output_at(s, NULL, 0, &y, TN_BIND_NEXT);
   if (strcmp(name, "set_outputs") == 0) return tn_session_set_outputs(s, NULL, outputs, &y, 1, TN_BIND_NEXT);
   if (strcmp(name, "set_output_bytes") == 0) return tn_session_set_output_bytes(s, NULL, 0, ys, sizeof(ys));
+  if (strcmp(name, "start") == 0) return tn_session_start(s, NULL);
+  if (strcmp(name, "wait") == 0) return tn_session_wait(s);
   if (strcmp(name, "invoke") == 0) return tn_session_invoke(s, NULL);
   if (strcmp(name, "invoke_with_outputs") == 0) return tn_session_invoke_with_outputs(s, NULL, &x, 1, NULL, 0);
   if (strcmp(name, "invoke_stateful") == 0) return tn_session_invoke_stateful(s, NULL, &x, 1);
@@ -75,8 +101,9 @@ static tn_status *call(tn_session *s, const char *name) {
   return NULL;
 }
 
-/* Calls each function of sessions that the header declares and that returns a status. Returns how many there are. */
-static int call_all(tn_session *session) {
+/* Calls each function of sessions that the header declares and that returns a status, but `but`: all are refused.
+ * Returns how many there are. NULL words: those of either kind. */
+static int call_all(tn_session *session, const char *words, const char *but) {
   tn__file_map map;
   check_ok(tn__file_map_open(TN_TEST_ROOT "/include/tenon/runtime.h", &map));
   char *text = calloc(1, map.size + 1);
@@ -91,8 +118,11 @@ static int call_all(tn_session *session) {
     assert_non_null(end);
     if (end == NULL) break;
     *end = '\0';
-    if (strcmp(at, "create") != 0) {
-      check_fails(call(session, at), TN_FAILED_PRECONDITION, in_use);
+    if (strcmp(at, "create") != 0 && strcmp(at, but) != 0) {
+      tn_status *status = call(session, at);
+      assert_non_null(status);
+      bool flies = strcmp(tn_status_message(status), in_flight) == 0;
+      check_fails(status, TN_FAILED_PRECONDITION, words != NULL ? words : flies ? in_flight : in_use);
       count++;
     }
     at = end + 1;
@@ -117,7 +147,7 @@ static void one_thread_at_a_time(void **state) {
   pthread_t thread;
   assert_int_equal(pthread_create(&thread, NULL, invoke_in_thread, session), 0);
   while (atomic_load(&gate) != 2) sched_yield();
-  assert_int_equal(call_all(session), 17);
+  assert_int_equal(call_all(session, in_use, ""), 19);
   check_fails(tn_profile_write_trace(kept_profile, "/no/such.json"), TN_FAILED_PRECONDITION, in_use);
   atomic_store(&gate, 0);
   void *status;
@@ -173,7 +203,7 @@ static void a_crowd_is_sorted_out(void **state) {
 /* ---- callbacks --------------------------------------------------------------------------------------------------- */
 
 static void call_back(void *user, const char *kernel, uint64_t start_ns, uint64_t end_ns) {
-  assert_int_equal(call_all(user), 17);
+  assert_int_equal(call_all(user, in_use, ""), 19);
 }
 
 static void callbacks_leave_it_alone(void **state) {
@@ -191,6 +221,101 @@ static void callbacks_leave_it_alone(void **state) {
   tn_profile_release(profile);
   tn_session_release(session);
   tn_executable_release(exe);
+}
+
+/* ---- in flight --------------------------------------------------------------------------------------------------- */
+
+static void nothing_but_waiting_in_flight(void **state) {
+  fill();
+  tn_executable *exe = gated_executable();
+  tn_session *session = session_of(exe);
+  DLTensor x = x_tensor(), y;
+  check_ok(tn_session_start_profile(session, &kept_profile));
+  for (int i = 0; i < 3; i++) {
+    check_ok(tn_session_set_input(session, NULL, "x", &x, TN_BIND_NEXT));
+    atomic_store(&gate, 1);
+    check_ok(tn_session_start(session, NULL));
+    assert_int_equal(call_all(session, in_flight, "wait"), 18);
+    while (atomic_load(&gate) != 2) sched_yield();
+    assert_int_equal(call_all(session, in_flight, "wait"), 18);
+    check_fails(tn_profile_write_trace(kept_profile, "/no/such.json"), TN_FAILED_PRECONDITION, in_flight);
+    atomic_store(&gate, 0);
+    check_ok(tn_session_wait(session));
+    check_ok(tn_session_get_output(session, NULL, 0, &y));
+    assert_memory_equal(y.data, ((float[]){0, 2, 4}), 12);
+  }
+  /* What a start and what a wait says; the session is nobody's afterwards. */
+  static const char nothing[] = "there is nothing to wait for: tn_session_start() comes before tn_session_wait()";
+  check_fails(tn_session_wait(session), TN_FAILED_PRECONDITION, nothing);
+  check_fails(tn_session_start(session, "no"), TN_NOT_FOUND, "the executable has no function \"no\"; it has \"twice\"");
+  check_fails(tn_session_wait(session), TN_FAILED_PRECONDITION, nothing);
+  check_ok(tn_session_start(session, NULL));
+  check_fails(tn_session_wait(session), TN_FAILED_PRECONDITION, "input \"x\" of function \"twice\" is not bound");
+  check_ok(tn_session_invoke_stateful(session, NULL, &x, 1));
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
+static void sessions_in_flight_overlap(void **state) {
+  fill();
+  tn_executable *exe = executable_of(meeting_kernel);
+  tn_session_options options = {.size = sizeof(options), .threads = 1};
+  tn_thread_pool_options of_pool = {.size = sizeof(of_pool), .threads = 1};
+  DLTensor x = x_tensor(), y;
+  for (int shared = 0; shared < 2; shared++) {
+    tn_session *sessions[2];
+    options.pool = NULL;
+    if (shared) check_ok(tn_thread_pool_create(&of_pool, &options.pool));
+    atomic_store(&met, 0);
+    for (int i = 0; i < 2; i++) {
+      check_ok(tn_session_create(exe, &options, &sessions[i]));
+      check_ok(tn_session_set_input(sessions[i], NULL, "x", &x, TN_BIND_PERSISTENT));
+      check_ok(tn_session_start(sessions[i], NULL));
+    }
+    for (int i = 0; i < 2; i++) {
+      check_ok(tn_session_wait(sessions[i]));
+      check_ok(tn_session_get_output(sessions[i], NULL, 0, &y));
+      assert_memory_equal(y.data, ((float[]){0, 2, 4}), 12);
+    }
+    for (int i = 0; i < 2; i++) tn_session_release(sessions[i]);
+    tn_thread_pool_release(options.pool);
+  }
+  tn_executable_release(exe);
+}
+
+/* In use, once somebody waits. */
+static void call_back_in_flight(void *user, const char *kernel, uint64_t start_ns, uint64_t end_ns) {
+  assert_int_equal(call_all(user, NULL, ""), 19);
+}
+
+/* Waiting for oneself is refused, what is cancelled ends, and so does what nobody waits for. */
+static void flights_end(void **state) {
+  fill();
+  DLTensor x = x_tensor();
+  tn_executable *exe = gated_executable();
+  tn_session *session = session_of(exe);
+  check_ok(tn_session_set_profile(session, call_back_in_flight, session));
+  check_ok(tn_session_set_input(session, NULL, "x", &x, TN_BIND_PERSISTENT));
+  check_ok(tn_session_start(session, NULL));
+  check_ok(tn_session_wait(session));
+  check_ok(tn_session_start(session, NULL));
+  tn_session_release(session);
+  tn_executable_release(exe);
+
+  exe = executable_of(endless_kernel);
+  session = session_of(exe);
+  check_ok(tn_session_set_input(session, NULL, "x", &x, TN_BIND_PERSISTENT));
+  for (int i = 0; i < 2; i++) {
+    atomic_store(&gate, 0);
+    check_ok(tn_session_start(session, NULL));
+    while (atomic_load(&gate) != 2) sched_yield();
+    if (i == 1) break; /* released in flight */
+    tn_session_cancel(session);
+    check_fails(tn_session_wait(session), TN_CANCELLED, "the invoke was cancelled in kernel \"gated\"");
+  }
+  tn_session_release(session);
+  tn_executable_release(exe);
+  atomic_store(&gate, 0);
 }
 
 /* A failure leaves the session as well as a success does. */
@@ -216,6 +341,9 @@ int main(void) {
       cmocka_unit_test(a_crowd_is_sorted_out),
       cmocka_unit_test(callbacks_leave_it_alone),
       cmocka_unit_test(failures_end_the_use),
+      cmocka_unit_test(nothing_but_waiting_in_flight),
+      cmocka_unit_test(sessions_in_flight_overlap),
+      cmocka_unit_test(flights_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

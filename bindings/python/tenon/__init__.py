@@ -179,9 +179,26 @@ class Model:
         """Runs the model on what is bound. Outputs that are not bound are kept by the model, for output()."""
         with self._lock:
             self._core.invoke_bound()
-            for index, array in self._bound_strings.items():
-                count = math.prod(self._core.output_shape(index))
-                array.reshape(-1)[:count] = _decoded(self._core.bound_strings(index, count))
+            self._fill_strings()
+
+    def start(self) -> None:
+        """Begins what invoke() does and returns at once: it is done in a thread of the model's, so that two models, or two
+        that are loaded from one file, run at the same time. Until wait() has returned, everything else of this model
+        that needs its session is refused; arrays that are bound as inputs may be read, and those of outputs are not to be
+        touched."""
+        with self._lock:
+            self._core.start()
+
+    def wait(self) -> None:
+        """Returns when what start() began is done, or raises what invoke() would have raised."""
+        with self._lock:
+            self._core.wait()
+            self._fill_strings()
+
+    def _fill_strings(self) -> None:
+        for index, array in self._bound_strings.items():
+            count = math.prod(self._core.output_shape(index))
+            array.reshape(-1)[:count] = _decoded(self._core.bound_strings(index, count))
 
     def output(self, name: str) -> np.ndarray:
         """A copy of an output of the last invoke()."""

@@ -837,6 +837,32 @@ static PyObject *model_invoke_bound(PyObject *self, PyObject *unused) {
   return make_run(&r, size);
 }
 
+static PyObject *model_start(PyObject *self, PyObject *unused) {
+  tn_status *status = tn_session_start(((model_object *)self)->session, NULL);
+  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
+}
+
+/* As run() does, which an earlier run that was cancelled too late would otherwise end. */
+static tn_status *wait_for(void *arguments) {
+  model_object *model = ((const run_arguments *)arguments)->model;
+  tn_status *status = tn_session_wait(model->session);
+  if (!model->cancelled_late || tn_status_code_of(status) != TN_CANCELLED) return status;
+  tn_status_free(status);
+  model->cancelled_late = false;
+  status = tn_session_start(model->session, NULL);
+  return status != NULL ? status : tn_session_wait(model->session);
+}
+
+static PyObject *model_wait(PyObject *self, PyObject *unused) {
+  run_arguments r = {.model = (model_object *)self};
+  long_call call = {.make = wait_for, .cancel = cancel_run, .arguments = &r};
+  if (!make_long_call(&call))
+    return call.status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), call.status);
+  if (tn_status_code_of(call.status) != TN_CANCELLED) r.model->cancelled_late = true;
+  tn_status_free(call.status);
+  return NULL;
+}
+
 static PyObject *shape_tuple(const int64_t *shape, int rank) {
   PyObject *tuple = PyTuple_New(rank);
   for (int i = 0; tuple != NULL && i < rank; i++) {
@@ -1009,6 +1035,8 @@ static PyMethodDef model_methods[] = {
     {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
     {"bind", model_bind, METH_VARARGS, NULL},
     {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},
+    {"start", model_start, METH_NOARGS, NULL},
+    {"wait", model_wait, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

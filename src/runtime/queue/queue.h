@@ -22,8 +22,6 @@
  * Back-pressure. A queue holds TN__QUEUE_DEPTH commands; enqueueing more waits until one is done. As a slot is
  * recorded before it is awaited, in the host's order, that always ends.
  *
- * Devices that are the host itself (`inline_host`) have no queue: what they do, the host does where it meets it.
- *
  * Threads. One thread enqueues and finishes. The devices' threads have all signals blocked. The order within a
  * queue, and across queues by events, is also that of memory. The outline is that of CUDA's streams and events. */
 #ifndef TENON_RUNTIME_QUEUE_QUEUE_H
@@ -37,7 +35,7 @@ typedef struct tn__queues tn__queues;
 
 typedef struct tn__queues_options {
   const tn_allocator *allocator; /* NULL: malloc, realloc and free; used by the host's thread alone */
-  tn__device *const *devices;    /* open; all work on them goes through their queues while those live */
+  tn__device *const *devices;    /* open; all work on them goes through their queues while those live. NULL: no queue */
   int device_count;
   int slot_count;     /* events are 0 to slot_count - 1 */
   int most_arguments; /* buffers and scalars of a kernel together, at most */

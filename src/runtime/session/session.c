@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/options.h"
+#include "runtime/session/flight.h"
 #include "runtime/session/values.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------- */
@@ -104,6 +105,7 @@ tn_status *tn_session_create(const tn_executable *exe, const tn_session_options 
 
 void tn_session_release(tn_session *session) {
   if (session == NULL) return;
+  tn__flight_release(session);
   tn_profile_release(session->profile);
   for (uint32_t i = 0; i < session->exe->function_count && session->functions != NULL; i++)
     release_function_state(session, &session->exe->functions[i], &session->functions[i]);
@@ -357,14 +359,18 @@ static tn_status *invoke(tn_session *session, const tn__function *f, tn__bound *
   return status;
 }
 
-static tn_status *invoke_bound(tn_session *session, const char *function) {
-  const tn__function *f;
-  TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, &f));
+tn_status *tn__session_invoke_bound(tn_session *session, const tn__function *f) {
   tn__function_state *state = &session->functions[f->index];
   tn_status *status = invoke(session, f, state->inputs, state->outputs);
   drop(state->inputs, f->input_count);
   drop(state->outputs, f->output_count);
   return status;
+}
+
+static tn_status *invoke_bound(tn_session *session, const char *function) {
+  const tn__function *f;
+  TN_RETURN_IF_ERROR(tn__executable_function(session->exe, function, &f));
+  return tn__session_invoke_bound(session, f);
 }
 
 static tn_status *bind_for_call(const tn__function *f, int index, bool output, const DLTensor *tensor,

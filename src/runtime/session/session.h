@@ -22,6 +22,7 @@ typedef struct tn__view {
 } tn__view;
 
 typedef struct tn__value_state tn__value_state; /* values/state.h */
+typedef struct tn__flight tn__flight;           /* flight.h */
 
 typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */
@@ -46,16 +47,19 @@ struct tn_session {
   tn_thread_pool *own_pool;
   tn__vm vm;
   tn__function_state *functions;
-  tn_profile *profile; /* that records, or NULL */
-  atomic_bool busy;    /* a function of the session is running */
+  tn_profile *profile;   /* that records, or NULL */
+  atomic_bool busy;      /* a function of the session is running, or it is in flight */
+  tn__flight *flight;    /* NULL: never started */
+  atomic_bool in_flight; /* started, and nobody waits for it yet */
 };
 
-/* Around every public function of a session but those that any thread may call: refuses (TN_FAILED_PRECONDITION) when
- * another one runs, in another thread or around the callback that this one is called from. */
+/* Around every public function of a session but those that any thread may call: refuses (TN_FAILED_PRECONDITION)
+ * when another one runs, in another thread or around the callback that this one is called from, or an invoke is in
+ * flight. */
 static inline bool tn__session_is_entered(tn_session *session) {
   return !atomic_exchange_explicit(&session->busy, true, memory_order_acquire);
 }
-TN_MUST_USE TN_NEVER_NULL tn_status *tn__session_in_use(void);
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__session_in_use(const tn_session *session);
 /* Passes `status` on. */
 TN_MUST_USE static inline tn_status *tn__session_leave(tn_session *session, tn_status *status) {
   atomic_store_explicit(&session->busy, false, memory_order_release);
@@ -63,7 +67,7 @@ TN_MUST_USE static inline tn_status *tn__session_leave(tn_session *session, tn_s
 }
 /* `call` is made while the session is this caller's alone; its status, or that of a session in use. */
 #define TN__IN_SESSION(session, call) \
-  (tn__session_is_entered(session) ? tn__session_leave((session), (call)) : tn__session_in_use())
+  (tn__session_is_entered(session) ? tn__session_leave((session), (call)) : tn__session_in_use(session))
 
 /* Checks a tensor against a function's input or output by itself, and tells where it lies; the rest is checked by the
  * invoke. */

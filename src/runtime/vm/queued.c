@@ -26,7 +26,8 @@ tn_status *tn__vm_open_queues(tn__vm *vm) {
   vm->paths = memory;
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->device_count, sizeof(tn__device *), 0, &memory));
   tn__device **devices = memory;
-  for (uint32_t i = 0; i < exe->device_count; i++) devices[i] = &vm->devices[i];
+  /* What a device does that is the host itself, the host does where it meets it. */
+  for (uint32_t i = 0; i < exe->device_count; i++) devices[i] = is_inline(vm, i) ? NULL : &vm->devices[i];
   const tn__queues_options options = {.allocator = vm->allocator,
                                       .devices = devices,
                                       .device_count = (int)exe->device_count,
