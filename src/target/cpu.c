@@ -112,8 +112,11 @@ static const struct {
     {TN__CAN_KEEP_NAN, TN__ARCH_AARCH64, TN__ARM_NEON},
 };
 
+/* What compilers of other languages find by themselves in loops. */
+static bool is_found(tn__ability ability) { return ability != TN__CAN_DPBF16PS && ability != TN__CAN_DPBUSD; }
+
 bool tn__target_can(const tn__target *target, tn__ability ability) {
-  if (!tn__target_is_own(target)) return false; /* compilers of other languages know what their machine can */
+  if (!tn__target_is_cpu(target) || (!tn__target_is_own(target) && !is_found(ability))) return false;
   for (size_t i = 0; i < sizeof(ability_rows) / sizeof(ability_rows[0]); i++)
     if (ability_rows[i].ability == ability && ability_rows[i].arch == target->cpu.arch)
       return (ability_rows[i].features & ~target->cpu.features) == 0;

@@ -176,10 +176,9 @@ typedef struct tn__target {
    * fields. Others: the kind and the attributes that are not the usual ones, "gpu -warp=64", "cuda -arch=sm_90". */
   char name[256];
   tn__target_kind kind;
-  union { /* tn__target_is_cpu tells */
-    tn__cpu_target cpu;
-    tn__gpu_target gpu;
-  };
+  char type[8];       /* of OpenCL's devices: "cpu" where it is one, "" for all others */
+  tn__cpu_target cpu; /* one of these: tn__target_is_cpu tells */
+  tn__gpu_target gpu;
   char mattr[64]; /* of CPUs, while a text is read: further items of features, "+avx512vnni,-fma" */
   unsigned given; /* attributes that a text said, as bits by their rows */
   int device;     /* which of its type, TN__DEVICE_ID_FREE: not said. No code depends on it. */
@@ -207,10 +206,15 @@ int tn__target_device_type(const tn__target *target);   /* DLPack's */
 static inline bool tn__target_is_own(const tn__target *target) {
   return target->kind == TN__TARGET_CPU || target->kind == TN__TARGET_ISLAND;
 }
-static inline bool tn__target_is_gpu(const tn__target *target) {
-  return !tn__target_is_own(target) && target->kind != TN__TARGET_C99;
+/* Is it described, and scheduled for, as a CPU, whoever makes code for it? */
+static inline bool tn__target_is_cpu(const tn__target *target) {
+  return tn__target_is_own(target) || target->kind == TN__TARGET_C99 || target->type[0] == 'c';
 }
-static inline bool tn__target_is_cpu(const tn__target *target) { return !tn__target_is_gpu(target); }
+static inline bool tn__target_is_gpu(const tn__target *target) { return !tn__target_is_cpu(target); }
+/* A CPU that may also run what is no kernel. */
+static inline bool tn__target_may_host(const tn__target *target) {
+  return tn__target_is_own(target) || target->kind == TN__TARGET_C99;
+}
 
 /* This machine, as it was found: what measures may do so. */
 static inline bool tn__target_is_native(const tn__target *target) {

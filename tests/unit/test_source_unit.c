@@ -10,7 +10,8 @@
 enum { MOST_KERNELS = 4 };
 
 typedef struct made {
-  const char *target;
+  const char *target, *limited; /* that schedules, and code if it is another, are for */
+  tn__target limits;
   const tn__backend *row;
   void (*look)(const struct made *m);
   tn__source source;
@@ -26,13 +27,14 @@ static const char text[] =
     "  B[i, j] = A[i, j] - S[i]\n"
     "}\n"
     "kernel product(A: f32[128, 64], B: f32[64, 128]) -> C: f32[128, 128] { C[i, j] = sum(k: 64) A[i, k] * B[k, j] }\n"
-    "kernel total(X: f32[100000]) -> S: f32 { S = sum(k: 100000) X[k] }\n";
+    "kernel total(X: f32[4000000]) -> S: f32 { S = sum(k: 4000000) X[k] }\n";
 
 static void make(tn__arena *arena, void *user) {
   made *m = user;
   tn__te_source *source;
   tn__target target;
   tn__check(arena->escape, tn__target_parse(m->target, &target));
+  tn__check(arena->escape, tn__target_parse(m->limited != NULL ? m->limited : m->target, &m->limits));
   tn__check(arena->escape, tn__te_parse(arena, "test", text, strlen(text), &source));
   m->count = tn__te_kernel_count(source);
   for (int i = 0; i < m->count; i++) {
@@ -43,7 +45,7 @@ static void make(tn__arena *arena, void *user) {
     m->funcs[i] = m->row->lower(m->irs[i], tn__schedule_func(s), NULL);
   }
   m->source = m->row->unit(
-      arena, &(tn__codegen_module){.irs = m->irs, .funcs = m->funcs, .count = m->count, .target = &target});
+      arena, &(tn__codegen_module){.irs = m->irs, .funcs = m->funcs, .count = m->count, .target = &m->limits});
   m->look(m);
 }
 
@@ -105,9 +107,68 @@ static void look_at_gpu(const made *m) {
   assert_int_equal(total->has_workspace, 1);
 }
 
+/* Of a CPU each block is one thread, which has a turn of the parallel loop. */
+static void look_at_cpu(const made *m) {
+  const tn__source_unit *unit = m->source.data;
+  const tn__source_launch *launches = (const void *)((const char *)unit + unit->launches);
+  look_inside(m);
+  for (uint32_t i = 0; i < unit->launch_count; i++) {
+    for (int a = 0; a < 3; a++) assert_int_equal(launches[i].block[a], 1);
+    assert_int_equal(launches[i].shared_bytes, 0);
+  }
+  const tn__source_kernel *total = tn__source_unit_kernel(unit, m->source.kernels[3].offset);
+  assert_true(launches_of(unit, total)[0].grid[0].value > 1);
+  assert_non_null(strstr((const char *)unit + unit->text, "TN_LOAD(tn_f32x8, 8, TN_GLOBAL, "));
+}
+
 static void units_are_read_back(void **state) {
+  look_at("opencl -type=cpu -mcpu=x86-64-v3", &tn__backend_opencl, look_at_cpu);
   look_at("cuda", &tn__backend_cuda, look_at_gpu);
   look_at("opencl", &tn__backend_opencl, look_at_gpu);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+/* Schedules keep to what a block of the target may have, however little that is, and are still parallel. */
+static void look_at_limits(const made *m) {
+  const tn__source_unit *unit = m->source.data;
+  look_inside(m);
+  for (uint32_t i = 0; i < unit->kernel_count; i++) {
+    const tn__source_kernel *kernel = tn__source_unit_kernel(unit, m->source.kernels[i].offset);
+    bool spread = false;
+    for (uint32_t l = 0; l < kernel->launch_count; l++) {
+      const tn__source_launch *launch = &launches_of(unit, kernel)[l];
+      assert_true(launch->block[0] * launch->block[1] * launch->block[2] <= (uint32_t)m->limits.gpu.threads);
+      assert_true(launch->shared_bytes <= (uint32_t)m->limits.gpu.shared_bytes);
+      spread |= launch->grid[0].symbolic || launch->grid[0].value > 1;
+    }
+    assert_true(spread);
+  }
+}
+
+static void schedules_keep_to_limits(void **state) {
+  look_at("opencl -threads=128", &tn__backend_opencl, look_at_limits);
+  look_at("opencl -threads=32", &tn__backend_opencl, look_at_limits);
+  look_at("opencl -warp=1 -threads=5", &tn__backend_opencl, look_at_limits);
+  look_at("opencl -shared_bytes=8192", &tn__backend_opencl, look_at_limits);
+  look_at("opencl -shared_bytes=2100", &tn__backend_opencl, look_at_limits);
+  look_at("opencl -shared_bytes=0", &tn__backend_opencl, look_at_limits);
+  look_at("cuda -threads=64 -shared_bytes=6000", &tn__backend_cuda, look_at_limits);
+}
+
+/* Of another device's schedule. */
+static void refuse(const char *limited, const char *words) {
+  made m = {.target = "opencl", .limited = limited, .row = &tn__backend_opencl, .look = look_inside};
+  check_fails(tn__with_arena(NULL, make, &m), TN_UNSUPPORTED, words);
+}
+
+static void large_kernels_are_refused(void **state) {
+  refuse("opencl -threads=128",
+         "kernel plain: blocks of its launch plain_k0 have 256 threads, and target \"opencl -threads=128\" has 128 at "
+         "the most; schedule it for that target");
+  refuse("opencl -shared_bytes=1000",
+         "kernel product: blocks of its launch product_k0 share 8448 bytes, and target \"opencl -shared_bytes=1000\" "
+         "has 1000 at the most; schedule it for that target");
 }
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
@@ -186,6 +247,8 @@ static void damaged_units_are_refused(void **state) { look_at("opencl", &tn__bac
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(units_are_read_back),
+      cmocka_unit_test(schedules_keep_to_limits),
+      cmocka_unit_test(large_kernels_are_refused),
       cmocka_unit_test(damaged_units_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

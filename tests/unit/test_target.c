@@ -124,6 +124,14 @@ static void gpus_are_a_kind(void **state) {
   assert_int_equal(parsed("x86-64-v3").kind, TN__TARGET_CPU);
   assert_string_equal(tn__target_kind_name(TN__TARGET_CPU), "cpu");
   assert_string_equal(tn__target_kind_name(TN__TARGET_GPU), "gpu");
+  tn__target opencl = parsed("opencl -type=cpu -mcpu=haswell -vector-bytes=16 -l2-bytes=4096");
+  assert_string_equal(opencl.name, "opencl -type=cpu -mcpu=x86-64-v3 -vector_bytes=16");
+  assert_string_equal(parsed(opencl.name).name, opencl.name);
+  assert_true(tn__target_is_cpu(&opencl) && !tn__target_may_host(&opencl) && !tn__target_runs_here(&opencl));
+  assert_int_equal(opencl.cpu.machine.l2_bytes, 4096);
+  assert_true(tn__target_can(&opencl, TN__CAN_FMA));
+  tn__target wide = parsed("opencl -type=cpu -mcpu=sapphirerapids");
+  assert_false(tn__target_can(&wide, TN__CAN_DPBUSD)); /* loops do not become instructions on small tensors */
 }
 
 static void items_of_gpus_are_checked(void **state) {
@@ -143,6 +151,14 @@ static void items_of_gpus_are_checked(void **state) {
   }
   check_fails(tn__target_parse("gpu,threads=16", &target), TN_INVALID_ARGUMENT,
               "target \"gpu,threads=16\": a warp has 32 threads and a block 16 at the most: it has one warp or more");
+  check_fails(tn__target_parse("opencl -type=fpga", &target), TN_INVALID_ARGUMENT,
+              "target \"opencl -type=fpga\": the type of a device is cpu or gpu, not \"fpga\"");
+  check_fails(tn__target_parse("opencl -mcpu=haswell", &target), TN_INVALID_ARGUMENT,
+              "target \"opencl -mcpu=haswell\": mcpu and mattr are of CPUs: say -type=cpu, too");
+  check_fails(tn__target_parse("opencl -cores=2", &target), TN_INVALID_ARGUMENT,
+              "target \"opencl -cores=2\": cores is nothing that devices of type gpu have");
+  check_fails(tn__target_parse("opencl -type=cpu -shared-bytes=2", &target), TN_INVALID_ARGUMENT,
+              "target \"opencl -type=cpu -shared-bytes=2\": shared_bytes is nothing that devices of type cpu have");
   tn_status *status = tn__target_parse("gpus", &target); /* no name of a kind */
   assert_non_null(
       strstr(tn_status_message(status), "unknown target \"gpus\"; did you mean \"gpu\"? known are native, "));
@@ -194,8 +210,12 @@ static void targets_print_and_compare(void **state) {
       {"gpu", "gpu"},
       {"c99", "c99"},
       {"c99 -cores=3", "c99 -cores=3"},
-      {"pocl -device=2",
-       "opencl -fp64=1 -warp=1 -threads=4096 -device=2 -gflops=50 -memory_rate=10000 -link_rate=5000 -link_wait=5000"},
+      {"pocl -device=2", "opencl -type=cpu -mcpu=native -device=2 -link_rate=5000 -link_wait=5000"},
+      {"opencl -type=gpu -warp=64", "opencl -warp=64"},
+      {"opencl -type=cpu -mcpu=haswell -vector-bytes=16 -cores=3",
+       "opencl -type=cpu -mcpu=haswell -cores=3 -vector_bytes=16"},
+      {"opencl -type=cpu -mcpu=haswell -fp64=1", "opencl -type=cpu -mcpu=haswell"},
+      {"opencl -type=cpu -mcpu=haswell -fp64=0", "opencl -type=cpu -fp64=0 -mcpu=haswell"},
       {"nvidia-h100", "cuda -arch=sm_90 -gflops=67000 -memory_rate=3350000"},
       {"opencl -fp64=1", "opencl -fp64=1"},
       {"opencl -fp64=0", "opencl"},
@@ -236,7 +256,7 @@ static void targets_print_and_compare(void **state) {
   tn__target fast = parsed("native -gflops=100 -memory_rate=5000 -link_rate=1 -link_wait=1 -launch=1");
   assert_string_equal(fast.name, native.name);
   assert_true(tn__target_is_native(&fast) && !tn__target_equal(&fast, &native));
-  assert_string_equal(parsed("pocl").name, parsed("opencl -warp=1 -threads=4096").name);
+  assert_string_equal(parsed("pocl").name, parsed("opencl -type=cpu").name);
 }
 
 static void bad_words_are_told(void **state) {

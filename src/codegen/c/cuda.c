@@ -22,7 +22,6 @@ static const char head[] =
     "#define TN_GLOBAL\n"
     "#define TN_RESTRICT __restrict__\n"
     "#define TN_SHARED __shared__ __align__(16)\n"
-    "#define TN_ALIGNED\n"
     "#define TN_KERNEL(x, y, z) extern \"C\" __global__ void __launch_bounds__((x) * (y) * (z))\n"
     "#define TN_WAIT __syncthreads\n"
     "#define TN_THREAD_X ((tn_i32)threadIdx.x)\n"

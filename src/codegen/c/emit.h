@@ -14,6 +14,7 @@ typedef struct tn__cc_dialect {
   bool offsets;     /* buffers of kernels are an allocation and where they begin in it, in bytes */
   bool plain_long;  /* "long" has 64 bits, and "long long" is no type */
   const char *head; /* what texts begin with, where there are launches */
+  void (*append_vectors)(tn__strbuf *out); /* and where loops are written in vectors; NULL: they are not */
 } tn__cc_dialect;
 
 extern const tn__cc_dialect tn__cc_c99, tn__cc_cuda, tn__cc_opencl;
@@ -51,14 +52,23 @@ typedef struct tn__cc {
   int names, temps, tasks; /* made so far, of the function */
   tn__cc_use *uses;        /* of the statement: open addressing */
   int use_slots, use_count;
-  TN__VEC(const tn__expr *) held;  /* what has variables, in order */
-  int plain;                       /* above 0: no variables can be made, since the text may not be evaluated */
-  const tn__var *lane;             /* of the vectorised loop around; NULL: none */
-  int depth;                       /* of serial loops around in the function */
-  tn__launch *launch;              /* of the nest at hand; NULL: there are none */
-  tn__strbuf *shared;              /* declarations of what threads share, which stand in front of all else */
-  TN__VEC(const tn__buffer *) own; /* that each thread has for itself */
-  const tn__cc_kept *kept;         /* NULL: none */
+  TN__VEC(const tn__expr *) held; /* what has variables, in order */
+  int plain;                      /* above 0: no variables can be made, since the text may not be evaluated */
+  const tn__var *lane;            /* of the vectorised loop around; NULL: none */
+  int lanes;                      /* of the loop around that is written in vectors; 0: there is none */
+  const tn__var *wide;            /* its variable, and what that is in the first lane */
+  const tn__expr *wide_first;
+  TN__VEC(const tn__var *) varying; /* lets around that are vectors */
+  unsigned active;                  /* a bit for each lane in which the condition around holds */
+  bool vector_failed;               /* it cannot be written in vectors */
+  int depth;                        /* of serial loops around in the function */
+  tn__launch *launch;               /* of the nest at hand; NULL: there are none */
+  const tn__cg_layout *layout;      /* where there are launches */
+  bool on_cpu;                      /* a launch's blocks have one thread, on a core */
+  const tn__stmt *grid_loop;        /* the parallel loop that a launch's blocks are; NULL: none */
+  tn__strbuf *shared;               /* declarations of what threads share, which stand in front of all else */
+  TN__VEC(const tn__buffer *) own;  /* that each thread has for itself */
+  const tn__cc_kept *kept;          /* NULL: none */
   bool apart;           /* what comes behind the statement has nothing to do with it: threads need not wait */
   unsigned thread_axes; /* of loops over threads around: 1, 2 and 4 */
   bool fails;           /* the nest at hand may end with a result other than TN_KERNEL_OK */
@@ -95,12 +105,31 @@ void tn__cc_count(tn__cc *cc, const tn__expr *e);
 const char *tn__cc_expr(tn__cc *cc, const tn__expr *e);
 /* begin, count and the text of a single one. */
 const char *tn__cc_whole(tn__cc *cc, const tn__expr *e);
+/* A variable with that value, in front of the statement. */
+const char *tn__cc_named(tn__cc *cc, const char *type, const char *value);
+/* a * b + c in one rounding where that is an instruction: by the shape of the expression alone (docs/numerics.md). The
+ * product; NULL: nothing of the kind. */
+const tn__expr *tn__cc_contracted(const tn__expr *e);
+void tn__cc_forget_from(tn__cc *cc, int held);          /* variables of `held` from there on: their scope ends */
+bool tn__cc_is_index(const tn__expr *e);                /* a sum of indices, which does not overflow */
+bool tn__cc_is_harmless(tn__cc *cc, const tn__expr *e); /* it may be evaluated in vain */
 /* The place of an element in its buffer. */
 const tn__expr *tn__cc_place(const tn__cc *cc, const tn__buffer *buffer, const tn__expr *const *indices);
 bool tn__cc_is_narrow(const tn__cc *cc, const tn__expr *e);
 const char *tn__cc_type_of(const tn__cc *cc, const tn__expr *e); /* in C: narrow indices are shorter */
 /* The end of the kernel with a result, as a statement. */
 const char *tn__cc_failing(tn__cc *cc, int code);
+
+/* ---- emit_vector.c ----------------------------------------------------------------------------------------------- */
+/* Writes a vectorised loop in vectors; false: nothing was written, and a plain loop has to do. */
+bool tn__cc_vector_loop(tn__cc *cc, const tn__stmt *s);
+/* Of such a loop: a statement that is another in vectors; false: it is what it is elsewhere. */
+bool tn__cc_vector_stmt(tn__cc *cc, const tn__stmt *s);
+bool tn__cc_varies(const tn__cc *cc, const tn__expr *e); /* is it a vector there? */
+const char *tn__cc_vector_text(tn__cc *cc, const tn__expr *e);
+const char *tn__cc_vector_var(tn__cc *cc, const tn__var *var);
+const char *tn__cc_vector_type(const tn__cc *cc, tn_dtype dtype);
+const tn__expr *tn__cc_first_place(const tn__cc *cc, const tn__expr *place);
 
 /* ---- emit_call.c ------------------------------------------------------------------------------------------------- */
 const char *tn__cc_call(tn__cc *cc, const tn__expr *e, const char *const *args);
@@ -115,6 +144,12 @@ tn__kernel_info tn__cc_measure(tn__ir *ir, const tn__func *func);
 /* A module's text; `launches`, one for each function, may be NULL. */
 tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const tn__codegen_module *module,
                          tn__launches *launches);
+
+/* ---- nests.c ----------------------------------------------------------------------------------------------------- */
+bool tn__cc_has_blocks(const tn__stmt *s); /* or a parallel loop */
+bool tn__cc_uses(const tn__stmt *s, const tn__buffer *buffer);
+/* Passes for devices that are CPUs, behind the others. */
+tn__func *tn__cc_settle_nests(tn__ir *ir, const tn__func *func);
 
 /* ---- unit.c ------------------------------------------------------------------------------------------------------ */
 tn__source tn__cc_unit(tn__arena *arena, const tn__cc_dialect *dialect, uint32_t language,

@@ -45,9 +45,7 @@ const tn__expr *tn__cc_place(const tn__cc *cc, const tn__buffer *buffer, const t
   return tn__buffer_flatten(cc->ir, buffer, indices);
 }
 
-/* a * b + c in one rounding where that is an instruction: by the shape of the expression alone (docs/numerics.md). The
- * product; NULL: nothing of the kind. */
-static const tn__expr *contracted(const tn__expr *e) {
+const tn__expr *tn__cc_contracted(const tn__expr *e) {
   if ((e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB) || (e->dtype != TN_F32 && e->dtype != TN_F64)) return NULL;
   bool left = e->args[0]->kind == TN__EXPR_MUL, right = e->args[1]->kind == TN__EXPR_MUL;
   return left == right ? NULL : e->args[left ? 0 : 1];
@@ -58,10 +56,10 @@ void tn__cc_count(tn__cc *cc, const tn__expr *e) {
   if (use_of(cc, e)->uses++ > 0) return;
   tn__work_step(cc->arena, 1);
   if (e->kind == TN__EXPR_LOAD) {
-    tn__cc_count(cc, tn__cc_place(cc, e->value.buffer, e->args));
+    tn__cc_count(cc, tn__cc_first_place(cc, tn__cc_place(cc, e->value.buffer, e->args)));
     return;
   }
-  const tn__expr *product = contracted(e);
+  const tn__expr *product = tn__cc_contracted(e);
   for (int i = 0; i < e->arg_count; i++)
     if (e->args[i] != product) tn__cc_count(cc, e->args[i]);
   for (int i = 0; product != NULL && i < product->arg_count; i++) tn__cc_count(cc, product->args[i]);
@@ -69,7 +67,7 @@ void tn__cc_count(tn__cc *cc, const tn__expr *e) {
 
 /* Is it an index that GPUs, whose registers have 32 bits, compute in these? */
 bool tn__cc_is_narrow(const tn__cc *cc, const tn__expr *e) {
-  if (!cc->dialect->launches || e->dtype != TN_I64) return false;
+  if (!cc->dialect->launches || cc->on_cpu || e->dtype != TN_I64) return false;
   tn__interval range = tn__interval_of(cc->ir, e);
   if (range.min <= INT32_MIN || range.max >= INT32_MAX) return false;
   switch (e->kind) {
@@ -87,6 +85,7 @@ bool tn__cc_is_narrow(const tn__cc *cc, const tn__expr *e) {
 }
 
 const char *tn__cc_type_of(const tn__cc *cc, const tn__expr *e) {
+  if (tn__cc_varies(cc, e)) return tn__cc_vector_type(cc, e->dtype);
   return tn__cc_is_narrow(cc, e) ? "tn_i32" : tn__cc_value_type(e->dtype);
 }
 
@@ -94,17 +93,22 @@ static const char *suffix_of(const tn__cc *cc, const tn__expr *e) {
   return tn__cc_is_narrow(cc, e) ? "i32" : tn__cc_suffix(e->dtype);
 }
 
+const char *tn__cc_named(tn__cc *cc, const char *type, const char *value) {
+  const char *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
+  tn__cc_line(cc, "const %s %s = %s;", type, name, value);
+  return name;
+}
+
 /* From here on the variable is the expression, until the scope ends. */
 static const char *hold(tn__cc *cc, const tn__expr *e, const char *text) {
   tn__cc_use *use = use_of(cc, e);
-  const char *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
-  tn__cc_line(cc, "const %s %s = %s;", tn__cc_type_of(cc, e), name, text);
+  const char *name = tn__cc_named(cc, tn__cc_type_of(cc, e), text);
   use->name = name;
   tn__vec_push(cc->arena, &cc->held, e);
   return name;
 }
 
-static void forget_from(tn__cc *cc, int held) {
+void tn__cc_forget_from(tn__cc *cc, int held) {
   for (int i = held; i < cc->held.count; i++) slot_of(cc, cc->held.data[i])->name = NULL;
   cc->held.count = held;
 }
@@ -148,6 +152,8 @@ static bool is_harmless(tn__cc *cc, const tn__expr *e, bool loads_too) {
   return !fails;
 }
 
+bool tn__cc_is_harmless(tn__cc *cc, const tn__expr *e) { return is_harmless(cc, e, true); }
+
 static bool fits_inline(tn__cc *cc, const tn__expr *e) {
   return tn__expr_size(e) <= MOST_INLINE && is_harmless(cc, e, false);
 }
@@ -160,7 +166,7 @@ static void make_part(void *cc, const tn__expr *part) { tn__cc_expr(cc, part); }
 static void assign_in_scope(tn__cc *cc, const char *variable, const tn__expr *e) {
   int held = cc->held.count;
   tn__cc_line(cc, "%s = %s;", variable, tn__cc_expr(cc, e));
-  forget_from(cc, held);
+  tn__cc_forget_from(cc, held);
 }
 
 static const char *branched_select(tn__cc *cc, const tn__expr *e, const char *condition) {
@@ -211,7 +217,7 @@ static const char *logical_text(tn__cc *cc, const tn__expr *e) {
 /* ---- arithmetic -------------------------------------------------------------------------------------------------- */
 
 /* Sums of indices do not overflow, but what was loaded or cast may be anything. */
-static bool is_index(const tn__expr *e) {
+bool tn__cc_is_index(const tn__expr *e) {
   if (e->dtype != TN_I64) return false;
   switch (e->kind) {
     case TN__EXPR_INT: return true;
@@ -222,7 +228,7 @@ static bool is_index(const tn__expr *e) {
     case TN__EXPR_DIV:
     case TN__EXPR_MOD:
     case TN__EXPR_MIN:
-    case TN__EXPR_MAX: return is_index(e->args[0]) && is_index(e->args[1]);
+    case TN__EXPR_MAX: return tn__cc_is_index(e->args[0]) && tn__cc_is_index(e->args[1]);
     default: return false;
   }
 }
@@ -232,8 +238,8 @@ static const char *whole_text(tn__cc *cc, const tn__expr *e, const char *op, con
   bool wide = tn__dtype_bits(e->dtype) == 64;
   if (e->dtype == TN_U32 || e->dtype == TN_U64 || tn__cc_is_narrow(cc, e))
     return TN__CC_TEXT(cc, "(%s %s %s)", a, op, b);
-  if (tn__expr_size(e) <= MOST_INLINE && is_index(e))
-    return TN__CC_TEXT(cc, cc->dialect->launches ? "((tn_i64)%s %s %s)" : "(%s %s %s)", a, op, b);
+  if (tn__expr_size(e) <= MOST_INLINE && tn__cc_is_index(e))
+    return TN__CC_TEXT(cc, cc->dialect->launches && !cc->on_cpu ? "((tn_i64)%s %s %s)" : "(%s %s %s)", a, op, b);
   const char *type = wide ? "tn_u64" : "tn_u32";
   return TN__CC_TEXT(cc, "((%s)((%s)%s %s (%s)%s))", tn__cc_value_type(e->dtype), type, a, op, type, b);
 }
@@ -320,7 +326,7 @@ static const char *binary_text(tn__cc *cc, const tn__expr *e) {
 }
 
 static const char *contracted_text(tn__cc *cc, const tn__expr *e) {
-  const tn__expr *product = contracted(e);
+  const tn__expr *product = tn__cc_contracted(e);
   if (product == NULL) return NULL;
   bool left = product == e->args[0];
   const char *a = tn__cc_expr(cc, product->args[0]), *b = tn__cc_expr(cc, product->args[1]);
@@ -348,6 +354,7 @@ static const char *load_text(tn__cc *cc, const tn__expr *e) {
 
 static const char *text_of(tn__cc *cc, const tn__expr *e) {
   const char *text;
+  if (tn__cc_varies(cc, e)) return tn__cc_vector_text(cc, e);
   switch (e->kind) {
     case TN__EXPR_SELECT: return select_text(cc, e);
     case TN__EXPR_NOT:
@@ -366,7 +373,8 @@ static const char *text_of(tn__cc *cc, const tn__expr *e) {
 const char *tn__cc_expr(tn__cc *cc, const tn__expr *e) {
   if (e->kind == TN__EXPR_INT) return tn__cc_integer(cc, e->dtype, e->value.i);
   if (e->kind == TN__EXPR_FLOAT) return tn__cc_float(cc, e->dtype, e->value.f);
-  if (e->kind == TN__EXPR_VAR) return tn__cc_var_name(cc, e->value.var);
+  if (e->kind == TN__EXPR_VAR)
+    return tn__cc_varies(cc, e) ? tn__cc_vector_var(cc, e->value.var) : tn__cc_var_name(cc, e->value.var);
   const tn__cc_use *use = use_of(cc, e);
   if (use->name != NULL) return use->name;
   bool shared = use->uses > 1;

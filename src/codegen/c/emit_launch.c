@@ -1,6 +1,9 @@
-/* Functions for GPUs: each nest becomes a kernel of its own, and what stands around it, in front of blocks, stands in
- * each of them. All threads of a block run through what is outside of loops over threads; the first one alone stores
- * there. */
+/* Functions for devices: each nest becomes a kernel of its own, and what stands around it, in front of blocks, stands
+ * in each of them. All threads of a block run through what is outside of loops over threads; the first one alone stores
+ * there. Of devices that are CPUs a block is one thread, which has one turn of the parallel loop around all others, and
+ * nests without one, side by side, are one kernel. */
+#include <string.h>
+
 #include "codegen/c/emit.h"
 
 /* ---- the shape of a launch --------------------------------------------------------------------------------------- */
@@ -44,6 +47,11 @@ static void see_axis(shape *p, const tn__stmt *s) {
   *blocks = extent;
 }
 
+/* Can it be the blocks of a launch? */
+static bool is_grid(const tn__cc *cc, const tn__stmt *s) {
+  return s->kind == TN__STMT_FOR && s->as.loop.kind == TN__LOOP_PARALLEL && is_of_scalars(cc, s->as.loop.var->extent);
+}
+
 /* Blocks stand around everything else of a nest, since they cannot wait for each other. */
 static bool see_shape(const tn__stmt *s, void *user) {
   shape *p = user;
@@ -56,23 +64,17 @@ static bool see_shape(const tn__stmt *s, void *user) {
   return false;
 }
 
-static bool has_blocks(const tn__stmt *s, void *user) {
-  if (s->kind == TN__STMT_FOR && tn__ir_loop_is_block(s->as.loop.kind)) *(bool *)user = true;
-  return !*(bool *)user;
-}
-
 /* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 typedef struct launching {
   tn__cc *cc;
   tn__launches *out;
+  const tn__target *target;
   TN__VEC(const tn__stmt *) around; /* lets and conditions, outermost first */
   bool failed;                      /* a launch so far may have ended with a result */
 } launching;
 
-static bool has_workspace(const tn__cc *cc) {
-  return !tn__ir_is_int_value(tn__cg_layout_of(cc->ir, cc->func)->total, 0);
-}
+static bool has_workspace(const tn__cc *cc) { return !tn__ir_is_int_value(cc->layout->total, 0); }
 
 static const char *parameters(tn__cc *cc) {
   const tn__func *func = cc->func;
@@ -93,34 +95,11 @@ static const char *parameters(tn__cc *cc) {
   return TN__CC_TEXT(cc, "%sTN_GLOBAL tn_i32 *tn_status", text);
 }
 
-typedef struct looking {
-  const tn__buffer *buffer;
-  bool found;
-} looking;
-
-static void look_in_expr(const tn__expr *e, void *user) {
-  looking *l = user;
-  l->found |= tn__expr_uses_buffer(e, l->buffer);
-}
-
-static bool look_in_stmt(const tn__stmt *s, void *user) {
-  looking *l = user;
-  l->found |= s->kind == TN__STMT_STORE && s->as.store.buffer == l->buffer;
-  return !l->found;
-}
-
-static bool uses_buffer(const tn__stmt *s, const tn__buffer *buffer) {
-  looking l = {.buffer = buffer};
-  tn__stmt_walk(s, look_in_stmt, &l);
-  if (!l.found) tn__stmt_walk_exprs(s, look_in_expr, &l);
-  return l.found;
-}
-
 /* Where the buffers begin in their allocations. */
 static void open_params(tn__cc *cc, const tn__stmt *nest) {
   const tn__func *func = cc->func;
   for (int i = 0; i < func->input_count + func->output_count && cc->dialect->offsets; i++) {
-    if (!uses_buffer(nest, func->params[i])) continue;
+    if (!tn__cc_uses(nest, func->params[i])) continue;
     const char *constant = i < func->input_count ? "const " : "", *type = tn__cc_memory_type(func->params[i]->dtype);
     tn__cc_line(cc, "TN_GLOBAL %s%s *const %s = (TN_GLOBAL %s%s *)((TN_GLOBAL %stn_u8 *)p%d_memory + p%d_offset);",
                 constant, type, tn__cc_buffer_name(cc, func->params[i]), constant, type, constant, i, i);
@@ -128,11 +107,11 @@ static void open_params(tn__cc *cc, const tn__stmt *nest) {
 }
 
 static void open_workspace(tn__cc *cc, const tn__stmt *nest) {
-  const tn__cg_layout *layout = tn__cg_layout_of(cc->ir, cc->func);
+  const tn__cg_layout *layout = cc->layout;
   const char *from = cc->dialect->offsets ? "workspace_memory + workspace_offset" : "tn_workspace";
   for (int i = 0; i < layout->places.count; i++) {
     const tn__cg_place *place = &layout->places.data[i];
-    if (!uses_buffer(nest, place->buffer)) continue;
+    if (!tn__cc_uses(nest, place->buffer)) continue;
     const char *type = tn__cc_memory_type(place->buffer->dtype), *offset = tn__cc_whole(cc, place->offset);
     const char *name = tn__cc_bind_buffer(cc, place->buffer);
     if (has_workspace(cc))
@@ -175,11 +154,28 @@ static void emit_body(launching *l, const tn__stmt *nest) {
   cc->out = out;
 }
 
+/* Schedules keep to this already; a function that was made for another device may not. */
+static void check_limits(const tn__cc *cc, const tn__launch *launch, const tn__target *target) {
+  if (tn__target_is_cpu(target)) return;
+  if (tn__cc_threads(launch) > target->gpu.threads)
+    tn__throwf(cc->arena->escape, TN_UNSUPPORTED,
+               "kernel %s: blocks of its launch %s have %d threads, and target \"%s\" has %d at the most; schedule it "
+               "for that target",
+               cc->func->name, launch->name, tn__cc_threads(launch), target->name, target->gpu.threads);
+  if (launch->shared_bytes > target->gpu.shared_bytes)
+    tn__throwf(cc->arena->escape, TN_UNSUPPORTED,
+               "kernel %s: blocks of its launch %s share %lld bytes, and target \"%s\" has %d at the most; schedule it "
+               "for that target",
+               cc->func->name, launch->name, (long long)launch->shared_bytes, target->name, target->gpu.shared_bytes);
+}
+
 static void add_kernel(launching *l, const tn__stmt *nest) {
   tn__cc *cc = l->cc;
   tn__launch *launch = TN__NEW(cc->arena, tn__launch);
   *launch = (tn__launch){.block = {1, 1, 1}};
   shape p = {.cc = cc, .launch = launch, .blocks = true};
+  cc->grid_loop = is_grid(cc, nest) ? nest : NULL;
+  if (cc->grid_loop != NULL) launch->grid[0] = nest->as.loop.var->extent;
   tn__stmt_walk(nest, see_shape, &p);
   for (int a = 0; a < 3; a++)
     if (launch->grid[a] == NULL) launch->grid[a] = tn__ir_index(cc->ir, 1);
@@ -204,24 +200,37 @@ static void add_kernel(launching *l, const tn__stmt *nest) {
               parameters(cc));
   emit_body(l, nest);
   tn__cc_close(cc);
+  check_limits(cc, launch, l->target);
   cc->launch = NULL;
   tn__vec_push(cc->arena, &l->out->items, *launch);
 }
 
+static void add_kernels(launching *l, const tn__stmt *s);
+
+/* Of CPUs, those next to each other that have no blocks are one. */
+static void add_sequence(launching *l, const tn__stmt *s) {
+  tn__ir *ir = l->cc->ir;
+  for (int i = 0; i < s->as.seq.count;) {
+    int end = i;
+    while (l->cc->on_cpu && end < s->as.seq.count && !tn__cc_has_blocks(s->as.seq.items[end])) end++;
+    if (end > i)
+      add_kernel(l, tn__ir_seq(ir, s->as.seq.items + i, end - i));
+    else
+      add_kernels(l, s->as.seq.items[end++]);
+    i = end;
+  }
+}
+
 static void add_kernels(launching *l, const tn__stmt *s) {
-  bool blocks = false;
   switch (s->kind) {
-    case TN__STMT_SEQ:
-      for (int i = 0; i < s->as.seq.count; i++) add_kernels(l, s->as.seq.items[i]);
-      return;
+    case TN__STMT_SEQ: add_sequence(l, s); return;
     case TN__STMT_ALLOC:
       if (s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE) break;
       add_kernels(l, s->as.alloc.body);
       return;
     case TN__STMT_LET:
     case TN__STMT_IF:
-      tn__stmt_walk(s, has_blocks, &blocks);
-      if (!blocks || (s->kind == TN__STMT_IF && s->as.branch.else_body != NULL)) break;
+      if (!tn__cc_has_blocks(s) || (s->kind == TN__STMT_IF && s->as.branch.else_body != NULL)) break;
       tn__vec_push(l->cc->arena, &l->around, s);
       add_kernels(l, s->kind == TN__STMT_LET ? s->as.let.body : s->as.branch.then_body);
       l->around.count--;
@@ -238,11 +247,15 @@ tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const 
   for (int i = 0; i < module->count; i++) {
     tn__launches unused = {{0}};
     tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = dialect, .func = module->funcs[i], .out = &body};
-    launching l = {.cc = &cc, .out = launches != NULL ? &launches[i] : &unused};
+    cc.layout = tn__cg_layout_of(cc.ir, cc.func);
+    cc.on_cpu = tn__target_is_cpu(module->target);
+    launching l = {.cc = &cc, .target = module->target, .out = launches != NULL ? &launches[i] : &unused};
     add_kernels(&l, cc.func->body);
   }
   const char *text = tn__arena_take(arena, &body);
   tn__strbuf_init(&out, NULL);
-  tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s", tn_version(), dialect->head);
+  const char *align = tn__target_is_cpu(module->target) ? "__attribute__((aligned(64)))" : "";
+  tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s#define TN_ALIGNED %s\n", tn_version(), dialect->head, align);
+  if (dialect->append_vectors != NULL && strstr(text, "TN_STORE(") != NULL) dialect->append_vectors(&out);
   return tn__cc_finish(arena, dialect, text, &out);
 }

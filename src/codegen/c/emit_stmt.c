@@ -48,7 +48,7 @@ static bool lanes_are_apart(tn__cc *cc, const tn__stmt *s) {
 
 static void emit_loop(tn__cc *cc, const tn__stmt *s) {
   tn__cc_kept *kept = TN__NEW(cc->arena, tn__cc_kept);
-  if (cc->kept == NULL && tn__cc_keeps(cc, s, kept)) {
+  if (cc->kept == NULL && cc->lanes == 0 && tn__cc_keeps(cc, s, kept)) {
     const tn__buffer *buffer = kept->buffer;
     const char *place = tn__cc_whole(cc, kept->place), *name = tn__cc_buffer_name(cc, buffer);
     const char *element = TN__CC_TEXT(cc, "%s[%s]", name, place);
@@ -63,6 +63,7 @@ static void emit_loop(tn__cc *cc, const tn__stmt *s) {
   }
   const tn__var *var = s->as.loop.var;
   bool vector = s->as.loop.kind == TN__LOOP_VECTORIZED && cc->lane == NULL;
+  if (vector && tn__cc_vector_loop(cc, s)) return;
   tn__cc_begin(cc);
   tn__cc_count(cc, var->min);
   tn__cc_count(cc, var->extent);
@@ -234,10 +235,24 @@ static void emit_bound(tn__cc *cc, const tn__stmt *s) {
   cc->bound.count = bound;
 }
 
+/* A turn of the parallel loop for each block. */
+static void emit_grid(tn__cc *cc, const tn__stmt *s) {
+  const tn__var *var = s->as.loop.var;
+  int bound = cc->bound.count;
+  const char *min = tn__cc_whole(cc, var->min), *name = tn__cc_bind_var(cc, var), *type = tn__cc_type_of(cc, var->self);
+  tn__cc_line(cc, "const %s %s = %s + (%s)TN_BLOCK_X;", type, name, min, type);
+  tn__cc_stmt(cc, s->as.loop.body);
+  cc->bound.count = bound;
+}
+
 /* Declarations in front of a loop's head have a block of their own. */
 static void emit_for(tn__cc *cc, const tn__stmt *s) {
   switch (s->as.loop.kind) {
     case TN__LOOP_PARALLEL:
+      if (cc->grid_loop == s) {
+        emit_grid(cc, s);
+        return;
+      }
       if (cc->dialect->launches) break;
       emit_parallel(cc, s);
       return;
@@ -308,7 +323,8 @@ static void emit_let(tn__cc *cc, const tn__stmt *s) {
 enum { SHARED_STEP = 16 }; /* how what threads share is aligned, at the most */
 
 static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
-  bool is_shared = cc->launch != NULL && cc->thread_axes == 0 && s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE;
+  bool is_shared = cc->launch != NULL && tn__cc_threads(cc->launch) > 1 && cc->thread_axes == 0 &&
+                   s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE;
   const tn__stmt *own = is_shared ? tn__cc_private(cc, s) : NULL;
   if (own != NULL) s = own, is_shared = false;
   const tn__buffer *buffer = s->as.alloc.buffer;
@@ -349,6 +365,7 @@ static bool need_not_wait(const tn__cc *cc, const tn__stmt *const *items, int at
 
 void tn__cc_stmt(tn__cc *cc, const tn__stmt *s) {
   tn__work_step(cc->arena, 1);
+  if (cc->lanes > 0 && tn__cc_vector_stmt(cc, s)) return;
   switch (s->kind) {
     case TN__STMT_FOR:
       tn__cc_open(cc, "%s", "");

@@ -89,10 +89,40 @@ static const char *with_type(support *s, const char *text, size_t length, const 
   return tn__arena_take(s->arena, &out);
 }
 
+/* The same function of vectors of f32: types and functions that end in "f32" get so many lanes, and what is said
+ * between brackets to be another type of 32 bits is one by its bits. */
+static const char *with_lanes(support *s, const char *text, const char *lanes) {
+  static const struct {
+    const char *from, *to;
+  } words[] = {{"(tn_i32)(", "tn_as_i32%s("}, {"(tn_u32)(", "tn_as_u32%s("},   {"tn_f32", "tn_f32%s"},
+               {"tn_i32", "tn_i32%s"},        {"tn_u32", "tn_u32%s"},          {"const int ", "const tn_i32%s "},
+               {"_f32(", "_f32%s("},          {"TN_POLY(f32", "TN_POLY(f32%s"}};
+  enum { COUNT = sizeof(words) / sizeof(words[0]) };
+  tn__strbuf out;
+  tn__strbuf_init(&out, NULL);
+  while (*text != '\0') {
+    int found = 0;
+    while (found < COUNT && strncmp(text, words[found].from, strlen(words[found].from)) != 0) found++;
+    if (found == COUNT) {
+      tn__strbuf_char(&out, *text++);
+    } else {
+      tn__strbuf_append(&out, tn__arena_printf(s->arena, words[found].to, lanes));
+      text += strlen(words[found].from);
+    }
+  }
+  return tn__arena_take(s->arena, &out);
+}
+
+static void add_lanes(support *s, const char *text) {
+  static const char *const lanes[] = {"x2", "x4", "x8", "x16"};
+  for (size_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) add(s, with_lanes(s, text, lanes[i]));
+}
+
 static void read_paragraph(support *s, const char *dialect, const char *text, const char *end) {
-  static const char each[] = "@for ";
+  static const char each[] = "@for ", vectors[] = "@lanes";
   const char *types = NULL;
   size_t types_length = 0;
+  bool lanes = false;
   for (;;) {
     const char *line_end = memchr(text, '\n', (size_t)(end - text));
     bool is_mark = text[0] == '@', is_comment = text[0] == '/' && text[1] == '/';
@@ -101,13 +131,17 @@ static void read_paragraph(support *s, const char *dialect, const char *text, co
     if (is_mark && strncmp(text, each, sizeof(each) - 1) == 0) {
       types = text + sizeof(each) - 1;
       types_length = (size_t)(line_end - types);
+    } else if (is_mark && strncmp(text, vectors, sizeof(vectors) - 1) == 0) {
+      lanes = strcmp(dialect, "opencl") == 0;
     } else if (is_mark && !lists(text + 1, (size_t)(line_end - text), dialect)) {
       return;
     }
     text = line_end + 1;
   }
   if (types == NULL) {
-    add(s, tn__arena_strndup(s->arena, text, (size_t)(end - text)));
+    const char *whole = tn__arena_strndup(s->arena, text, (size_t)(end - text));
+    add(s, whole);
+    if (lanes) add_lanes(s, whole);
     return;
   }
   for (const char *p = types; p < types + types_length; p += strcspn(p, " \n") + 1)
@@ -161,9 +195,10 @@ static const char *read_args(const char *p, const char *args[3], size_t lengths[
 }
 
 /* ((c2 x + c1) x + c0) by calls. */
-static void append_polynomial(tn__strbuf *out, const table *t, bool narrow, const char *x, size_t length) {
-  const char *type = narrow ? "f32" : "f64";
-  for (int i = 1; i < t->count; i++) tn__strbuf_printf(out, "tn_muladd_%s(", type);
+static void append_polynomial(tn__strbuf *out, const table *t, const char *type, size_t type_length, const char *x,
+                              size_t length) {
+  const bool narrow = type[1] == '3';
+  for (int i = 1; i < t->count; i++) tn__strbuf_printf(out, "tn_muladd_%.*s(", (int)type_length, type);
   append_number(out, t->numbers[t->count - 1], narrow);
   for (int i = t->count - 2; i >= 0; i--) {
     tn__strbuf_printf(out, ", %.*s, ", (int)length, x);
@@ -193,7 +228,7 @@ static const char *append_macro(tn__strbuf *out, const char *p) {
   const table *t = table_named(args[is_polynomial ? 2 : 1], lengths[is_polynomial ? 2 : 1]);
   TN__INVARIANT(t != NULL);
   if (is_polynomial)
-    append_polynomial(out, t, narrow, args[1], lengths[1]);
+    append_polynomial(out, t, args[0], lengths[0], args[1], lengths[1]);
   else
     append_number(out, t->numbers[atoi(args[2])], narrow);
   return p;

@@ -129,7 +129,8 @@ static void share_terms(tn__schedule *s, const tn__te_stage *stage) {
   if (!tn__sched_drives(loop, tn__sched_block(s, "gpu", stage->name), TN__AXIS_REDUCE) || !is_even(s, loop)) return;
   while (lanes < MOST_LANES && 2 * (double)lanes * results <= WANTED && 2 * lanes * LEAST_TERMS <= extent) lanes *= 2;
   if (lanes < 32) return;
-  if (count > 1 && lanes > MOST_IN_BLOCK) lanes = MOST_IN_BLOCK;
+  const int most = s->target->gpu.threads < MOST_IN_BLOCK ? s->target->gpu.threads : MOST_IN_BLOCK;
+  while (count > 1 && lanes > most) lanes /= 2;
   tn__sched_split(s, terms, (int64_t[]){0, lanes}, 2);
   tn__sched_reorder(s, (const char *[]){named(s, terms, ".1"), named(s, terms, ".0")}, 2);
   tn__sched_rfactor(s, named(s, terms, ".1"));
@@ -158,9 +159,11 @@ static void apply_gpu(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
 
 static void open_gpu(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t threads[] = {64, 128, 256, 512, 1024}, shared[] = {0, 1};
+  int64_t few = 1;
   int count = 0;
   while (count < 5 && threads[count] <= k->target->gpu.threads) count++;
-  tn__sketch_open(k, "threads", threads, count > 0 ? count : 1);
+  while (2 * few <= k->target->gpu.threads) few *= 2; /* of devices that have less than usual */
+  tn__sketch_open(k, "threads", count > 0 ? threads : &few, count > 0 ? count : 1);
   k->decisions[tn__sketch_open(k, "shared terms", shared, 2)].late = true; /* what primitives refuse is tried without */
   k->decisions[SHARED_TERMS].orders = true;
 }
@@ -234,14 +237,32 @@ static bool is_product(const tn__te *te) {
 /* Their places in a sketch's values: results of a thread, and terms of a step. */
 enum { ROWS, COLUMNS, STEP };
 
+/* What a step of a tile shares; turned operands have rows that end in another bank. */
+static int64_t shared_of(const operands *o, int64_t rows, int64_t columns, int64_t step, tn_dtype dtype) {
+  enum { BANKS = 32, APART = 4 };
+  if (o->left_turned) rows = (rows + BANKS - 1) / BANKS * BANKS + APART;
+  if (o->right_turned) columns = (columns + BANKS - 1) / BANKS * BANKS + APART;
+  return (rows + columns) * step * (int64_t)tn_dtype_size(dtype);
+}
+
+/* Threads of a block are a square: the largest for which there are threads enough, and room for the smallest tiles; 0:
+ * none. */
+static int side_of(const tn__target *target, const operands *o, tn_dtype dtype) {
+  enum { LARGEST = 16, LEAST = 4, ROWS_EACH = 4, LEAST_STEP = 16 };
+  for (int side = LARGEST; side >= LEAST; side /= 2) {
+    int64_t tile = (int64_t)side * ROWS_EACH;
+    if (side * side <= target->gpu.threads && shared_of(o, tile, tile, LEAST_STEP, dtype) <= target->gpu.shared_bytes)
+      return side;
+  }
+  return 0;
+}
+
 static void open_product(tn__sketch *k, tn__schedule *scratch) {
   static const int64_t rows[] = {4, 8}, columns[] = {4, 8}, steps[] = {16, 32};
   tn__sketch_open(k, "rows", rows, 2);
   tn__sketch_open(k, "columns", columns, 2);
   tn__sketch_open(k, "step", steps, 2);
 }
-
-enum { SIDE = 16 }; /* threads of a block are a square */
 
 static int read_index_of(const tn__schedule *s, const char *block, const tn__buffer *buffer) {
   const tn__snode *b = tn__sched_block(s, "gpu", block);
@@ -251,7 +272,8 @@ static int read_index_of(const tn__schedule *s, const char *block, const tn__buf
 }
 
 /* What a step reads is fetched by all threads together. */
-static void share_operand(tn__schedule *s, const char *block, const tn__buffer *buffer, const char *step, bool turned) {
+static void share_operand(tn__schedule *s, const char *block, const tn__buffer *buffer, const char *step, bool turned,
+                          int side) {
   int index = read_index_of(s, block, buffer), order_of_dims[TN__MAX_RANK];
   const char *names[TN__MAX_LOOPS], *copy;
   for (int d = 0; d < buffer->rank; d++) order_of_dims[d] = d;
@@ -264,8 +286,8 @@ static void share_operand(tn__schedule *s, const char *block, const tn__buffer *
   int count = tn__sched_loops_of(s, copy, names, TN__MAX_LOOPS);
   if (count < outer + 2) tn__sched_refuse(s, "gpu: %s is no matrix there", buffer->name);
   const char *down = names[count - 2], *along = names[count - 1];
-  tn__sched_split(s, down, (int64_t[]){SIDE, 0}, 2);
-  tn__sched_split(s, along, (int64_t[]){SIDE, 0}, 2);
+  tn__sched_split(s, down, (int64_t[]){side, 0}, 2);
+  tn__sched_split(s, along, (int64_t[]){side, 0}, 2);
   const char *order[] = {named(s, down, ".0"), named(s, along, ".0"), named(s, down, ".1"), named(s, along, ".1")};
   if (turned) { /* neighbours read side by side, and write in different banks */
     const char *first = order[0];
@@ -283,6 +305,8 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   const tn__te_stage *stage = product_of(s->te);
   operands o = {0};
   if (!find_operands(s->te, stage, &o)) tn__sched_refuse(s, "gpu: no product");
+  const int side = side_of(k->target, &o, stage->tensors[0]->dtype);
+  if (side == 0) tn__sched_refuse(s, "gpu: there is no room for tiles");
   inline_maps(s, kept);
   const char *block = stage->name, *names[TN__MAX_LOOPS];
   int free_count = free_loops(s, block, names);
@@ -292,8 +316,8 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   terms = names[o.rank];
   tn__sched_cache_write(s, block, 0, TN__SCOPE_STACK);
   const char *write = named(s, block, ".write");
-  tn__sched_split(s, row, (int64_t[]){0, SIDE, v[ROWS]}, 3);
-  tn__sched_split(s, column, (int64_t[]){0, SIDE, v[COLUMNS]}, 3);
+  tn__sched_split(s, row, (int64_t[]){0, side, v[ROWS]}, 3);
+  tn__sched_split(s, column, (int64_t[]){0, side, v[COLUMNS]}, 3);
   tn__sched_split(s, terms, (int64_t[]){0, v[STEP]}, 2);
   const char *order[] = {named(s, row, ".0"),    named(s, column, ".0"), named(s, terms, ".0"), named(s, row, ".1"),
                          named(s, column, ".1"), named(s, terms, ".1"),  named(s, row, ".2"),   named(s, column, ".2")};
@@ -306,22 +330,24 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   tn__sched_unroll(s, order[6]);
   tn__sched_unroll(s, order[7]);
   tn__sched_reverse_compute_at(s, write, order[1]);
-  share_operand(s, block, o.left, order[2], o.left_turned);
-  share_operand(s, block, o.right, order[2], o.right_turned);
-  spread_all(s, 256);
+  share_operand(s, block, o.left, order[2], o.left_turned, side);
+  share_operand(s, block, o.right, order[2], o.right_turned, side);
+  spread_all(s, k->target->gpu.threads < 256 ? side * side : 256);
 }
 
 /* Larger tiles read less; what they need must fit, and the grid fill the machine. */
 static double estimate_product(const tn__sketch *k, const int64_t *v) {
   const tn__te_stage *stage = product_of(k->te);
   int rank = stage->axes.count;
-  double rows = (double)(SIDE * v[ROWS]), columns = (double)(SIDE * v[COLUMNS]), results = 1;
-  double bytes = (double)tn_dtype_size(stage->tensors[0]->dtype);
-  double shared = (rows + columns) * (double)v[STEP] * bytes;
-  if (shared > k->target->gpu.shared_bytes) return (double)INFINITY;
+  tn_dtype dtype = stage->tensors[0]->dtype;
+  operands o = {0};
+  const int side = find_operands(k->te, stage, &o) ? side_of(k->target, &o, dtype) : 0;
+  double results = 1;
+  int64_t rows = side * v[ROWS], columns = side * v[COLUMNS];
+  if (side == 0 || shared_of(&o, rows, columns, v[STEP], dtype) > k->target->gpu.shared_bytes) return (double)INFINITY;
   for (int a = 0; a < rank; a++) results *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
-  double blocks = results / (rows * columns), waves = blocks < 132 ? 132 / blocks : 1;
-  return waves * (1 / rows + 1 / columns) + (v[STEP] == 16 ? 0 : 1e-3);
+  double blocks = results / (double)(rows * columns), waves = blocks < 132 ? 132 / blocks : 1;
+  return waves * (1 / (double)rows + 1 / (double)columns) + (v[STEP] == 16 ? 0 : 1e-3);
 }
 
 const tn__rule tn__rule_gpu_product = {.name = "gpu product",

@@ -97,7 +97,7 @@ static const tn__virtual_device *the_only_cpu(const tn__compile_config *config, 
   const tn__virtual_device *found = NULL;
   *count = 0;
   for (int i = 0; i < config->devices.count; i++)
-    if (tn__target_is_cpu(config->devices.data[i]->target)) {
+    if (tn__target_may_host(config->devices.data[i]->target)) {
       if (*count == 0) found = config->devices.data[i];
       ++*count;
     }
@@ -158,7 +158,7 @@ static void choose_host(tn__compile_config *config, const list *l, const char *e
   } else if (cpus > 1) {
     config->host = config->primitive;
     config->host_rule = "it is the default device, and a CPU";
-    if (!tn__target_is_cpu(config->primitive->target))
+    if (!tn__target_may_host(config->primitive->target))
       tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
                  "several CPUs could be the host, and the default device %s is none: say which with --host, there are "
                  "%s",
@@ -172,7 +172,7 @@ static void choose_host(tn__compile_config *config, const list *l, const char *e
                                   "CPU of this build; say --host=TARGET",
                                   config->host->target->name));
   }
-  if (!tn__target_is_cpu(config->host->target))
+  if (!tn__target_may_host(config->host->target))
     tn__vec_push(arena, &config->warnings,
                  tn__arena_printf(arena, "the host %s is no CPU: shapes, conditions, lists and strings will live there",
                                   tn__virtual_device_text(arena, config->host)));

@@ -20,6 +20,7 @@ static tn__device_rates rates_of_cpu(const tn__target *target) {
                         .launch = 1e-7};
   if (cores > 1) r.launch += m->costs.fork / clock;
   if (target->kind == TN__TARGET_ISLAND) r.link = r.memory / 2, r.link_wait = 1e-6; /* read here and written there */
+  if (target->kind == TN__TARGET_OPENCL) r.link = r.memory / 2, r.link_wait = 5e-6, r.launch = 1e-5;
   return r;
 }
 

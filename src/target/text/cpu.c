@@ -47,34 +47,6 @@ tn_status *tn__target_words_c99(const char *text, tn__target *target) {
   return tn__target_describe_cpu("x86-64", target);
 }
 
-#define CPU_NUMBERS                                                                                                   \
-  {"cores", "threads to schedule for", TN__ATTRIBUTE_SAID, TN__TARGET_AT(cpu.cores), 1, 1024},                        \
-      {"vector_bytes",                                                                                                \
-       "width of the vectors that kernels use",                                                                       \
-       TN__ATTRIBUTE_CODE | TN__ATTRIBUTE_POWER | LIMIT,                                                              \
-       TN__TARGET_AT(cpu.vector_bytes),                                                                               \
-       16,                                                                                                            \
-       64},                                                                                                           \
-      {"vector_registers",                                                                                            \
-       "vectors that are at hand",                                                                                    \
-       TN__ATTRIBUTE_CODE | LIMIT,                                                                                    \
-       TN__TARGET_AT(cpu.vector_registers),                                                                           \
-       4,                                                                                                             \
-       64},                                                                                                           \
-      {"l1_bytes", "data cache of a core", 0, TN__TARGET_AT(cpu.machine.l1_bytes), 1 << 10, (int64_t)1 << 40},        \
-      {"l2_bytes", "cache of a core", 0, TN__TARGET_AT(cpu.machine.l2_bytes), 1 << 10, (int64_t)1 << 40},             \
-      {"l3_bytes", "cache of a group of cores", 0, TN__TARGET_AT(cpu.machine.l3_bytes), 1 << 10, (int64_t)1 << 40}, { \
-    .name = NULL                                                                                                      \
-  }
-
-#define LIMIT TN__ATTRIBUTE_LOWERS
 const tn__target_attribute tn__target_attributes_cpu[] = {
-    {"mcpu", "a CPU or a level, with +feature and -feature items", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE,
-     TN__TARGET_AT(cpu.mcpu), 0, 0},
-    {"mattr", "further items, as +avx512vnni,-fma", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE, TN__TARGET_AT(mattr), 0,
-     0},
-    CPU_NUMBERS};
-#undef LIMIT
-#define LIMIT 0
-const tn__target_attribute tn__target_attributes_c99[] = {CPU_NUMBERS};
-#undef LIMIT
+    TN__TARGET_CPU_WORDS, TN__TARGET_CPU_NUMBERS(TN__ATTRIBUTE_LOWERS), TN__TARGET_NO_MORE};
+const tn__target_attribute tn__target_attributes_c99[] = {TN__TARGET_CPU_NUMBERS(0), TN__TARGET_NO_MORE};

@@ -5,23 +5,11 @@
 #include "base/alloc.h"
 #include "target/text/kinds.h"
 
-/* Limits that OpenCL's and CUDA's devices keep to. */
-#define BLOCKS                                                                                                      \
-  {"warp", "threads that execute together", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.warp), 1, 128},                   \
-      {"threads", "of a block, at the most", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.threads), 1, 1 << 16},           \
-      {"registers", "of 32 bits, for a block", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.registers), 1, 1 << 24},       \
-      {"shared_bytes", "that the threads of a block share", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.shared_bytes), 0, \
-       1 << 24},                                                                                                    \
-  {                                                                                                                 \
-    .name = NULL                                                                                                    \
-  }
-
-const tn__target_attribute tn__target_attributes_gpu[] = {BLOCKS};
-const tn__target_attribute tn__target_attributes_opencl[] = {
-    {"fp64", "1: it has numbers of type f64", 0, TN__TARGET_AT(gpu.fp64), 0, 1}, BLOCKS};
+const tn__target_attribute tn__target_attributes_gpu[] = {TN__TARGET_GPU_NUMBERS, TN__TARGET_NO_MORE};
 const tn__target_attribute tn__target_attributes_cuda[] = {
     {"arch", "sm_75, sm_80, sm_90, ...", TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.arch), 0, 0},
-    BLOCKS};
+    TN__TARGET_GPU_NUMBERS,
+    TN__TARGET_NO_MORE};
 
 /* What is usual: of shared memory what every CUDA device gives to whoever does not ask for more. */
 tn_status *tn__target_words_gpu(const char *text, tn__target *target) {

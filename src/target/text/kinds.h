@@ -34,14 +34,49 @@ typedef struct tn__target_kind_row {
   tn_status *(*check)(const char *text, const tn__target *target); /* once all is set; NULL: nothing to check */
 } tn__target_kind_row;
 
+/* What describes GPUs and CPUs; LIMIT is TN__ATTRIBUTE_LOWERS where features say the most. Limits of GPUs are those
+ * that OpenCL's and CUDA's devices keep to. */
+#define TN__TARGET_CODE_WORD (TN__ATTRIBUTE_WORD | TN__ATTRIBUTE_CODE)
+#define TN__TARGET_GPU_NUMBERS                                                                                      \
+  {"warp", "threads that execute together", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.warp), 1, 128},                   \
+      {"threads", "of a block, at the most", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.threads), 1, 1 << 16},           \
+      {"registers", "of 32 bits, for a block", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.registers), 1, 1 << 24},       \
+      {"shared_bytes", "that the threads of a block share", TN__ATTRIBUTE_CODE, TN__TARGET_AT(gpu.shared_bytes), 0, \
+       1 << 24}
+#define TN__TARGET_CPU_WORDS                                                                                           \
+  {"mcpu", "a CPU or a level, with +feature and -feature items", TN__TARGET_CODE_WORD, TN__TARGET_AT(cpu.mcpu), 0, 0}, \
+      {"mattr", "further items, as +avx512vnni,-fma", TN__TARGET_CODE_WORD, TN__TARGET_AT(mattr), 0, 0}
+#define TN__TARGET_CPU_NUMBERS(LIMIT)                                                                          \
+  {"cores", "threads to schedule for", TN__ATTRIBUTE_SAID, TN__TARGET_AT(cpu.cores), 1, 1024},                 \
+      {"vector_bytes",                                                                                         \
+       "width of the vectors that kernels use",                                                                \
+       TN__ATTRIBUTE_CODE | TN__ATTRIBUTE_POWER | LIMIT,                                                       \
+       TN__TARGET_AT(cpu.vector_bytes),                                                                        \
+       16,                                                                                                     \
+       64},                                                                                                    \
+      {"vector_registers",                                                                                     \
+       "vectors that are at hand",                                                                             \
+       TN__ATTRIBUTE_CODE | LIMIT,                                                                             \
+       TN__TARGET_AT(cpu.vector_registers),                                                                    \
+       4,                                                                                                      \
+       64},                                                                                                    \
+      {"l1_bytes", "data cache of a core", 0, TN__TARGET_AT(cpu.machine.l1_bytes), 1 << 10, (int64_t)1 << 40}, \
+      {"l2_bytes", "cache of a core", 0, TN__TARGET_AT(cpu.machine.l2_bytes), 1 << 10, (int64_t)1 << 40},      \
+      {"l3_bytes", "cache of a group of cores", 0, TN__TARGET_AT(cpu.machine.l3_bytes), 1 << 10, (int64_t)1 << 40}
+#define TN__TARGET_NO_MORE {.name = NULL}
+
 /* cpu.c */
 extern const tn__target_attribute tn__target_attributes_cpu[], tn__target_attributes_c99[];
 TN_MUST_USE tn_status *tn__target_words_cpu(const char *text, tn__target *target);
 TN_MUST_USE tn_status *tn__target_words_c99(const char *text, tn__target *target);
 
 /* gpu.c */
-extern const tn__target_attribute tn__target_attributes_gpu[], tn__target_attributes_opencl[],
-    tn__target_attributes_cuda[];
+extern const tn__target_attribute tn__target_attributes_gpu[], tn__target_attributes_cuda[];
+
+/* opencl.c */
+extern const tn__target_attribute tn__target_attributes_opencl[];
+TN_MUST_USE tn_status *tn__target_words_opencl(const char *text, tn__target *target);
+TN_MUST_USE tn_status *tn__target_check_opencl(const char *text, const tn__target *target);
 TN_MUST_USE tn_status *tn__target_words_gpu(const char *text, tn__target *target);
 TN_MUST_USE tn_status *tn__target_words_cuda(const char *text, tn__target *target);
 TN_MUST_USE tn_status *tn__target_check_gpu(const char *text, const tn__target *target);

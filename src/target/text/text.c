@@ -18,7 +18,7 @@ static const tn__target_kind_row kinds[] = {
     [TN__TARGET_GPU] = {"some GPU, to look at schedules", tn__target_attributes_gpu, tn__target_words_gpu,
                         tn__target_check_gpu},
     [TN__TARGET_C99] = {"C for any CPU", tn__target_attributes_c99, tn__target_words_c99, NULL},
-    [TN__TARGET_OPENCL] = {"OpenCL C", tn__target_attributes_opencl, tn__target_words_gpu, tn__target_check_gpu},
+    [TN__TARGET_OPENCL] = {"OpenCL C", tn__target_attributes_opencl, tn__target_words_opencl, tn__target_check_opencl},
     [TN__TARGET_CUDA] = {"CUDA C for NVIDIA's GPUs", tn__target_attributes_cuda, tn__target_words_cuda,
                          tn__target_check_gpu},
     [TN__TARGET_ISLAND] = {"a CPU with memory of its own, for tests of placements", tn__target_attributes_cpu,
@@ -48,17 +48,15 @@ static const tn__target_attribute common[] = {
 /* Common machines. CPUs by name are cpus.c's. */
 static const struct preset {
   const char *name, *text, *help;
-} presets[] = {
-    {"nvidia-t4", "cuda -arch=sm_75 -gflops=8100 -memory_rate=320000", "Turing"},
-    {"nvidia-a100", "cuda -arch=sm_80 -gflops=19500 -memory_rate=1555000", "Ampere"},
-    {"nvidia-a10", "cuda -arch=sm_86 -gflops=31200 -memory_rate=600000", "Ampere"},
-    {"nvidia-l4", "cuda -arch=sm_89 -gflops=30300 -memory_rate=300000", "Ada Lovelace"},
-    {"nvidia-rtx-4090", "cuda -arch=sm_89 -gflops=82600 -memory_rate=1008000", "Ada Lovelace"},
-    {"nvidia-h100", "cuda -arch=sm_90 -gflops=67000 -memory_rate=3350000", "Hopper"},
-    {"nvidia-h200", "cuda -arch=sm_90 -gflops=67000 -memory_rate=4800000", "Hopper"},
-    {"pocl", "opencl -warp=1 -threads=4096 -fp64=1 -gflops=50 -memory_rate=10000 -link_rate=5000 -link_wait=5000",
-     "OpenCL on CPUs: a work-item at a time"},
-    {.name = NULL}};
+} presets[] = {{"nvidia-t4", "cuda -arch=sm_75 -gflops=8100 -memory_rate=320000", "Turing"},
+               {"nvidia-a100", "cuda -arch=sm_80 -gflops=19500 -memory_rate=1555000", "Ampere"},
+               {"nvidia-a10", "cuda -arch=sm_86 -gflops=31200 -memory_rate=600000", "Ampere"},
+               {"nvidia-l4", "cuda -arch=sm_89 -gflops=30300 -memory_rate=300000", "Ada Lovelace"},
+               {"nvidia-rtx-4090", "cuda -arch=sm_89 -gflops=82600 -memory_rate=1008000", "Ada Lovelace"},
+               {"nvidia-h100", "cuda -arch=sm_90 -gflops=67000 -memory_rate=3350000", "Hopper"},
+               {"nvidia-h200", "cuda -arch=sm_90 -gflops=67000 -memory_rate=4800000", "Hopper"},
+               {"pocl", "opencl -type=cpu -link_rate=5000 -link_wait=5000", "OpenCL on this machine's CPU"},
+               {.name = NULL}};
 
 const char *tn__target_kind_help(tn__target_kind kind) { return kinds[kind].help; }
 
@@ -296,6 +294,10 @@ static tn_status *read_first(reader *r, const char *first, size_t size) {
   return NULL;
 }
 
+static bool is_of_cpu(const tn__target_attribute *a) {
+  return a->at >= offsetof(tn__target, cpu) && a->at < offsetof(tn__target, cpu) + sizeof(tn__cpu_target);
+}
+
 static tn_status *set_numbers(reader *r) {
   const tn__target_attribute *a;
   for (int i = 0; (a = attribute_at(r->target.kind, i)) != NULL; i++) {
@@ -305,7 +307,7 @@ static tn_status *set_numbers(reader *r) {
       return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": %s is at most %" PRId64 " there, not %" PRId64,
                               r->text, a->name, most, r->numbers[i]);
     /* What describes the machine takes the place of what would be measured. */
-    if (tn__target_is_own(&r->target) && !(a->flags & TN__ATTRIBUTE_SAID)) r->target.cpu.native = false;
+    if (is_of_cpu(a) && !(a->flags & TN__ATTRIBUTE_SAID)) r->target.cpu.native = false;
     set_number(&r->target, a, r->numbers[i]);
   }
   return NULL;
@@ -354,8 +356,10 @@ tn_status *tn__target_parse(const char *text, tn__target *out) {
     tn__target_name_features(t, t->name, sizeof t->name);
   else
     snprintf(t->name, sizeof t->name, "%s", tn__target_kind_name(t->kind));
-  /* Of a CPU its features are in the name already. */
-  print_attributes(t, TN__ATTRIBUTE_CODE, tn__target_is_own(t) ? TN__ATTRIBUTE_WORD : 0, t->name, sizeof t->name);
+  /* Of a CPU its features are in the name already, or stand there in the place of what it is called. */
+  tn__target named = *t;
+  if (tn__target_is_cpu(t)) tn__target_name_features(t, named.cpu.mcpu, sizeof named.cpu.mcpu);
+  print_attributes(&named, TN__ATTRIBUTE_CODE, tn__target_is_own(t) ? TN__ATTRIBUTE_WORD : 0, t->name, sizeof t->name);
   *out = *t;
   return NULL;
 }
@@ -365,9 +369,10 @@ tn_status *tn__target_parse(const char *text, tn__target *out) {
 /* The words alone, from which `describe` makes the rest. */
 static tn__target usual_of(const tn__target *target) {
   tn__target usual = {.kind = target->kind};
-  if (tn__target_is_own(target))
+  memcpy(usual.type, target->type, sizeof usual.type);
+  if (tn__target_is_cpu(target))
     memcpy(usual.cpu.mcpu, target->cpu.mcpu, sizeof usual.cpu.mcpu);
-  else if (tn__target_is_gpu(target))
+  else
     memcpy(usual.gpu.arch, target->gpu.arch, sizeof usual.gpu.arch);
   tn_status_free(describe(&usual, "")); /* words that were described before */
   return usual;
@@ -406,7 +411,7 @@ int tn__target_threads(const tn__target *target) {
   if (tn__target_is_gpu(target)) return 1;
   for (int i = 0; (a = attribute_at(target->kind, i)) != NULL; i++)
     if (a->at == offsetof(tn__target, cpu.cores) && (target->given & 1U << i)) return target->cpu.cores;
-  return tn__target_is_native(target) ? target->cpu.cores : 1;
+  return target->cpu.native ? target->cpu.cores : 1;
 }
 
 /* ---- the same ---------------------------------------------------------------------------------------------------- */
