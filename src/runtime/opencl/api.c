@@ -50,7 +50,7 @@ static const char *error_name(cl_int error) {
 #undef ERROR
 }
 
-static TN_NEVER_NULL tn_status *with_device(const tn__device *device, tn_status *status) {
+tn_status *tn__opencl_placed(const tn__device *device, tn_status *status) {
   const tn__opencl *o = device->state;
   return o->name[0] == '\0' ? tn_status_prefix(status, "opencl:%d", (int)device->id)
                             : tn_status_prefix(status, "opencl:%d (%s)", (int)device->id, o->name);
@@ -64,8 +64,8 @@ tn_status *tn__opencl_failed(const tn__device *device, cl_int error, const char 
   va_end(args);
   bool memory = error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_HOST_MEMORY;
   tn_status_code code = memory ? TN_OUT_OF_MEMORY : TN_FAILED_PRECONDITION;
-  return with_device(device,
-                     tn_status_create(code, "%s: the driver says %s (%d)", text, error_name(error), (int)error));
+  return tn__opencl_placed(device,
+                           tn_status_create(code, "%s: the driver says %s (%d)", text, error_name(error), (int)error));
 }
 
 tn_status *tn__opencl_refuse(const tn__device *device, tn_status_code code, const char *format, ...) {
@@ -73,7 +73,7 @@ tn_status *tn__opencl_refuse(const tn__device *device, tn_status_code code, cons
   va_start(args, format);
   tn_status *status = tn_status_create_v(code, format, args);
   va_end(args);
-  return with_device(device, status);
+  return tn__opencl_placed(device, status);
 }
 
 /* ---- the loader -------------------------------------------------------------------------------------------------- */

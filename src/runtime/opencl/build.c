@@ -1,74 +1,10 @@
 /* From OpenCL C to a program: by the device's compiler, or from what that made of the same text before. */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/alloc.h"
-#include "base/strbuf.h"
 #include "runtime/opencl/opencl.h"
-
-enum { MOST_LOG = 3000 /* bytes of the compiler's words that are told */ };
+#include "runtime/source/source.h"
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
-
-/* A place in a log: "FILE:LINE:COLUMN: error: WORDS", as compilers of Clang's family write it, or without a column. */
-typedef struct place {
-  long line;
-  const char *words; /* up to the end of its line */
-  int length;
-} place;
-
-static bool read_place(const char *line, size_t length, place *out) {
-  const char *end = line + length, *error = memmem(line, length, "error", 5);
-  if (error == NULL) return false;
-  for (const char *at = line; at < end; at++) {
-    char *stop;
-    if (*at != ':' || at + 1 >= end || at[1] < '0' || at[1] > '9') continue;
-    out->line = strtol(at + 1, &stop, 10);
-    if (*stop != ':' || out->line < 1) continue;
-    const char *words = error < stop ? stop : error; /* PoCL says "error: FILE:LINE:COLUMN: WORDS" */
-    while (words < end && (*words == ':' || *words == ' ' || (*words >= '0' && *words <= '9'))) words++;
-    out->words = words;
-    out->length = (int)(end - words);
-    return true;
-  }
-  return false;
-}
-
-static bool find_place(const char *log, place *out) {
-  for (const char *line = log; *line != '\0';) {
-    size_t length = strcspn(line, "\n");
-    if (read_place(line, length, out)) return true;
-    line += length + (line[length] == '\n');
-  }
-  return false;
-}
-
-/* The line with the number, counted from 1; NULL: the text is shorter. */
-static const char *line_of(const char *text, long number, int *length) {
-  for (long i = 1; i < number && text != NULL; i++) {
-    text = strchr(text, '\n');
-    if (text != NULL) text++;
-  }
-  if (text != NULL) *length = (int)strcspn(text, "\n");
-  return text;
-}
-
-tn_status *tn__opencl_build_error(const tn__device *device, const char *text, const char *log) {
-  place found;
-  int length = 0;
-  const char *line = find_place(log, &found) ? line_of(text, found.line, &length) : NULL;
-  size_t log_length = strlen(log), shown = log_length < MOST_LOG ? log_length : MOST_LOG;
-  const char *more = shown < log_length ? "\n..." : "";
-  if (line == NULL)
-    return tn__opencl_refuse(device, TN_INTERNAL,
-                             "the device's compiler refuses the program's kernels (please report it); it says:\n%.*s%s",
-                             (int)shown, log, more);
-  return tn__opencl_refuse(device, TN_INTERNAL,
-                           "the device's compiler refuses the program's kernels (please report it), in line %ld: %.*s\n"
-                           "  %.*s\nit says:\n%.*s%s",
-                           found.line, found.length, found.words, length, line, (int)shown, log, more);
-}
 
 static tn_status *failed_build(const tn__device *device, const char *text, cl_program program, cl_int error) {
   const tn__opencl *o = device->state;
@@ -78,7 +14,7 @@ static tn_status *failed_build(const tn__device *device, const char *text, cl_pr
   if (o->cl.clGetProgramBuildInfo(program, o->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) == CL_SUCCESS && size > 0)
     log = calloc(1, size + 1);
   if (log != NULL) (void)o->cl.clGetProgramBuildInfo(program, o->device, CL_PROGRAM_BUILD_LOG, size, log, NULL);
-  tn_status *status = tn__opencl_build_error(device, text, log == NULL ? "nothing" : log);
+  tn_status *status = tn__opencl_placed(device, tn__source_refused(text, log == NULL ? "nothing" : log));
   free(log);
   return status;
 }
@@ -116,7 +52,7 @@ static tn__digest key_of(const tn__opencl *o, const char *text, size_t size) {
 static cl_program program_kept(const tn__opencl *o, const tn__digest *key) {
   void *binary;
   size_t size;
-  if (!tn__opencl_cache_read(key, &binary, &size)) return NULL;
+  if (!tn__source_kept(key, &binary, &size)) return NULL;
   const unsigned char *bytes = binary;
   cl_int taken = CL_SUCCESS, error;
   cl_program program = o->cl.clCreateProgramWithBinary(o->context, 1, &o->device, &size, &bytes, &taken, &error);
@@ -135,7 +71,7 @@ static void keep_program(const tn__opencl *o, const tn__digest *key, cl_program 
   unsigned char *binary = malloc(size);
   if (binary == NULL) return;
   if (o->cl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-    tn__opencl_cache_write(key, binary, size);
+    tn__source_keep(key, binary, size);
   free(binary);
 }
 

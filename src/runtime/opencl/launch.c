@@ -1,24 +1,13 @@
 /* Launches of kernels: arguments, limits, and the functions of a program. */
-#include <string.h>
-
 #include "base/alloc.h"
 #include "runtime/opencl/opencl.h"
+#include "runtime/source/source.h"
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
 
-static const tn__source_launch *launches_of(const tn__source_unit *unit) {
-  return (const void *)((const char *)unit + unit->launches);
-}
-
-static const char *name_of(const tn__source_unit *unit, const tn__source_launch *launch) {
-  return (const char *)unit + launch->name;
-}
-
-static uint32_t buffers_of(const tn__source_kernel *kernel) { return kernel->buffer_count + kernel->has_workspace; }
-
 /* Parameters of a function: a pointer and an offset for each buffer, scalars, the result. */
 static uint32_t parameter_count(const tn__source_kernel *kernel) {
-  return 2 * buffers_of(kernel) + kernel->text_scalar_count + 1;
+  return 2 * tn__source_buffers(kernel) + kernel->text_scalar_count + 1;
 }
 
 static tn_status *make_function(const tn__device *device, const tn__opencl_code *code, const char *name,
@@ -44,7 +33,7 @@ static tn_status *make_function(const tn__device *device, const tn__opencl_code 
 
 static tn_status *load_function(const tn__device *device, const tn__opencl_code *code, const tn__source_kernel *kernel,
                                 uint32_t number) {
-  const char *name = name_of(code->unit, &launches_of(code->unit)[number]);
+  const char *name = tn__source_name(code->unit, &tn__source_launches(code->unit)[number]);
   tn__opencl_kernel *k = &code->kernels[number];
   if (k->kernel == NULL) TN_RETURN_IF_ERROR(make_function(device, code, name, k)); /* kernels may share launches */
   if (k->arguments == parameter_count(kernel)) return NULL;
@@ -53,7 +42,7 @@ static tn_status *load_function(const tn__device *device, const tn__opencl_code 
 }
 
 static tn_status *load_functions(const tn__device *device, const tn__opencl_code *code) {
-  const tn__source_kernel *kernels = (const void *)((const char *)code->unit + code->unit->kernels);
+  const tn__source_kernel *kernels = tn__source_kernels(code->unit);
   for (uint32_t i = 0; i < code->unit->kernel_count; i++)
     for (uint32_t k = 0; k < kernels[i].launch_count; k++)
       TN_RETURN_IF_ERROR(load_function(device, code, &kernels[i], kernels[i].first_launch + k));
@@ -62,12 +51,10 @@ static tn_status *load_functions(const tn__device *device, const tn__opencl_code
 
 static tn_status *load(tn__device *device, const void *bytes, size_t size, tn__opencl_code *code) {
   void *memory;
-  TN_RETURN_IF_ERROR(tn__alloc(device->allocator, 1, size, 0, &memory));
-  code->unit = memcpy(memory, bytes, size);
-  const char *text = (const char *)code->unit + code->unit->text;
+  TN_RETURN_IF_ERROR(tn__opencl_placed(device, tn__source_copy(device, bytes, size, TN__SOURCE_OPENCL, &code->unit)));
   TN_RETURN_IF_ERROR(tn__alloc(device->allocator, code->unit->launch_count, sizeof(tn__opencl_kernel), 0, &memory));
   code->kernels = memory;
-  TN_RETURN_IF_ERROR(tn__opencl_build(device, text, code->unit->text_size, &code->program));
+  TN_RETURN_IF_ERROR(tn__opencl_build(device, tn__source_text(code->unit), code->unit->text_size, &code->program));
   return load_functions(device, code);
 }
 
@@ -75,9 +62,6 @@ tn_status *tn__opencl_load_code(tn__device *device, const void *bytes, size_t si
                                 tn__device_code *out) {
   void *memory;
   *out = (tn__device_code){0};
-  TN_RETURN_IF_ERROR(tn__source_unit_check(bytes, size));
-  if (((const tn__source_unit *)bytes)->language != TN__SOURCE_OPENCL)
-    return tn__opencl_refuse(device, TN_INVALID_ARGUMENT, "its kernels are not in OpenCL C");
   TN_RETURN_IF_ERROR(tn__alloc(device->allocator, 1, sizeof(tn__opencl_code), 0, &memory));
   *out = (tn__device_code){.size = size, .kept = memory};
   tn_status *status = load(device, bytes, size, memory);
@@ -95,56 +79,13 @@ void tn__opencl_unload_code(tn__device *device, tn__device_code *out) {
       if (code->kernels[i].kernel != NULL) o->cl.clReleaseKernel(code->kernels[i].kernel);
     if (code->program != NULL) o->cl.clReleaseProgram(code->program);
     tn__free(device->allocator, code->kernels, count * sizeof *code->kernels, 0);
-    tn__free(device->allocator, code->unit, out->size, 0);
+    tn__source_free(device, code->unit, out->size);
     tn__free(device->allocator, code, sizeof *code, 0);
   }
   *out = (tn__device_code){0};
 }
 
 /* ---- launching --------------------------------------------------------------------------------------------------- */
-
-/* The sizes of a grid, in work-items, and whether there are any. */
-static tn_status *sizes_of(const tn__device *device, const char *name, const tn__source_launch *l,
-                           const int64_t *scalars, size_t sizes[3], bool *any) {
-  *any = true;
-  for (int a = 0; a < 3; a++) {
-    int64_t blocks = l->grid[a].symbolic ? scalars[l->grid[a].value] : l->grid[a].value, items;
-    if (blocks < 0 || tn__mul_overflow_i64(blocks, l->block[a], &items))
-      return tn__opencl_refuse(device, TN_INVALID_ARGUMENT, "the kernel \"%s\" is to run with %lld blocks along %c",
-                               name, (long long)blocks, "xyz"[a]);
-    sizes[a] = (size_t)items;
-    *any = *any && items > 0;
-  }
-  return NULL;
-}
-
-static tn_status *check_limits(const tn__device *device, const char *name, const tn__source_launch *l,
-                               const tn__opencl_kernel *k) {
-  const tn__opencl *o = device->state;
-  const uint32_t *b = l->block;
-  uint64_t threads = (uint64_t)b[0] * b[1] <= UINT32_MAX ? (uint64_t)b[0] * b[1] * b[2] : UINT64_MAX;
-  size_t most = (size_t)o->limits.threads_of_block;
-  if (k->most_threads < most) most = k->most_threads;
-  if (threads > most)
-    return tn__opencl_refuse(device, TN_UNSUPPORTED,
-                             "the kernel \"%s\" has blocks of %u x %u x %u threads, and the device takes %zu at most: "
-                             "compile for this device's limits (`tenon targets` tells them)",
-                             name, b[0], b[1], b[2], most);
-  for (int a = 0; a < 3; a++)
-    if (b[a] > o->most_items[a])
-      return tn__opencl_refuse(device, TN_UNSUPPORTED,
-                               "the kernel \"%s\" has blocks of %u threads along %c, and the device takes %zu at most: "
-                               "compile for this device's limits",
-                               name, b[a], "xyz"[a], o -> most_items[a]);
-  size_t shared = k->shared_bytes > l->shared_bytes ? k->shared_bytes : l->shared_bytes;
-  if (shared > o->limits.shared_bytes)
-    return tn__opencl_refuse(
-        device, TN_UNSUPPORTED,
-        "the kernel \"%s\" has %zu bytes that a block's threads share, and the device %zu: compile "
-        "for this device's limits (`tenon targets` tells them)",
-        name, shared, o->limits.shared_bytes);
-  return NULL;
-}
 
 static tn_status *set_arguments(const tn__device *device, const tn__device_launch *launch,
                                 const tn__source_kernel *kernel, const char *name, cl_kernel function) {
@@ -175,14 +116,20 @@ static tn_status *launch_one(tn__device *device, const tn__device_launch *launch
                              uint32_t number) {
   tn__opencl *o = device->state;
   const tn__opencl_code *code = launch->code->kept;
-  const tn__source_launch *l = &launches_of(code->unit)[number];
+  const tn__source_launch *l = &tn__source_launches(code->unit)[number];
   const tn__opencl_kernel *k = &code->kernels[number];
-  const char *name = name_of(code->unit, l);
+  const char *name = tn__source_name(code->unit, l);
+  tn__source_limits limits = {.threads = (size_t)o->limits.threads_of_block,
+                              .along = {o->most_items[0], o->most_items[1], o->most_items[2]},
+                              .blocks = {SIZE_MAX, SIZE_MAX, SIZE_MAX},
+                              .shared = k->shared_bytes > l->shared_bytes ? k->shared_bytes : l->shared_bytes,
+                              .shared_there = o->limits.shared_bytes};
+  if (k->most_threads < limits.threads) limits.threads = k->most_threads;
   size_t items[3], block[3] = {l->block[0], l->block[1], l->block[2]};
   bool any;
-  TN_RETURN_IF_ERROR(sizes_of(device, name, l, launch->scalars, items, &any));
+  TN_RETURN_IF_ERROR(tn__opencl_placed(device, tn__source_grid(name, l, launch->scalars, &limits, items, &any)));
   if (!any) return NULL;
-  TN_RETURN_IF_ERROR(check_limits(device, name, l, k));
+  for (int a = 0; a < 3; a++) items[a] *= block[a];
   TN_RETURN_IF_ERROR(set_arguments(device, launch, kernel, name, k->kernel));
   cl_int error = o->cl.clEnqueueNDRangeKernel(o->queue, k->kernel, 3, NULL, items, block, 0, NULL, NULL);
   if (error != CL_SUCCESS)
@@ -197,14 +144,8 @@ static tn_status *launch_one(tn__device *device, const tn__device_launch *launch
 tn_status *tn__opencl_launch(tn__device *device, const tn__device_launch *launch) {
   const tn__opencl *o = device->state;
   const tn__opencl_code *code = launch->code->kept;
-  const tn__source_kernel *kernel = code == NULL ? NULL : tn__source_unit_kernel(code->unit, launch->offset);
-  if (kernel == NULL)
-    return tn__opencl_refuse(device, TN_INVALID_ARGUMENT, "its program has no kernel at %llu",
-                             (unsigned long long)launch->offset);
-  if (launch->buffer_count != buffers_of(kernel) || launch->scalar_count != kernel->scalar_count)
-    return tn__opencl_refuse(device, TN_INVALID_ARGUMENT,
-                             "a kernel is launched with %u buffers and %u scalars, and its record says %u and %u",
-                             launch->buffer_count, launch->scalar_count, buffers_of(kernel), kernel->scalar_count);
+  const tn__source_kernel *kernel;
+  TN_RETURN_IF_ERROR(tn__opencl_placed(device, tn__source_launched(code == NULL ? NULL : code->unit, launch, &kernel)));
   for (uint32_t i = 0; i < kernel->launch_count; i++)
     TN_RETURN_IF_ERROR(launch_one(device, launch, kernel, kernel->first_launch + i));
   cl_int error = o->cl.clFlush(o->queue); /* so that it begins before anybody waits */

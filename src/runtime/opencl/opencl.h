@@ -92,6 +92,9 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__opencl_failed(const tn__device *device,
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__opencl_refuse(const tn__device *device, tn_status_code code,
                                                        const char *format, ...) TN_PRINTF(3, 4);
 
+/* The status with the device in front; NULL stays NULL. */
+TN_MUST_USE tn_status *tn__opencl_placed(const tn__device *device, tn_status *status);
+
 /* The functions of the loader. */
 TN_MUST_USE tn_status *tn__opencl_load(tn__opencl_api *out);
 /* The platform and device with the number. NOT_FOUND lists those there are. */
@@ -132,12 +135,5 @@ tn_status *tn__opencl_launch(tn__device *device, const tn__device_launch *launch
 
 /* Translates the text, or takes what was made of it before. */
 TN_MUST_USE tn_status *tn__opencl_build(const tn__device *device, const char *text, size_t size, cl_program *out);
-/* The error of a text that the device's compiler refuses, from what that says: with the line that it is about. */
-TN_MUST_USE TN_NEVER_NULL tn_status *tn__opencl_build_error(const tn__device *device, const char *text,
-                                                            const char *log);
-
-/* Programs on disk. False: there is none, or it is damaged. `*out` is for free(). */
-bool tn__opencl_cache_read(const tn__digest *key, void **out, size_t *size);
-void tn__opencl_cache_write(const tn__digest *key, const void *data, size_t size);
 
 #endif

@@ -1,12 +1,11 @@
-/* Programs on disk: in a folder of the compile cache's, with a bound of their own. Trouble is no error: the device's
- * compiler does its work again. */
+/* Programs on disk. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cache_folder.h"
 #include "cache/cache.h"
-#include "runtime/opencl/opencl.h"
+#include "runtime/source/source.h"
 
 #define MOST_BYTES ((uint64_t)256 << 20)
 
@@ -43,7 +42,7 @@ static void protected_visit(entry *e) {
   tn_status_free(status);
 }
 
-bool tn__opencl_cache_read(const tn__digest *key, void **out, size_t *size) {
+bool tn__source_kept(const tn__digest *key, void **out, size_t *size) {
   entry e = {.key = key};
   protected_visit(&e);
   *out = e.read;
@@ -51,7 +50,7 @@ bool tn__opencl_cache_read(const tn__digest *key, void **out, size_t *size) {
   return e.read != NULL;
 }
 
-void tn__opencl_cache_write(const tn__digest *key, const void *data, size_t size) {
+void tn__source_keep(const tn__digest *key, const void *data, size_t size) {
   entry e = {.key = key, .written = data, .size = size};
   protected_visit(&e);
 }
