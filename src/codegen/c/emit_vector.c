@@ -169,6 +169,32 @@ static void store_active(tn__cc *cc, const tn__buffer *buffer, const char *first
   }
 }
 
+/* Digits of a swizzle: `count` lanes from `first` on, `step` apart. */
+static const char *swizzle(const tn__cc *cc, int first, int step, int count) {
+  const char *text = "s";
+  for (int i = 0; i < count; i++) text = TN__CC_TEXT(cc, "%s%x", text, (unsigned)(first + i * step));
+  return text;
+}
+
+/* Every second or fourth element, or all of them backwards: whole vectors and shuffles, which read nothing outside of
+ * the span. NULL: another stride. */
+static const char *load_apart(tn__cc *cc, const tn__buffer *buffer, const char *first, int64_t stride) {
+  const char *name = tn__cc_buffer_name(cc, buffer), *type = memory_type(cc, buffer->dtype), *space = space_of(buffer);
+  const int lanes = cc->lanes, step = (int)stride, each = lanes / (step > 0 ? step : 1);
+  if (stride == -1)
+    return TN__CC_TEXT(cc, "TN_LOAD(%s, %d, %s, %s + %s - %d).%s", type, lanes, space, name, first, lanes - 1,
+                       swizzle(cc, lanes - 1, -1, lanes));
+  if ((stride != 2 && stride != 4) || lanes < step) return NULL;
+  const char *text = TN__CC_TEXT(cc, "((%s)(", type);
+  for (int v = 0; v < step; v++) { /* the last vector ends with the last lane's element */
+    const bool last = v == step - 1;
+    text =
+        TN__CC_TEXT(cc, "%s%sTN_LOAD(%s, %d, %s, %s + %s + %d).%s", text, v > 0 ? ", " : "", type, lanes, space, name,
+                    first, last ? (lanes - 1) * (step - 1) : v * lanes, swizzle(cc, last ? step - 1 : 0, step, each));
+  }
+  return TN__CC_TEXT(cc, "%s))", text);
+}
+
 static const char *load_text(tn__cc *cc, const tn__expr *e) {
   const tn__buffer *buffer = e->value.buffer;
   const tn__expr *place = tn__cc_place(cc, buffer, e->args);
@@ -187,7 +213,9 @@ static const char *load_text(tn__cc *cc, const tn__expr *e) {
     return loaded(cc, buffer->dtype,
                   TN__CC_TEXT(cc, "TN_LOAD(%s, %d, %s, %s + %s)", type, cc->lanes, space_of(buffer), name, first));
   first = tn__cc_named(cc, TN__CC_TEXT(cc, known ? "tn_i64" : "%s", tn__cc_vector_type(cc, TN_I64)), first);
-  const char *text = TN__CC_TEXT(cc, "((%s)(", type);
+  const char *text = known && !partly ? load_apart(cc, buffer, first, stride) : NULL;
+  if (text != NULL) return loaded(cc, buffer->dtype, text);
+  text = TN__CC_TEXT(cc, "((%s)(", type);
   for (int l = 0; l < cc->lanes; l++) {
     bool active = !partly || (cc->active >> l & 1) != 0;
     text = active
@@ -423,6 +451,11 @@ static bool has_vectors(tn__intrinsic intrinsic, tn_dtype dtype) {
 static const char *call_text(tn__cc *cc, const tn__expr *e) {
   tn_dtype dtype = e->args[0]->dtype;
   if (e->intrinsic == TN__CALL_LIKELY) return spread(cc, e->args[0]);
+  if (e->intrinsic == TN__CALL_DOT4 || e->intrinsic == TN__CALL_DOT2) {
+    const char *words = spread(cc, e->args[0]), *others = spread(cc, e->args[1]);
+    return TN__CC_TEXT(cc, "tn_%s_%s(%s, %s)", tn__intrinsic_of(e->intrinsic)->name, vector_suffix(cc, dtype), words,
+                       others);
+  }
   if (!tn__dtype_is_float(dtype)) return fail(cc);
   const char *a = spread(cc, e->args[0]);
   if (e->intrinsic == TN__CALL_NEG) return TN__CC_TEXT(cc, "(-%s)", a);

@@ -94,9 +94,9 @@ static const char *with_type(support *s, const char *text, size_t length, const 
 static const char *with_lanes(support *s, const char *text, const char *lanes) {
   static const struct {
     const char *from, *to;
-  } words[] = {{"(tn_i32)(", "tn_as_i32%s("}, {"(tn_u32)(", "tn_as_u32%s("},   {"tn_f32", "tn_f32%s"},
-               {"tn_i32", "tn_i32%s"},        {"tn_u32", "tn_u32%s"},          {"const int ", "const tn_i32%s "},
-               {"_f32(", "_f32%s("},          {"TN_POLY(f32", "TN_POLY(f32%s"}};
+  } words[] = {{"(tn_i32)(", "tn_as_i32%s("}, {"(tn_u32)(", "tn_as_u32%s("}, {"tn_f32", "tn_f32%s"},
+               {"tn_i32", "tn_i32%s"},        {"tn_u32", "tn_u32%s"},        {"const int ", "const tn_i32%s "},
+               {"_f32(", "_f32%s("},          {"_i32(", "_i32%s("},          {"TN_POLY(f32", "TN_POLY(f32%s"}};
   enum { COUNT = sizeof(words) / sizeof(words[0]) };
   tn__strbuf out;
   tn__strbuf_init(&out, NULL);
