@@ -71,19 +71,17 @@ static const char memory[] =
 static bool uses_memory(const char *text) { return strstr(text, "TN_MALLOC(") != NULL; }
 
 tn__code tn__codegen_c99(tn__arena *arena, const tn__codegen_module *module) {
-  tn__strbuf body, out;
-  tn__strbuf_init(&body, NULL);
+  tn__strbuf *body = tn__cc_text(arena), *out = tn__cc_text(arena);
   for (int i = 0; i < module->count; i++) {
-    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = &tn__cc_c99, .func = module->funcs[i], .out = &body};
+    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = &tn__cc_c99, .func = module->funcs[i], .out = body};
     const tn__c_entry *entry = module->entries == NULL ? NULL : &module->entries[i];
     tn__cc_func(&cc, entry);
     if (entry != NULL) tn__cc_entry(&cc, entry);
   }
-  const char *text = tn__arena_take(arena, &body);
-  tn__strbuf_init(&out, NULL);
-  tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s", tn_version(), head);
-  if (uses_memory(text)) tn__strbuf_append(&out, memory);
-  return tn__cc_finish(arena, &tn__cc_c99, text, &out);
+  const char *text = tn__arena_take(arena, body);
+  tn__strbuf_printf(out, "/* Made by tenon %s. */\n%s", tn_version(), head);
+  if (uses_memory(text)) tn__strbuf_append(out, memory);
+  return tn__cc_finish(arena, &tn__cc_c99, text, out);
 }
 
 /* ---- the row ----------------------------------------------------------------------------------------------------- */

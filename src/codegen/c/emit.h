@@ -91,6 +91,8 @@ const char *tn__cc_loaded(tn__cc *cc, tn_dtype dtype, const char *element);
 const char *tn__cc_stored(tn__cc *cc, tn_dtype dtype, const char *value);
 const char *tn__cc_cast(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value);
 const char *tn__cc_bitcast(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value);
+/* A text that grows and is released with the arena, also when something is thrown before it is taken. */
+tn__strbuf *tn__cc_text(tn__arena *arena);
 /* A line of text, indented. */
 void tn__cc_line(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
 void tn__cc_open(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3); /* the same, and "{" behind it */

@@ -50,8 +50,7 @@ static void open_workspace(tn__cc *cc) {
 void tn__cc_func(tn__cc *cc, const tn__c_entry *entry) {
   tn__strbuf *out = cc->out;
   cc->before = out;
-  cc->out = TN__NEW(cc->arena, tn__strbuf);
-  tn__strbuf_init(cc->out, out->allocator);
+  cc->out = tn__cc_text(cc->arena);
   cc->indent = 0;
   tn__cc_open(cc, "%stn_i32 %s%s(const struct tn_kernel_env *env, void *const *buffers, const tn_i64 *scalars)",
               entry != NULL ? "static " : "", cc->func->name, entry != NULL ? "_kernel" : "");

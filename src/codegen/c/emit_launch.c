@@ -139,10 +139,8 @@ static void open_status(tn__cc *cc, const launching *l) {
 static void emit_body(launching *l, const tn__stmt *nest) {
   tn__cc *cc = l->cc;
   tn__strbuf *out = cc->out;
-  cc->shared = TN__NEW(cc->arena, tn__strbuf);
-  cc->out = TN__NEW(cc->arena, tn__strbuf);
-  tn__strbuf_init(cc->shared, out->allocator);
-  tn__strbuf_init(cc->out, out->allocator);
+  cc->shared = tn__cc_text(cc->arena);
+  cc->out = tn__cc_text(cc->arena);
   cc->fails = false;
   open_params(cc, nest);
   open_workspace(cc, nest);
@@ -242,20 +240,18 @@ static void add_kernels(launching *l, const tn__stmt *s) {
 
 tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const tn__codegen_module *module,
                          tn__launches *launches) {
-  tn__strbuf body, out;
-  tn__strbuf_init(&body, NULL);
+  tn__strbuf *body = tn__cc_text(arena), *out = tn__cc_text(arena);
   for (int i = 0; i < module->count; i++) {
     tn__launches unused = {{0}};
-    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = dialect, .func = module->funcs[i], .out = &body};
+    tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = dialect, .func = module->funcs[i], .out = body};
     cc.layout = tn__cg_layout_of(cc.ir, cc.func);
     cc.on_cpu = tn__target_is_cpu(module->target);
     launching l = {.cc = &cc, .target = module->target, .out = launches != NULL ? &launches[i] : &unused};
     add_kernels(&l, cc.func->body);
   }
-  const char *text = tn__arena_take(arena, &body);
-  tn__strbuf_init(&out, NULL);
+  const char *text = tn__arena_take(arena, body);
   const char *align = tn__target_is_cpu(module->target) ? "__attribute__((aligned(64)))" : "";
-  tn__strbuf_printf(&out, "/* Made by tenon %s. */\n%s#define TN_ALIGNED %s\n", tn_version(), dialect->head, align);
-  if (dialect->append_vectors != NULL && strstr(text, "TN_STORE(") != NULL) dialect->append_vectors(&out);
-  return tn__cc_finish(arena, dialect, text, &out);
+  tn__strbuf_printf(out, "/* Made by tenon %s. */\n%s#define TN_ALIGNED %s\n", tn_version(), dialect->head, align);
+  if (dialect->append_vectors != NULL && strstr(text, "TN_STORE(") != NULL) dialect->append_vectors(out);
+  return tn__cc_finish(arena, dialect, text, out);
 }

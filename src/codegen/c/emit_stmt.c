@@ -151,8 +151,7 @@ static const char *bound_name(tn__cc *cc, const tn__cc_bound *b) {
 static void emit_task(tn__cc *cc, const tn__stmt *s, const captures *c, const char *task) {
   tn__strbuf *out = cc->out;
   int indent = cc->indent, depth = cc->depth, bound = cc->bound.count;
-  cc->out = TN__NEW(cc->arena, tn__strbuf);
-  tn__strbuf_init(cc->out, out->allocator);
+  cc->out = tn__cc_text(cc->arena);
   cc->indent = 0;
   cc->depth = 0;
   tn__cc_open(cc, "struct %s", task);

@@ -15,6 +15,15 @@ void tn__cc_fail(const tn__cc *cc, const char *format, ...) {
   tn__throwf(cc->arena->escape, TN_INTERNAL, "%s for %s: %s", cc->dialect->name, cc->func->name, words);
 }
 
+static void release_text(void *text) { tn__strbuf_release(text); }
+
+tn__strbuf *tn__cc_text(tn__arena *arena) {
+  tn__strbuf *text = TN__NEW(arena, tn__strbuf);
+  tn__strbuf_init(text, NULL);
+  tn__arena_defer(arena, release_text, text);
+  return text;
+}
+
 /* ---- lines ------------------------------------------------------------------------------------------------------- */
 
 static void indent(tn__cc *cc) {

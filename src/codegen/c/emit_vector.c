@@ -597,8 +597,7 @@ bool tn__cc_vector_loop(tn__cc *cc, const tn__stmt *s) {
   if (lanes <= 1) return false;
   tn__strbuf *out = cc->out;
   bool fails = cc->fails;
-  cc->out = TN__NEW(cc->arena, tn__strbuf);
-  tn__strbuf_init(cc->out, out->allocator);
+  cc->out = tn__cc_text(cc->arena);
   cc->lanes = lanes;
   cc->wide = s->as.loop.var;
   cc->varying.count = 0;
