@@ -206,12 +206,22 @@ TN_API const char *tn_executable_text(const tn_executable *executable, const cha
 
 /* Runs functions of an executable: it holds what is bound, the results and the working memory. */
 typedef struct tn_session tn_session;
+/* How much memory a session may take of a device that its program runs on: "island:0". Since 0.2. */
+typedef struct tn_memory_setting {
+  const char *device; /* type and number; of a program on one device that is "cpu:0" */
+  uint64_t bytes;     /* at least 1 */
+} tn_memory_setting;
 /* How a session is made. */
 typedef struct tn_session_options {
   size_t size;                   /* sizeof(tn_session_options) */
   const tn_allocator *allocator; /* NULL: malloc, realloc and free */
   tn_thread_pool *pool; /* shared with other sessions and outliving this one; NULL: the session makes its own */
   int threads;          /* for the session's own pool; 0: the default */
+  /* Limits of what values and constants take on devices; without one a device gives what it has. When it has no
+   * more, the session first gives back what it only keeps for later, once; then an invoke fails with
+   * TN_OUT_OF_MEMORY, and the session may be used again. Since 0.2. */
+  const tn_memory_setting *memory;
+  int memory_count;
 } tn_session_options;
 /* A session on the executable, which must outlive it. */
 TN_API TN_MUST_USE tn_status *tn_session_create(const tn_executable *executable, const tn_session_options *options,

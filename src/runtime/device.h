@@ -25,6 +25,11 @@
 
 typedef struct tn__device_driver tn__device_driver;
 
+/* What a session has of a device's memory, and may have. */
+typedef struct tn__device_memory {
+  size_t used, most; /* bytes; `most` 0: what there is */
+} tn__device_memory;
+
 /* An open device. `state` is its driver's. */
 typedef struct tn__device {
   const tn__device_driver *driver;
@@ -32,6 +37,7 @@ typedef struct tn__device {
   int32_t id;                    /* which of its kind */
   void *state;
   pthread_mutex_t *turn; /* devices that have the same one take turns, if they are such that do; NULL: nobody else */
+  tn__device_memory *memory; /* the session's: drivers know nothing of it */
 } tn__device;
 
 /* Code that is loaded: `base` is where its first byte is, and kernels are at offsets from it. */

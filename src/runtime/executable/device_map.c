@@ -18,8 +18,7 @@ const char *tn__load_device_name(DLDeviceType type) {
   return "device";
 }
 
-/* "island:1", up to `end`. */
-static bool read_device(const char *text, const char *end, DLDevice *out) {
+bool tn__load_read_device(const char *text, const char *end, DLDevice *out) {
   for (int i = 0; i < TYPE_COUNT; i++) {
     size_t length = strlen(types[i].name);
     if ((size_t)(end - text) < length + 2 || strncmp(text, types[i].name, length) != 0 || text[length] != ':') continue;
@@ -34,7 +33,8 @@ static bool read_device(const char *text, const char *end, DLDevice *out) {
 
 static tn_status *read_rule(const char *rule, DLDevice *from, DLDevice *to) {
   const char *equal = rule == NULL ? NULL : strchr(rule, '=');
-  if (equal == NULL || !read_device(rule, equal, from) || !read_device(equal + 1, equal + strlen(equal), to))
+  if (equal == NULL || !tn__load_read_device(rule, equal, from) ||
+      !tn__load_read_device(equal + 1, equal + strlen(equal), to))
     return tn_status_create(
         TN_INVALID_ARGUMENT,
         "the map of devices \"%s\" is none: it is like \"island:1=island:0\", of cpu, cuda, opencl and "

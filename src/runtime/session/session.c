@@ -68,7 +68,7 @@ static tn_status *set_up(tn_session *session, const tn_session_options *options)
     TN_RETURN_IF_ERROR(tn_thread_pool_create(&pool_options, &session->own_pool));
     pool = session->own_pool;
   }
-  TN_RETURN_IF_ERROR(tn__vm_init(&session->vm, exe, session->allocator, pool));
+  TN_RETURN_IF_ERROR(tn__vm_init(&session->vm, exe, session->allocator, pool, options));
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(session->allocator, exe->function_count, sizeof(tn__function_state), 0, &memory));
   session->functions = memory;
@@ -81,6 +81,8 @@ tn_status *tn_session_create(const tn_executable *exe, const tn_session_options 
   *out = NULL;
   tn_session_options all;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_session_options, options, &all));
+  TN_RETURN_IF_ERROR(
+      tn__options_check_list("tn_session_options", "memory", all.memory, "memory_count", all.memory_count));
   if (exe->verify_only)
     return tn_status_create(
         TN_FAILED_PRECONDITION,

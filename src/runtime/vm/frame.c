@@ -24,17 +24,35 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
   *block = (tn__block){0};
 }
 
+static tn_status *take_memory(tn__device *device, size_t bytes, void **out) {
+  tn__device_memory *m = device->memory;
+  if (m->most > 0 && (m->used > m->most || bytes > m->most - m->used))
+    return tn_status_create(TN_OUT_OF_MEMORY,
+                            "out of memory: the session may have %zu bytes of %s:%d (tn_session_options.memory), has "
+                            "%zu and asks for %zu more",
+                            m->most, device->driver->name, (int)device->id, m->used, bytes);
+  TN_RETURN_IF_ERROR(device->driver->allocate(device, bytes, out));
+  m->used += bytes;
+  return NULL;
+}
+
+static void give_memory(tn__device *device, void *memory, size_t bytes) {
+  if (memory == NULL) return;
+  device->driver->free(device, memory, bytes);
+  device->memory->used -= bytes;
+}
+
 tn_status *tn__block_reserve_on(tn__device *device, tn__block *block, int64_t bytes) {
   if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
   if (bytes < TN_KERNEL_ALIGNMENT) bytes = TN_KERNEL_ALIGNMENT;
   tn__block_release_on(device, block);
-  TN_RETURN_IF_ERROR(device->driver->allocate(device, (size_t)bytes, &block->data));
+  TN_RETURN_IF_ERROR(take_memory(device, (size_t)bytes, &block->data));
   block->capacity = (size_t)bytes;
   return NULL;
 }
 
 void tn__block_release_on(tn__device *device, tn__block *block) {
-  device->driver->free(device, block->data, block->capacity);
+  give_memory(device, block->data, block->capacity);
   *block = (tn__block){0};
 }
 
@@ -133,6 +151,38 @@ static void widest(const tn_executable *exe, uint32_t *buffers, uint32_t *scalar
   }
 }
 
+/* The first of the executable's devices that are this one. */
+static uint32_t first_of(const tn_executable *exe, DLDevice device) {
+  uint32_t i = 0;
+  while (i < exe->device_count && !tn__load_same_device(exe->devices[i], device)) i++;
+  return i;
+}
+
+static tn_status *limit_memory(const tn__vm *vm, const tn_memory_setting *setting) {
+  const tn_executable *exe = vm->exe;
+  const char *name = setting->device == NULL ? "" : setting->device;
+  DLDevice device;
+  uint32_t number = exe->device_count;
+  if (tn__load_read_device(name, name + strlen(name), &device)) number = first_of(exe, device);
+  if (number == exe->device_count)
+    return tn_status_create(TN_NOT_FOUND,
+                            "tn_session_options.memory: the program does not run on a device \"%s\"; devices are "
+                            "written like \"island:0\", and the host is \"cpu:0\"",
+                            name);
+  if (setting->bytes == 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "tn_session_options.memory: %s gets no bytes", name);
+  vm->memory[number].most = (size_t)setting->bytes;
+  return NULL;
+}
+
+static tn_status *limit_all(tn__vm *vm, const tn_session_options *options) {
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device_memory), 0, &memory));
+  vm->memory = memory;
+  for (int i = 0; i < options->memory_count; i++) TN_RETURN_IF_ERROR(limit_memory(vm, &options->memory[i]));
+  return NULL;
+}
+
 static tn_status *open_devices(tn__vm *vm) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->exe->device_count, sizeof(tn__device), 0, &memory));
@@ -143,6 +193,7 @@ static tn_status *open_devices(tn__vm *vm) {
   for (uint32_t i = 0; i < vm->exe->device_count; i++) {
     tn__device *device = &vm->devices[i];
     *device = (tn__device){.allocator = vm->allocator, .id = vm->exe->devices[i].device_id, .turn = &vm->turn};
+    device->memory = &vm->memory[first_of(vm->exe, vm->exe->devices[i])];
     device->driver = vm->exe->drivers[i];
     tn_status *status = device->driver->open(device);
     if (status != NULL) {
@@ -170,7 +221,7 @@ static tn_status *place_constants(tn__vm *vm) {
     const tn__constant_entry *c = &exe->constants[i];
     tn__device *device = &vm->devices[c->device];
     if (c->device == 0) continue;
-    TN_RETURN_IF_ERROR(device->driver->allocate(device, c->size > 0 ? c->size : 1, &vm->constants[i]));
+    TN_RETURN_IF_ERROR(take_memory(device, c->size > 0 ? c->size : 1, &vm->constants[i]));
     TN_RETURN_IF_ERROR(device->driver->copy(device, TN__COPY_IN, vm->constants[i], c->data, c->size));
   }
   return NULL;
@@ -180,8 +231,7 @@ static void close_devices(tn__vm *vm) {
   const tn_executable *exe = vm->exe;
   for (uint32_t i = 0; vm->constants != NULL && i < exe->constant_count; i++) {
     tn__device *device = &vm->devices[exe->constants[i].device];
-    if (vm->constants[i] == NULL) continue;
-    device->driver->free(device, vm->constants[i], exe->constants[i].size > 0 ? exe->constants[i].size : 1);
+    give_memory(device, vm->constants[i], exe->constants[i].size > 0 ? exe->constants[i].size : 1);
   }
   tn__free(vm->allocator, vm->constants, exe->constant_count * sizeof(void *), 0);
   for (uint32_t i = 0; i < exe->device_count; i++) {
@@ -197,8 +247,10 @@ static void close_devices(tn__vm *vm) {
   vm->constants = NULL;
 }
 
-tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool) {
+tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool,
+                       const tn_session_options *options) {
   vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
+  TN_RETURN_IF_ERROR(limit_all(vm, options));
   TN_RETURN_IF_ERROR(open_devices(vm));
   tn__pool_caller_init(&vm->caller, pool);
   uint32_t buffers, scalars;
@@ -214,8 +266,7 @@ tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator 
   return tn__vm_open_queues(vm);
 }
 
-void tn__vm_release(tn__vm *vm) {
-  if (vm->devices == NULL) return;
+static void release_all(tn__vm *vm) {
   tn__vm_close_queues(vm);
   for (uint32_t i = 0; vm->idle != NULL && i < vm->exe->function_count; i++) {
     while (vm->idle[i] != NULL) {
@@ -232,6 +283,45 @@ void tn__vm_release(tn__vm *vm) {
   tn__block_release(vm->allocator, &vm->scratch);
   close_devices(vm);
   vm->idle = NULL;
+}
+
+void tn__vm_release(tn__vm *vm) {
+  if (vm->devices != NULL) release_all(vm);
+  if (vm->memory != NULL) tn__free(vm->allocator, vm->memory, vm->exe->device_count * sizeof(tn__device_memory), 0);
+  vm->memory = NULL;
+}
+
+/* ---- memory that is kept for later ------------------------------------------------------------------------------- */
+
+static void release_block(tn__device *device, tn__block *block, bool *any) {
+  if (block->data == NULL) return;
+  tn__block_release_on(device, block);
+  *any = true;
+}
+
+/* Blocks of the frame on devices that share `memory`: all, or those that no register of this run has. */
+static void release_blocks(tn__vm *vm, tn__frame *frame, const tn__device_memory *memory, const tn__block *but,
+                           bool idle, bool *any) {
+  for (uint32_t i = 0; i < frame->f->register_count; i++) {
+    const tn__register *r = &frame->f->registers[i];
+    tn__device *device = &vm->devices[r->device];
+    bool unused = idle || (r->storage == TN__STORAGE_DYNAMIC && frame->used[i] != frame->run);
+    if (unused && device->memory == memory && &frame->blocks[i] != but) release_block(device, &frame->blocks[i], any);
+  }
+}
+
+bool tn__vm_release_unused(tn__vm *vm, tn__frame *frame, uint32_t device, const tn__block *but) {
+  const tn__device_memory *memory = vm->devices[device].memory;
+  bool any = false;
+  for (uint32_t f = 0; f < vm->exe->function_count; f++)
+    for (tn__frame *idle = vm->idle[f]; idle != NULL; idle = idle->next) {
+      release_blocks(vm, idle, memory, but, true, &any);
+      for (uint32_t i = 0; i < vm->exe->device_count; i++)
+        if (vm->devices[i].memory == memory) release_block(&vm->devices[i], &idle->arenas[i], &any);
+      idle->laid_out = false;
+    }
+  for (; frame != NULL; frame = frame->next) release_blocks(vm, frame, memory, but, false, &any);
+  return any;
 }
 
 /* ---- inputs and symbols ----------------------------------------------------------------------------------------- */

@@ -45,9 +45,12 @@ void tn__vm_close_queues(tn__vm *vm) {
   vm->paths = NULL;
 }
 
-tn_status *tn__vm_reserve(tn__vm *vm, uint32_t device, tn__block *block, int64_t bytes) {
-  bool stays = block->data != NULL && (uint64_t)bytes <= block->capacity;
-  if (!stays) tn__vm_drain(vm);
+tn_status *tn__vm_reserve(tn__vm *vm, tn__frame *frame, uint32_t device, tn__block *block, int64_t bytes) {
+  if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
+  tn__vm_drain(vm);
+  tn_status *status = tn__block_reserve_on(&vm->devices[device], block, bytes);
+  if (tn_status_code_of(status) != TN_OUT_OF_MEMORY || !tn__vm_release_unused(vm, frame, device, block)) return status;
+  tn_status_free(status);
   return tn__block_reserve_on(&vm->devices[device], block, bytes);
 }
 

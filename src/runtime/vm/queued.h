@@ -17,8 +17,9 @@ void tn__vm_close_queues(tn__vm *vm);
 static inline void tn__vm_drain(const tn__vm *vm) {
   if (vm->queues != NULL) tn__queues_drain(vm->queues);
 }
-/* As tn__block_reserve_on(), when nobody uses the block any more. */
-TN_MUST_USE tn_status *tn__vm_reserve(tn__vm *vm, uint32_t device, tn__block *block, int64_t bytes);
+/* As tn__block_reserve_on(), when nobody uses the block, which is the frame's, any more. When there is no memory,
+ * what is kept for later is given back first, once. */
+TN_MUST_USE tn_status *tn__vm_reserve(tn__vm *vm, tn__frame *frame, uint32_t device, tn__block *block, int64_t bytes);
 
 /* Around all of an invoke, when there are queues: what is to be told when the code has ended with `status`, and all
  * devices are done. */

@@ -69,7 +69,7 @@ static tn_status *place_output(tn__vm *vm, tn__frame *frame, uint32_t number, in
   int64_t capacity = frame->output_capacity[r->index];
   bool too_small = capacity != TN__EXACT_SHAPE && bytes > capacity; /* the session keeps the value, and says so */
   if (frame->output_data[r->index] == NULL || too_small) {
-    TN_RETURN_IF_ERROR(tn__vm_reserve(vm, r->device, &frame->blocks[number], bytes));
+    TN_RETURN_IF_ERROR(tn__vm_reserve(vm, frame, r->device, &frame->blocks[number], bytes));
     frame->data[number] = frame->blocks[number].data;
     return NULL;
   }
@@ -129,7 +129,7 @@ static tn_status *lay_out(tn__vm *vm, tn__frame *frame) {
     if (arena < 0)
       return tn_status_create(TN_OUT_OF_RANGE, "the executable's memory plan is wrong: an arena of %lld bytes",
                               (long long)arena);
-    if (arena > 0 || i == 0) TN_RETURN_IF_ERROR(tn__vm_reserve(vm, i, &frame->arenas[i], arena));
+    if (arena > 0 || i == 0) TN_RETURN_IF_ERROR(tn__vm_reserve(vm, frame, i, &frame->arenas[i], arena));
   }
   for (uint32_t i = 0; i < f->register_count; i++) {
     const tn__register *r = &f->registers[i];
@@ -232,7 +232,7 @@ static tn_status *alloc_register(tn__vm *vm, tn__frame *frame, uint32_t number) 
   TN_RETURN_IF_ERROR(evaluate_dims(frame, number, &bytes));
   if (r->storage == TN__STORAGE_OUTPUT) return place_output(vm, frame, number, bytes);
   find_block(vm, frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__vm_reserve(vm, r->device, &frame->blocks[number], bytes));
+  TN_RETURN_IF_ERROR(tn__vm_reserve(vm, frame, r->device, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -306,7 +306,7 @@ tn_status *tn__vm_make_result(tn__vm *vm, tn__frame *frame, uint32_t number, con
   TN_RETURN_IF_ERROR(measure(frame, number, &bytes));
   if (late_output) return place_output(vm, frame, number, bytes);
   find_block(vm, frame, number, bytes);
-  TN_RETURN_IF_ERROR(tn__vm_reserve(vm, r->device, &frame->blocks[number], bytes));
+  TN_RETURN_IF_ERROR(tn__vm_reserve(vm, frame, r->device, &frame->blocks[number], bytes));
   frame->data[number] = frame->blocks[number].data;
   frame->used[number] = frame->run;
   return NULL;
@@ -418,6 +418,7 @@ static tn_status *call(tn__vm *vm, tn__frame *frame, const tn__instruction *in, 
   uint32_t path = vm->path;
   TN_RETURN_IF_ERROR(tn__vm_enter_call(vm, in, f));
   TN_RETURN_IF_ERROR(tn__frame_take(vm, f, &callee));
+  callee->next = frame;
   tn_status *status = call_in_frame(vm, frame, callee, in, depth);
   vm->path = path;
   tn__frame_give_back(vm, callee);

@@ -19,7 +19,7 @@ typedef struct tn__strings tn__strings; /* values/strings.h */
 typedef struct tn__frame tn__frame;
 struct tn__frame {
   const tn__function *f;
-  tn__frame *next; /* in the list of idle frames */
+  tn__frame *next; /* in the list of idle frames; of one that runs, that of its caller */
   int64_t *scalars;
   void **data;               /* per register: where its elements are; valid for roots */
   int64_t *dims;             /* of register r from r->first_dim on */
@@ -52,11 +52,12 @@ typedef struct tn__call_path {
 typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
-  tn__device *devices;    /* the executable's, open; the first is the host */
-  tn__device_code *codes; /* by device: what kernels are at offsets in */
-  pthread_mutex_t turn;   /* of devices that take turns */
-  tn__queues *queues;     /* NULL: what a device does is waited for */
-  tn__call_path *paths;   /* with queues: those of this invoke */
+  tn__device *devices;       /* the executable's, open; the first is the host */
+  tn__device_code *codes;    /* by device: what kernels are at offsets in */
+  tn__device_memory *memory; /* per device, the first of those that are one */
+  pthread_mutex_t turn;      /* of devices that take turns */
+  tn__queues *queues;        /* NULL: what a device does is waited for */
+  tn__call_path *paths;      /* with queues: those of this invoke */
   uint32_t path_count, path_capacity, path;
   void **constants; /* per constant: its copy on the device that reads it; NULL: the host does */
   tn_thread_pool *pool;
@@ -70,14 +71,18 @@ typedef struct tn__vm {
   void *profile_user;
 } tn__vm;
 
+/* Of the options, the limits of memory. */
 TN_MUST_USE tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator,
-                                   tn_thread_pool *pool);
+                                   tn_thread_pool *pool, const tn_session_options *options);
 void tn__vm_release(tn__vm *vm);
 TN_MUST_USE tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out);
 void tn__frame_give_back(tn__vm *vm, tn__frame *frame);
+/* Gives back the device's memory that idle frames have, and blocks that the frame, which runs, and its callers have
+ * and do not need in this run; nobody works. False: there was nothing but `but`. */
+bool tn__vm_release_unused(tn__vm *vm, tn__frame *frame, uint32_t device, const tn__block *but);
 TN_MUST_USE tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes);
 void tn__block_release(const tn_allocator *allocator, tn__block *block);
-/* The same with memory of the device, for values. */
+/* The same with memory of the device, for values, within the session's limit. */
 TN_MUST_USE tn_status *tn__block_reserve_on(tn__device *device, tn__block *block, int64_t bytes);
 void tn__block_release_on(tn__device *device, tn__block *block);
 

@@ -1,0 +1,236 @@
+/* Limits of what a session takes of devices' memory, and what it gives back before it fails. */
+#include "unit/failing_allocator.h"
+#include "unit/trampoline.h"
+
+#define DIM(n) ((tn__operand){0, 0, n})
+#define SYM(s) ((tn__operand){1, 0, s})
+enum { ISLAND = 3, MOST = 64 << 10, LARGE = 40 << 10 };
+static const tn__operand nowhere = {0, 0, 0};
+
+typedef struct program {
+  test_exe t;
+  tn__exe_func *f;
+  int n, x, y; /* the size, the input, the output */
+} program;
+
+static void emit(tn__exe_func *f, tn__opcode op, int a, int b) {
+  tn__exe_emit(f, op, (const uint32_t[]){(uint32_t)a, (uint32_t)b}, op == TN__OP_ALLOC ? 1 : 2);
+}
+
+static int place(tn__exe_func *f, int device, tn__operand size, tn__storage storage, int index) {
+  int reg = tn__exe_register(f, TN_I64, 1, &size, storage, index, nowhere);
+  tn__exe_register_on(f, device, reg);
+  if (storage == TN__STORAGE_DYNAMIC) emit(f, TN__OP_ALLOC, reg, 0);
+  return reg;
+}
+
+static int begin_function(tn__exe_func *f, int *x, int *y) {
+  int n = tn__exe_symbol(f, "n");
+  const tn__operand dims[1] = {SYM(n)};
+  tn__exe_input(f, "x", TN_I64, 1, dims);
+  tn__exe_output(f, "y", TN_I64, 1, dims);
+  *x = place(f, 0, SYM(n), TN__STORAGE_INPUT, 0);
+  *y = place(f, 0, SYM(n), TN__STORAGE_OUTPUT, 0);
+  return n;
+}
+
+static void begin(program *p) {
+  tn__target target;
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(&p->t, "native");
+  tn__exe_device(p->t.exe, kDLExtDev, ISLAND, &target);
+  p->f = tn__exe_function(p->t.exe, "main");
+  p->n = begin_function(p->f, &p->x, &p->y);
+}
+
+/* y = x, by way of a block on `device`. */
+static tn_executable *by_way_of(int device) {
+  program p;
+  tn_executable *exe;
+  begin(&p);
+  int a = place(p.f, device, SYM(p.n), TN__STORAGE_DYNAMIC, 0);
+  emit(p.f, TN__OP_COPY, a, p.x);
+  emit(p.f, TN__OP_COPY, p.y, a);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
+  test_exe_release(&p.t);
+  return exe;
+}
+
+/* The same, and before it through a function with an arena of LARGE bytes, for which there is no memory beside the
+ * block's. */
+static tn_executable *through_a_function(int device) {
+  program p;
+  tn_executable *exe;
+  int x, y;
+  begin(&p);
+  tn__exe_func *f = tn__exe_function(p.t.exe, "by_way_of_an_arena");
+  begin_function(f, &x, &y);
+  int arena = place(f, device, DIM(LARGE / 8), TN__STORAGE_ARENA, 0);
+  tn__exe_arena_on(f, device, DIM(LARGE));
+  emit(f, TN__OP_COPY, arena, x);
+  emit(f, TN__OP_COPY, y, arena);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  int made = place(p.f, 0, SYM(p.n), TN__STORAGE_ARENA, 0);
+  tn__exe_arena(p.f, DIM(LARGE / 8 * 8));
+  tn__exe_emit_call(p.f, tn__exe_function_index(f), &p.x, 1, &made, 1);
+  int a = place(p.f, device, SYM(p.n), TN__STORAGE_DYNAMIC, 0);
+  emit(p.f, TN__OP_COPY, a, made);
+  emit(p.f, TN__OP_COPY, p.y, a);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
+  test_exe_release(&p.t);
+  return exe;
+}
+
+static tn_status *invoke(tn_session *session, int64_t n) {
+  static _Alignas(64) int64_t in[100000], out[100000];
+  DLTensor x = test_tensor(TN_I64, 1, &n, in), y = test_tensor(TN_I64, 1, &n, out);
+  for (int64_t i = 0; i < n; i++) in[i] = i * 3 + n, out[i] = 0;
+  tn_status *status = tn_session_invoke_with_outputs(session, NULL, &x, 1, &y, 1);
+  if (status == NULL) assert_memory_equal(in, out, (size_t)n * sizeof(int64_t));
+  return status;
+}
+
+static tn_session *limited(const tn_executable *exe, const char *device, uint64_t bytes) {
+  const tn_memory_setting memory = {device, bytes};
+  tn_session_options options = {.size = sizeof options, .threads = 1, .memory = &memory, .memory_count = 1};
+  tn_session *session;
+  check_ok(tn_session_create(exe, &options, &session));
+  return session;
+}
+
+/* More is refused by name, and the session goes on. */
+static void test_a_limit(void **state) {
+  static const char *const names[] = {"cpu:0", "island:3"};
+  for (int device = 0; device < 2; device++) {
+    tn_executable *exe = by_way_of(device);
+    tn_session *session = limited(exe, names[device], MOST);
+    char words[200];
+    snprintf(words, sizeof words,
+             "out of memory: the session may have 65536 bytes of %s (tn_session_options.memory), has %d and asks for "
+             "80000 more",
+             names[device], device == 0 ? 64 : 0); /* of the host there is always an arena */
+    for (int i = 0; i < 2; i++) {
+      check_ok(invoke(session, 1000));
+      check_fails(invoke(session, 10000), TN_OUT_OF_MEMORY, words);
+      check_ok(invoke(session, 8000));
+    }
+    tn_session_release(session);
+    session = limited(exe, names[1 - device], MOST); /* of the other one */
+    check_ok(invoke(session, 10000));
+    tn_session_release(session);
+    tn_executable_release(exe);
+  }
+}
+
+/* What functions keep for their next call makes way. */
+static void test_what_is_kept_for_later_is_given_back(void **state) {
+  tn_executable *exe = through_a_function(1);
+  tn_session *session = limited(exe, "island:3", MOST);
+  for (int i = 0; i < 3; i++) check_ok(invoke(session, LARGE / 8));
+  tn_session_release(session);
+  session = limited(exe, "island:3", LARGE - 64);
+  check_fails(invoke(session, LARGE / 8), TN_OUT_OF_MEMORY,
+              "out of memory: the session may have 40896 bytes of island:3 (tn_session_options.memory), has 0 and asks "
+              "for 40960 more");
+  tn_session_release(session);
+  tn_executable_release(exe);
+}
+
+/* A device that has no more: each allocation fails once, from the first invoke on, and nothing is lost. */
+static void test_no_memory(void **state) {
+  tn_executable *exe = through_a_function(0);
+  int made_way = 0;
+  bool failed = true;
+  for (int at = 0; failed; at++) {
+    failing_allocator allocator;
+    failing_allocator_init(&allocator, -1);
+    tn_session_options options = {.size = sizeof options, .allocator = &allocator.allocator, .threads = 1};
+    tn_session *session;
+    check_ok(tn_session_create(exe, &options, &session));
+    allocator.fail_at = allocator.calls + at;
+    tn_status *status = invoke(session, LARGE / 8);
+    if (status != NULL) assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+    failed = allocator.calls > allocator.fail_at;
+    made_way += status == NULL && failed; /* the block, for which the arena makes way */
+    tn_status_free(status);
+    check_ok(invoke(session, LARGE / 8));
+    tn_session_release(session);
+    assert_int_equal(allocator.live_count, 0);
+    assert_true(at < 100);
+  }
+  assert_int_equal(made_way, 1);
+  tn_executable_release(exe);
+}
+
+static void test_constants_count(void **state) {
+  static const int64_t numbers[32] = {1, 2, 3};
+  program p;
+  tn_executable *exe;
+  tn_session *session;
+  begin(&p);
+  int constant = tn__exe_constant_on(p.t.exe, 1, "numbers", TN_I64, 1, (int64_t[]){32}, numbers, sizeof numbers);
+  place(p.f, 1, DIM(32), TN__STORAGE_CONSTANT, constant);
+  emit(p.f, TN__OP_COPY, p.y, p.x);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
+  tn_memory_setting memory = {"island:3", 255};
+  tn_session_options options = {.size = sizeof options, .memory = &memory, .memory_count = 1};
+  check_fails(
+      tn_session_create(exe, &options, &session), TN_OUT_OF_MEMORY,
+      "out of memory: the session may have 255 bytes of island:3 (tn_session_options.memory), has 0 and asks for "
+      "256 more");
+  memory.bytes = 256;
+  check_ok(tn_session_create(exe, &options, &session));
+  check_ok(invoke(session, 10));
+  tn_session_release(session);
+  tn_executable_release(exe);
+  test_exe_release(&p.t);
+}
+
+static void test_limits_that_are_none(void **state) {
+  static const struct {
+    tn_memory_setting setting;
+    tn_status_code code;
+    const char *words;
+  } cases[] = {
+      {{"island:4", 1},
+       TN_NOT_FOUND,
+       "tn_session_options.memory: the program does not run on a device \"island:4\"; devices are written like "
+       "\"island:0\", and the host is \"cpu:0\""},
+      {{"moon", 1},
+       TN_NOT_FOUND,
+       "tn_session_options.memory: the program does not run on a device \"moon\"; devices are written like "
+       "\"island:0\", "
+       "and the host is \"cpu:0\""},
+      {{NULL, 1},
+       TN_NOT_FOUND,
+       "tn_session_options.memory: the program does not run on a device \"\"; devices are written like \"island:0\", "
+       "and "
+       "the host is \"cpu:0\""},
+      {{"island:3", 0}, TN_INVALID_ARGUMENT, "tn_session_options.memory: island:3 gets no bytes"},
+  };
+  tn_executable *exe = by_way_of(1);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tn_session_options options = {.size = sizeof options, .memory = &cases[i].setting, .memory_count = 1};
+    tn_session *session;
+    check_fails(tn_session_create(exe, &options, &session), cases[i].code, cases[i].words);
+    assert_null(session);
+  }
+  tn_executable_release(exe);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_a_limit),
+      cmocka_unit_test(test_what_is_kept_for_later_is_given_back),
+      cmocka_unit_test(test_no_memory),
+      cmocka_unit_test(test_constants_count),
+      cmocka_unit_test(test_limits_that_are_none),
+  };
+  return cmocka_run_group_tests_name("vm_memory", tests, NULL, NULL);
+}
