@@ -126,15 +126,13 @@ static const char *lane_place(tn__cc *cc, const char *first, int64_t stride, boo
 static const char *loaded(tn__cc *cc, tn_dtype dtype, const char *elements) {
   if (dtype == TN_BOOL) return TN__CC_TEXT(cc, "(%s != 0)", convert(cc, elements, mask_type(cc, 32)));
   if (dtype != TN_F16 && dtype != TN_BF16) return elements;
-  return TN__CC_TEXT(cc, "tn_%s_value_f32x%d(%s)", tn_dtype_name(dtype), cc->lanes,
-                     convert(cc, elements, TN__CC_TEXT(cc, "tn_u32x%d", cc->lanes)));
+  return TN__CC_TEXT(cc, "tn_%s_load_f32x%d(%s)", tn_dtype_name(dtype), cc->lanes, elements);
 }
 
 static const char *stored(tn__cc *cc, tn_dtype dtype, const char *value) {
   if (dtype == TN_BOOL) return convert(cc, TN__CC_TEXT(cc, "(%s & 1)", value), memory_type(cc, dtype));
   if (dtype != TN_F16 && dtype != TN_BF16) return value;
-  return convert(cc, TN__CC_TEXT(cc, "tn_%s_bits_f32x%d(%s)", tn_dtype_name(dtype), cc->lanes, value),
-                 memory_type(cc, dtype));
+  return TN__CC_TEXT(cc, "tn_%s_store_f32x%d(%s)", tn_dtype_name(dtype), cc->lanes, value);
 }
 
 /* Side by side, of active lanes alone. */
@@ -293,7 +291,7 @@ static const char *shift_text(tn__cc *cc, const tn__expr *e) {
 
 static const char *rounded(tn__cc *cc, tn_dtype dtype, const char *text) {
   if (dtype != TN_F16 && dtype != TN_BF16) return text;
-  return TN__CC_TEXT(cc, "tn_%s_round_f32x%d(%s)", tn_dtype_name(dtype), cc->lanes, text);
+  return TN__CC_TEXT(cc, "tn_%s_nearest_f32x%d(%s)", tn_dtype_name(dtype), cc->lanes, text);
 }
 
 static const char *compared(tn__cc *cc, const tn__expr *e, const char *op) {
