@@ -25,9 +25,11 @@ foreach(program tenon tenon-tune)
   endif()
 endforeach()
 # Where runtime/plugin looks for them, seen from libraries and from programs.
-if(TARGET tenon_plugin_opencl)
-  install(TARGETS tenon_plugin_opencl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tenon)
-endif()
+foreach(plugin opencl cuda)
+  if(TARGET tenon_plugin_${plugin})
+    install(TARGETS tenon_plugin_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tenon)
+  endif()
+endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/tenon DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md

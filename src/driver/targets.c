@@ -112,6 +112,7 @@ tn_status *tn_targets_text(char **out) {
   add_presets(&text);
   add_host(&text, &host);
   add_devices(&text, kDLOpenCL, "opencl");
+  add_devices(&text, kDLCUDA, "cuda");
   tn_status *status = tn__strbuf_status(&text);
   if (status == NULL && (*out = strdup(tn__strbuf_text(&text))) == NULL)
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);

@@ -84,21 +84,23 @@ for library in $(needed_by "$libdir/libtenon_runtime.so"); do
 done
 
 # Drivers that are plug-ins stand on libc, show one function, and are found from the program and from the library.
-plugin=$libdir/tenon/tenon-opencl.so
-if [ -e "$build/lib/tenon/tenon-opencl.so" ]; then
+for plugin in "$build"/lib/tenon/tenon-*.so; do
+  plugin=$libdir/tenon/$(basename "$plugin")
   for library in $(needed_by "$plugin"); do
-    case $library in libc.so.6 | libm.so.6 | ld-linux-*) ;; *) fail "tenon-opencl.so needs $library" ;; esac
+    case $library in libc.so.6 | libm.so.6 | ld-linux-*) ;; *) fail "$plugin needs $library" ;; esac
   done
-  [ "$(nm -D --defined-only "$plugin" | awk '{ print $3 }')" = tn_plugin_driver ] || fail "tenon-opencl.so shows more than one name"
-fi
-if [ -e "$plugin" ] && [ "$parts" != runtime ]; then
+  [ "$(nm -D --defined-only "$plugin" | awk '{ print $3 }')" = tn_plugin_driver ] || fail "$plugin shows other names"
+done
+if [ "$parts" != runtime ]; then
   printf '#include <stdio.h>\n#include <tenon/compile.h>\nint main(void) { char *text; if (tn_targets_text(&text)) return 1; puts(text); }\n' > "$work/targets.c"
   # shellcheck disable=SC2046
   "$cc" -o "$work/targets" "$work/targets.c" $(pkg-config --cflags --libs tenon)
   for program in "$prefix/bin/tenon targets" "$work/targets"; do
     (cd / && TENON_CACHE_DIR="$work/cache" POCL_CACHE_DIR="$work/cache/pocl" $program) > "$work/targets.text" || fail "$program exited with $?"
-    grep -q '^  opencl' "$work/targets.text" || fail "$program says nothing of OpenCL"
-    if grep 'no plug-in' "$work/targets.text"; then fail "$program does not find tenon-opencl.so"; fi
+    grep -q '^  cuda' "$work/targets.text" || fail "$program says nothing of cuda"
+    for plugin in "$build"/lib/tenon/tenon-*.so; do
+      if grep "no file $(basename "$plugin")" "$work/targets.text"; then fail "$program does not find $plugin"; fi
+    done
   done
 fi
 

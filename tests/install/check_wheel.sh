@@ -24,7 +24,7 @@ case $wheel in
   *) fail "the wheel is called $wheel" ;;
 esac
 "$python" -m zipfile -l "$wheel" > "$work/contents"
-for file in tenon/__init__.py tenon/_tenon.abi3.so tenon/_tenon.pyi tenon/py.typed LICENSE; do
+for file in tenon/__init__.py tenon/_tenon.abi3.so tenon/tenon-cuda.so tenon/_tenon.pyi tenon/py.typed LICENSE; do
   grep -q "$file" "$work/contents" || fail "the wheel has no $file"
 done
 if [ -e /usr/include/CL/cl.h ]; then

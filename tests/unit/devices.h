@@ -32,11 +32,11 @@ static inline void remove_folder(const char *path) {
   rmdir(path);
 }
 
-/* The driver of OpenCL and how many devices it has here. Without any the words that say why are printed; where the
+/* The driver NAME and how many devices it has here. Without any the words that say why are printed; where the
  * environment says that there must be one (TENON_TEST_DEVICES), that is a failure. */
-static inline int opencl_devices(const tn__device_driver **driver) {
+static inline int plugin_devices(DLDeviceType type, const char *name, const tn__device_driver **driver) {
   int count = 0;
-  tn_status *status = tn__plugin_driver(kDLOpenCL, "opencl", driver);
+  tn_status *status = tn__plugin_driver(type, name, driver);
   for (; status == NULL; count++) {
     tn__device device = {.driver = *driver, .id = count};
     status = (*driver)->open(&device);
@@ -45,8 +45,8 @@ static inline int opencl_devices(const tn__device_driver **driver) {
   }
   if (count == 0) {
     const char *wanted = getenv("TENON_TEST_DEVICES");
-    print_message("SKIPPED: devices of OpenCL: %s\n", tn_status_message(status));
-    if (wanted != NULL && strstr(wanted, "opencl") != NULL) fail_msg("a device of OpenCL is wanted here");
+    print_message("SKIPPED: devices of %s: %s\n", name, tn_status_message(status));
+    if (wanted != NULL && strstr(wanted, name) != NULL) fail_msg("a device of %s is wanted here", name);
   }
   tn_status_free(status);
   return count;

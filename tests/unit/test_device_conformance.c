@@ -1,6 +1,6 @@
 /* What every device must do, whatever it is: the suite that drivers (runtime/device.h) are held to. It runs on the CPU,
- * on islands, on every device of OpenCL that this machine has and, as far as nothing is computed, on the null device.
- * The same three kernels are written twice, in C for devices that are the CPU, and in OpenCL C. */
+ * on islands, on every device of OpenCL and of NVIDIA that this machine has and, as far as nothing is computed, on the
+ * null device. The same three kernels are written in C for devices that are the CPU, in OpenCL C and in CUDA C. */
 #include <pthread.h>
 
 #include "base/alloc.h"
@@ -72,6 +72,26 @@ static const char text[] =
     "  y[0] = 3 * y[0] + k;\n"
     "}\n";
 
+/* ---- and in CUDA C ----------------------------------------------------------------------------------------------- */
+
+static const char cuda_text[] =
+    "#define KERNEL extern \"C\" __global__ void\n"
+    "KERNEL mix_of(long long *x, long long *y, long long *z, long long n, int *tn_status) {\n"
+    "  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "  if (i >= n) return;\n"
+    "  if (x[i] == -1) { atomicCAS(tn_status, 0, 3); return; }\n"
+    "  z[i] = 3 * x[i] + y[i];\n"
+    "}\n"
+    "KERNEL turn_in(long long *x, long long *y, long long *w, long long n, int *tn_status) {\n"
+    "  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "  if (i < n) w[i] = x[i];\n"
+    "}\n"
+    "KERNEL turn_out(long long *x, long long *y, long long *w, long long n, int *tn_status) {\n"
+    "  long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "  if (i < n) y[i] = w[n - 1 - i];\n"
+    "}\n"
+    "KERNEL count_on(long long *y, long long k, int *tn_status) { y[0] = 3 * y[0] + k; }\n";
+
 #define OVER_N .block = {BLOCK}, .grid = {{.symbolic = 1, .value = 1}}
 static const made_kernel source_kernels[KERNELS] = {
     [MIX] = {.buffers = 3, .text_scalars = 1, .scalars = 2, .launches = {{.name = "mix_of", OVER_N}}},
@@ -99,7 +119,7 @@ enum { MOST_SUBJECTS = 16 };
 static subject subjects[MOST_SUBJECTS];
 static int subject_count;
 static test_exe native;
-static made_unit source;
+static made_unit source, cuda_source;
 
 static void add_native(const tn__device_driver *driver, int id) {
   subject *s = &subjects[subject_count++];
@@ -109,8 +129,17 @@ static void add_native(const tn__device_driver *driver, int id) {
   for (int k = 0; k < KERNELS; k++) s->offsets[k] = (uint64_t)k * TRAMPOLINE_SIZE;
 }
 
+static void add_compiled(DLDeviceType type, const char *name, const made_unit *unit) {
+  const tn__device_driver *driver;
+  int found = plugin_devices(type, name, &driver);
+  for (int id = 0; id < found && subject_count < MOST_SUBJECTS; id++) {
+    subject *s = &subjects[subject_count++];
+    *s = (subject){.driver = driver, .id = id, .code = unit->bytes, .code_size = unit->size, .computes = true};
+    memcpy(s->offsets, unit->offsets, sizeof s->offsets);
+  }
+}
+
 static int find_subjects(void **state) {
-  const tn__device_driver *opencl;
   test_exe_init(&native, "native");
   test_exe_kernel(&native, "mix", mix, 3, 2);
   test_exe_kernel(&native, "turn", turn, 3, 2);
@@ -119,24 +148,22 @@ static int find_subjects(void **state) {
   add_native(&tn__device_island, 3);
   add_native(&tn__device_island_concurrent, 0);
   source = make_unit(TN__SOURCE_OPENCL, text, source_kernels, KERNELS);
+  cuda_source = make_unit(TN__SOURCE_CUDA, cuda_text, source_kernels, KERNELS);
   *state = test_cache_folder();
   static tn__device_driver null;
   null = null_driver(kDLExtDev);
   add_native(&null, 1);
   subjects[subject_count - 1].computes = false;
   subjects[subject_count - 1].in_our_memory = true;
-  int found = opencl_devices(&opencl);
-  for (int id = 0; id < found && subject_count < MOST_SUBJECTS; id++) {
-    subject *s = &subjects[subject_count++];
-    *s = (subject){.driver = opencl, .id = id, .code = source.bytes, .code_size = source.size, .computes = true};
-    memcpy(s->offsets, source.offsets, sizeof s->offsets);
-  }
+  add_compiled(kDLOpenCL, "opencl", &source);
+  add_compiled(kDLCUDA, "cuda", &cuda_source);
   return 0;
 }
 
 static int forget_subjects(void **state) {
   test_exe_release(&native);
   free(source.bytes);
+  free(cuda_source.bytes);
   remove_folder(*state);
   return 0;
 }

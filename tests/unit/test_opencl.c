@@ -20,7 +20,7 @@ static void begin(tn__device *device) {
 
 static int find_device(void **state) {
   *state = test_cache_folder();
-  found = opencl_devices(&driver);
+  found = plugin_devices(kDLOpenCL, "opencl", &driver);
   if (found == 0) return 0;
   tn__device device;
   tn__device_limits limits;

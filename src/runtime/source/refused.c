@@ -7,7 +7,8 @@
 
 enum { MOST_LOG = 3000 /* bytes of the compiler's words that are told */ };
 
-/* A place in a log: "FILE:LINE:COLUMN: error: WORDS", as compilers of Clang's family write it, or without a column. */
+/* A place in a log: "FILE:LINE:COLUMN: error: WORDS", as compilers of Clang's family write it, or without a column;
+ * "FILE(LINE): error: WORDS" is NVIDIA's way. */
 typedef struct place {
   long line;
   const char *words; /* up to the end of its line */
@@ -19,11 +20,12 @@ static bool read_place(const char *line, size_t length, place *out) {
   if (error == NULL) return false;
   for (const char *at = line; at < end; at++) {
     char *stop;
-    if (*at != ':' || at + 1 >= end || at[1] < '0' || at[1] > '9') continue;
+    if ((*at != ':' && *at != '(') || at + 1 >= end || at[1] < '0' || at[1] > '9') continue;
     out->line = strtol(at + 1, &stop, 10);
-    if (*stop != ':' || out->line < 1) continue;
+    if (*stop != (*at == ':' ? ':' : ')') || out->line < 1) continue;
     const char *words = error < stop ? stop : error; /* PoCL says "error: FILE:LINE:COLUMN: WORDS" */
-    while (words < end && (*words == ':' || *words == ' ' || (*words >= '0' && *words <= '9'))) words++;
+    while (words < end && (*words == ':' || *words == ')' || *words == ' ' || (*words >= '0' && *words <= '9')))
+      words++;
     out->words = words;
     out->length = (int)(end - words);
     return true;

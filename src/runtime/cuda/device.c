@@ -1,0 +1,230 @@
+/* Opening and closing, limits, memory and copies, the table, and the plug-in's one function. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "runtime/cuda/cuda.h"
+#include "runtime/plugin/plugin.h"
+
+/* Of CUdevice_attribute. */
+enum {
+  THREADS_OF_BLOCK = 1,
+  THREADS_ALONG_X = 2, /* y and z behind it */
+  BLOCKS_ALONG_X = 5,  /* the same */
+  SHARED_OF_BLOCK = 8,
+  MAJOR = 75,
+  MINOR = 76
+};
+enum { ALIGNMENT = 256 /* that cuMemAlloc gives */, NON_BLOCKING = 1 /* of streams */ };
+
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
+
+tn_status *tn__cuda_enter(const tn__device *device) {
+  const tn__cuda *c = device->state;
+  tn__cuda_result result = c->cu.cuCtxPushCurrent_v2(c->context);
+  return result == 0 ? NULL : tn__cuda_failed(device, result, "its context cannot be entered");
+}
+
+void tn__cuda_leave(const tn__device *device) {
+  const tn__cuda *c = device->state;
+  tn__cuda_handle left;
+  (void)c->cu.cuCtxPopCurrent_v2(&left);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static tn__cuda_result read_limits(tn__cuda *c) {
+  int threads = 0, shared = 0, major = 0, minor = 0, value = 0;
+  size_t memory = 0;
+  tn__cuda_result result = c->cu.cuDeviceGetAttribute(&threads, THREADS_OF_BLOCK, c->device);
+  if (result == 0) result = c->cu.cuDeviceGetAttribute(&shared, SHARED_OF_BLOCK, c->device);
+  if (result == 0) result = c->cu.cuDeviceGetAttribute(&major, MAJOR, c->device);
+  if (result == 0) result = c->cu.cuDeviceGetAttribute(&minor, MINOR, c->device);
+  for (int a = 0; a < 3 && result == 0; a++) {
+    result = c->cu.cuDeviceGetAttribute(&value, THREADS_ALONG_X + a, c->device);
+    c->along[a] = (size_t)value;
+    if (result == 0) result = c->cu.cuDeviceGetAttribute(&value, BLOCKS_ALONG_X + a, c->device);
+    c->blocks[a] = (size_t)value;
+  }
+  if (result == 0) result = c->cu.cuDeviceTotalMem_v2(&memory, c->device);
+  if (result == 0) result = c->cu.cuDriverGetVersion(&c->driver_version);
+  c->architecture = 10 * major + minor;
+  c->limits = (tn__device_limits){.alignment = ALIGNMENT,
+                                  .most_bytes = memory,
+                                  .memory_bytes = memory,
+                                  .threads_of_block = threads,
+                                  .shared_bytes = (size_t)shared};
+  snprintf(c->limits.about, sizeof c->limits.about, "%s; sm_%d, driver of CUDA %d.%d", c->name, c->architecture,
+           c->driver_version / 1000, c->driver_version % 1000 / 10);
+  return result;
+}
+
+static tn_status *make_stream(const tn__device *device) {
+  tn__cuda *c = device->state;
+  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
+  tn__cuda_result result = c->cu.cuStreamCreate(&c->stream, NON_BLOCKING);
+  if (result != 0) c->stream = NULL;
+  if (result == 0) result = c->cu.cuMemAlloc_v2(&c->status, sizeof(int32_t));
+  if (result == 0) result = c->cu.cuMemsetD32Async(c->status, TN_KERNEL_OK, 1, c->stream);
+  if (result == 0) result = c->cu.cuStreamSynchronize(c->stream);
+  tn__cuda_leave(device);
+  return result == 0 ? NULL : tn__cuda_failed(device, result, "there is no stream for it");
+}
+
+static tn_status *begin(const tn__device *device) {
+  tn__cuda *c = device->state;
+  tn__cuda_result result = c->cu.cuDeviceGetName(c->name, sizeof c->name, c->device);
+  if (result == 0) result = read_limits(c);
+  if (result != 0) return tn__cuda_failed(device, result, "it does not tell what it is like");
+  result = c->cu.cuDevicePrimaryCtxRetain(&c->context, c->device);
+  if (result == 0) return make_stream(device);
+  c->context = NULL;
+  return tn__cuda_failed(device, result, "there is no context for it");
+}
+
+static void cuda_close(tn__device *device) {
+  tn__cuda *c = device->state;
+  tn_status *status = c->context == NULL ? NULL : tn__cuda_enter(device);
+  if (c->context != NULL && status == NULL) {
+    if (c->stream != NULL) (void)c->cu.cuStreamSynchronize(c->stream);
+    if (c->status != 0) (void)c->cu.cuMemFree_v2(c->status);
+    if (c->stream != NULL) (void)c->cu.cuStreamDestroy_v2(c->stream);
+    tn__cuda_leave(device);
+  }
+  tn_status_free(status);
+  if (c->context != NULL) (void)c->cu.cuDevicePrimaryCtxRelease_v2(c->device);
+  tn__free(device->allocator, c, sizeof *c, 0);
+  device->state = NULL;
+}
+
+/* The driver starts threads, which are not to get the program's signals. */
+static tn_status *cuda_open(tn__device *device) {
+  tn__cuda_api cu;
+  tn__cuda_device found = 0;
+  void *memory = NULL;
+  sigset_t signals, before;
+  device->state = NULL;
+  sigfillset(&signals);
+  pthread_sigmask(SIG_SETMASK, &signals, &before);
+  tn_status *status = tn__cuda_load(&cu);
+  if (status == NULL) status = tn__cuda_find(&cu, device->id, &found);
+  if (status == NULL) status = tn__alloc(device->allocator, 1, sizeof(tn__cuda), 0, &memory);
+  if (status == NULL) {
+    tn__cuda *c = device->state = memory;
+    c->cu = cu, c->device = found;
+    status = begin(device);
+    if (status != NULL) cuda_close(device);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return status;
+}
+
+static void cuda_limits(const tn__device *device, tn__device_limits *out) {
+  const tn__cuda *c = device->state;
+  *out = c->limits;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static tn__cuda_address address_of(const void *memory) { return (tn__cuda_address)(uintptr_t)memory; }
+
+static tn_status *cuda_allocate(tn__device *device, size_t bytes, void **out) {
+  const tn__cuda *c = device->state;
+  tn__cuda_address address = 0;
+  *out = NULL;
+  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
+  tn__cuda_result result = c->cu.cuMemAlloc_v2(&address, bytes);
+  tn__cuda_leave(device);
+  if (result != 0)
+    return tn__cuda_failed(device, result, "out of memory: it has %zu bytes, and %zu more are asked for",
+                           c->limits.memory_bytes, bytes);
+  *out = (void *)(uintptr_t)address; /* nobody but the device reads there */
+  return NULL;
+}
+
+static void cuda_free(tn__device *device, void *memory, size_t bytes) {
+  const tn__cuda *c = device->state;
+  if (memory == NULL) return;
+  tn_status *status = tn__cuda_enter(device);
+  if (status == NULL) {
+    (void)c->cu.cuMemFree_v2(address_of(memory)); /* a device that failed has nothing to give back */
+    tn__cuda_leave(device);
+  }
+  tn_status_free(status);
+}
+
+static void *cuda_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }
+
+/* Parts of one allocation that overlap go through memory of its own. */
+static tn__cuda_result copy_overlapping(const tn__cuda *c, tn__cuda_address to, tn__cuda_address from, size_t bytes) {
+  tn__cuda_address between = 0;
+  tn__cuda_result result = c->cu.cuMemAlloc_v2(&between, bytes), last;
+  if (result != 0) return result;
+  result = c->cu.cuMemcpyDtoDAsync_v2(between, from, bytes, c->stream);
+  if (result == 0) result = c->cu.cuMemcpyDtoDAsync_v2(to, between, bytes, c->stream);
+  last = c->cu.cuStreamSynchronize(c->stream);
+  (void)c->cu.cuMemFree_v2(between);
+  return result == 0 ? last : result;
+}
+
+static tn__cuda_result copy(const tn__cuda *c, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  tn__cuda_address target = address_of(to), source = address_of(from);
+  if (kind == TN__COPY_IN) return c->cu.cuMemcpyHtoDAsync_v2(target, from, bytes, c->stream);
+  if (kind == TN__COPY_OUT) return c->cu.cuMemcpyDtoHAsync_v2(to, source, bytes, c->stream);
+  if (source < target + bytes && target < source + bytes) return copy_overlapping(c, target, source, bytes);
+  return c->cu.cuMemcpyDtoDAsync_v2(target, source, bytes, c->stream);
+}
+
+static tn_status *cuda_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  static const char *const where[] = {[TN__COPY_IN] = "to", [TN__COPY_OUT] = "from", [TN__COPY_WITHIN] = "within"};
+  const tn__cuda *c = device->state;
+  if (bytes == 0) return NULL;
+  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
+  tn__cuda_result result = copy(c, kind, to, from, bytes);
+  if (result == 0) result = c->cu.cuStreamSynchronize(c->stream);
+  tn__cuda_leave(device);
+  return result == 0 ? NULL : tn__cuda_failed(device, result, "%zu bytes cannot be copied %s it", bytes, where[kind]);
+}
+
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
+
+static tn_status *cuda_wait(tn__device *device, int32_t *result) {
+  tn__cuda *c = device->state;
+  int32_t value = TN_KERNEL_OK;
+  *result = TN_KERNEL_OK;
+  if (!c->unsettled) return NULL;
+  c->unsettled = false;
+  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
+  tn__cuda_result said = c->cu.cuMemcpyDtoHAsync_v2(&value, c->status, sizeof value, c->stream);
+  if (said == 0) said = c->cu.cuStreamSynchronize(c->stream);
+  if (said == 0 && value != TN_KERNEL_OK) {
+    said = c->cu.cuMemsetD32Async(c->status, TN_KERNEL_OK, 1, c->stream);
+    if (said == 0) said = c->cu.cuStreamSynchronize(c->stream);
+  }
+  tn__cuda_leave(device);
+  if (said != 0) return tn__cuda_failed(device, said, "its kernels cannot be waited for");
+  *result = value;
+  return NULL;
+}
+
+static const tn__device_driver cuda_driver = {
+    .name = "cuda",
+    .type = kDLCUDA,
+    .open = cuda_open,
+    .close = cuda_close,
+    .limits = cuda_limits,
+    .allocate = cuda_allocate,
+    .free = cuda_free,
+    .view = cuda_view,
+    .copy = cuda_copy,
+    .load_code = tn__cuda_load_code,
+    .unload_code = tn__cuda_unload_code,
+    .launch = tn__cuda_launch,
+    .wait = cuda_wait,
+};
+
+const tn__device_driver *tn_plugin_driver(uint32_t runtime, uint32_t *own) {
+  *own = TN__PLUGIN_VERSION;
+  return runtime == TN__PLUGIN_VERSION ? &cuda_driver : NULL;
+}

@@ -1,0 +1,199 @@
+/* The driver of NVIDIA's devices: what it says when something is wrong, the limits that it keeps, and programs on disk.
+ * It runs on a libcuda.so.1 that is the test's own (tests/fake_cuda), with the real compiler. What all devices do is in
+ * test_device_conformance.c. */
+#include "unit/devices.h"
+#include "unit/source_maker.h"
+
+static const tn__device_driver *driver;
+#define NAME "cuda:0 (Fake GPU): "
+static const char counting[] =
+    "extern \"C\" __global__ void count_on(long long *y, long long k, int *tn_status) {\n"
+    "  y[0] = 3 * y[0] + k;\n"
+    "}\n";
+static const made_kernel usual = {.buffers = 1, .text_scalars = 1, .scalars = 1, .launches = {{.name = "count_on"}}};
+
+static int find_device(void **state) {
+  *state = test_cache_folder();
+  assert_int_equal(plugin_devices(kDLCUDA, "cuda", &driver), 1);
+  return 0;
+}
+
+static int remove_caches(void **state) {
+  remove_folder(*state);
+  return 0;
+}
+
+static void begin(tn__device *device) {
+  *device = (tn__device){.driver = driver};
+  check_ok(driver->open(device));
+}
+
+static tn_status *load(tn__device *device, uint32_t language, const char *text, const made_kernel *kernel,
+                       tn__device_code *code) {
+  made_unit unit = make_unit(language, text, kernel, 1);
+  tn_status *status = driver->load_code(device, unit.bytes, unit.size, false, code);
+  free(unit.bytes);
+  return status;
+}
+
+static tn_status *launch_on(tn__device *device, const tn__device_code *code, void *memory) {
+  void *buffers[] = {memory};
+  int64_t scalars[] = {5};
+  tn__device_launch launch = {.code = code,
+                              .offset = sizeof(tn__source_unit),
+                              .buffers = buffers,
+                              .scalars = scalars,
+                              .buffer_count = 1,
+                              .scalar_count = 1};
+  return driver->launch(device, &launch);
+}
+
+static void test_limits_are_told(void **state) {
+  tn__device device;
+  tn__device_limits limits;
+  begin(&device);
+  driver->limits(&device, &limits);
+  assert_string_equal(limits.about, "Fake GPU; sm_90, driver of CUDA 12.4");
+  assert_int_equal(limits.threads_of_block, 1024);
+  assert_int_equal(limits.shared_bytes, 48 << 10);
+  assert_int_equal(limits.memory_bytes, 1 << 30);
+  driver->close(&device);
+}
+
+static void test_a_text_that_is_refused(void **state) {
+  tn__device device;
+  tn__device_code code;
+  begin(&device);
+  tn_status *status = load(&device, TN__SOURCE_CUDA,
+                           "\n\nextern \"C\" __global__ void count_on(long long *y, long long k, int *tn_status) {\n"
+                           "  y[0] = nobody_knows;\n"
+                           "}\n",
+                           &usual, &code);
+  static const char begins[] = NAME
+      "the device's compiler refuses the program's kernels (please report it), in line 4: error: identifier "
+      "\"nobody_knows\" is undefined\n    y[0] = nobody_knows;\nit says:\nkernels.cu(4): error:";
+  assert_int_equal(tn_status_code_of(status), TN_INTERNAL);
+  char *said = strndup(tn_status_message(status), sizeof begins - 1);
+  assert_string_equal(said, begins);
+  free(said);
+  tn_status_free(status);
+  assert_null(code.kept);
+  check_fails(load(&device, TN__SOURCE_OPENCL, counting, &usual, &code), TN_INVALID_ARGUMENT,
+              NAME "its kernels are not in CUDA C");
+  made_kernel other = usual;
+  other.launches[0].name = "another";
+  check_fails(load(&device, TN__SOURCE_CUDA, counting, &other, &code), TN_FAILED_PRECONDITION,
+              NAME "its program has no kernel \"another\": the driver says CUDA_ERROR_NOT_FOUND (500)");
+  driver->close(&device);
+}
+
+static void test_launches_beyond_the_limits(void **state) {
+  static const struct {
+    uint32_t block[3], shared;
+    int64_t blocks[3];
+    const char *says;
+  } cases[] = {
+      {{600, 1, 1},
+       0,
+       {1, 1, 1},
+       "has blocks of 600 x 1 x 1 threads, and the device takes 512 at most: compile for this device's limits (`tenon "
+       "targets` tells them)"},
+      {{1, 1, 65},
+       0,
+       {1, 1, 1},
+       "has blocks of 65 threads along z, and the device takes 64 at most: compile for this device's limits"},
+      {{1, 1, 1},
+       50000,
+       {1, 1, 1},
+       "has 50000 bytes that a block's threads share, and the device 49152: compile for this device's limits (`tenon "
+       "targets` tells them)"},
+      {{1, 1, 1}, 0, {1, 65536, 1}, "is to run with 65536 blocks along y, and the device takes 65535 at most"},
+  };
+  tn__device device;
+  tn__device_code code;
+  void *memory;
+  begin(&device);
+  check_ok(driver->allocate(&device, 8, &memory));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    made_kernel kernel = usual;
+    char says[400];
+    kernel.launches[0].shared_bytes = cases[i].shared;
+    memcpy(kernel.launches[0].block, cases[i].block, sizeof cases[i].block);
+    for (int a = 0; a < 3; a++) kernel.launches[0].grid[a].value = cases[i].blocks[a];
+    check_ok(load(&device, TN__SOURCE_CUDA, counting, &kernel, &code));
+    snprintf(says, sizeof says, NAME "the kernel \"count_on\" %s", cases[i].says);
+    check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED, says);
+    driver->unload_code(&device, &code);
+  }
+  void *none;
+  check_fails(driver->allocate(&device, 1 << 30, &none), TN_OUT_OF_MEMORY,
+              NAME
+              "out of memory: it has 1073741824 bytes, and 1073741824 more are asked for: the driver says "
+              "CUDA_ERROR_OUT_OF_MEMORY (2)");
+  driver->free(&device, memory, 8);
+  driver->close(&device);
+}
+
+/* A device that is newer than the compiler gets PTX of what that knows. */
+static void test_newer_and_older_devices(void **state) {
+  tn__device device;
+  tn__device_code code;
+  void *memory;
+  int32_t result;
+  int64_t word = 1;
+  setenv("FAKE_CUDA_ARCHITECTURE", "9999", 1);
+  begin(&device);
+  check_ok(load(&device, TN__SOURCE_CUDA, counting, &usual, &code));
+  check_ok(driver->allocate(&device, 8, &memory));
+  check_ok(driver->copy(&device, TN__COPY_IN, memory, &word, 8));
+  check_ok(launch_on(&device, &code, memory));
+  check_ok(driver->wait(&device, &result));
+  check_ok(driver->copy(&device, TN__COPY_OUT, &word, memory, 8));
+  assert_int_equal(word, 8);
+  driver->free(&device, memory, 8);
+  driver->unload_code(&device, &code);
+  driver->close(&device);
+  setenv("FAKE_CUDA_ARCHITECTURE", "20", 1);
+  begin(&device);
+  check_fails(load(&device, TN__SOURCE_CUDA, counting, &usual, &code), TN_UNSUPPORTED,
+              NAME "the compiler for its kernels knows nothing that sm_20 runs: install another NVRTC");
+  driver->close(&device);
+  unsetenv("FAKE_CUDA_ARCHITECTURE");
+}
+
+static void test_missing_devices(void **state) {
+  tn__device device = {.driver = driver, .id = 2};
+  setenv("FAKE_CUDA_DEVICES", "2", 1);
+  check_fails(driver->open(&device), TN_NOT_FOUND,
+              "there is no cuda:2; there is cuda:0 (Fake GPU), cuda:1 (Fake GPU), which may take its place: --map "
+              "cuda:2=cuda:1 (tn_load_options.device_map)");
+  setenv("FAKE_CUDA_DEVICES", "0", 1);
+  check_fails(driver->open(&device), TN_NOT_FOUND,
+              "there is no cuda:2: NVIDIA's driver knows no device on this machine");
+  unsetenv("FAKE_CUDA_DEVICES");
+  /* Without the compiler there are devices, but no kernels for them. */
+  const char *nvrtc = getenv("TENON_NVRTC");
+  assert_non_null(nvrtc);
+  char *own = strdup(nvrtc == NULL ? "" : nvrtc);
+  tn__device_code code;
+  setenv("TENON_NVRTC", "/none/libnvrtc.so", 1);
+  begin(&device);
+  check_fails(load(&device, TN__SOURCE_CUDA, counting, &usual, &code), TN_NOT_FOUND,
+              NAME
+              "there is no compiler for its kernels (/none/libnvrtc.so: cannot open shared object file: No such "
+              "file or directory): install NVRTC of CUDA 11.2 or later, or name its libnvrtc.so in TENON_NVRTC");
+  driver->close(&device);
+  setenv("TENON_NVRTC", own, 1);
+  free(own);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_limits_are_told),
+      cmocka_unit_test(test_a_text_that_is_refused),
+      cmocka_unit_test(test_launches_beyond_the_limits),
+      cmocka_unit_test(test_newer_and_older_devices),
+      cmocka_unit_test(test_missing_devices),
+  };
+  return cmocka_run_group_tests_name("cuda driver", tests, find_device, remove_caches);
+}
