@@ -8,10 +8,10 @@
 #include "graph/internal.h"
 #include "graph/place/cost.h"
 #include "graph/place/place.h"
-#include "graph/text.h"
-#include "unit/check.h"
+#include "tenon/dlpack.h"
+#include "unit/place_check.h"
 
-enum { NODES = 10, INPUTS = 2, DEVICES = 3, GRAPHS = 300, MOST_RULES = 4 };
+enum { NODES = 10, INPUTS = 2, DEVICES = 3, GRAPHS = 300 };
 
 /* ---- random graphs ----------------------------------------------------------------------------------------------- */
 
@@ -172,9 +172,267 @@ static void as_good_as_trying_all(void **unused) {
   assert_true(t.several > GRAPHS / 5);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t need_of(tn__compile_config *config, const tn__graph *graph, int device) {
+  tn__place_memory need;
+  tn__place_measure(config, graph, &need);
+  return (uint64_t)(need.constants[device] + need.values[device]);
+}
+
+/* Half of what the islands would take of it; what the host has is enough. */
+static void limit_one(tn__arena *arena, void *user) {
+  totals *t = user;
+  tn__compile_config *config = random_devices(arena);
+  uint64_t seed = state;
+  tn__graph *graph = random_graph(arena, NODES, NODES);
+  tn__place_options options = {.config = config, .automatic = true};
+  tn__graph_place(graph, &options);
+  tn__place_budgets budgets = {.any = true};
+  tn__place_sums free_sums = tn__place_predict(config, graph);
+  for (int d = 1; d < DEVICES; d++) {
+    budgets.bytes[d] = need_of(config, graph, d) / 2 + 1;
+    budgets.text[d] = "island";
+  }
+  state = seed;
+  tn__graph *again = random_graph(arena, NODES, NODES);
+  options.budgets = &budgets;
+  tn__graph_place(again, &options);
+  tn__place_sums sums = tn__place_predict(config, again);
+  for (int d = 1; d < DEVICES; d++) assert_true(need_of(config, again, d) <= budgets.bytes[d]);
+  assert_true(sums.operators + sums.copies >= (free_sums.operators + free_sums.copies) * (1 - 1e-9));
+  t->several += sums.operators + sums.copies > (free_sums.operators + free_sums.copies) * (1 + 1e-9);
+}
+
+static void what_does_not_fit_goes_elsewhere(void **unused) {
+  totals t = {0};
+  for (int i = 0; i < GRAPHS; i++) {
+    state = (uint64_t)i * 104729 + 3;
+    check_ok(tn__with_arena(NULL, limit_one, &t));
+  }
+  assert_true(t.several > GRAPHS / 5);
+}
+
+static const char two_steps[] =
+    "graph \"main\" {\n"
+    "  input x: f32[256]\n"
+    "  const k: f32[256] = 2.0\n"
+    "  a: f32[256] = add(x, x)\n"
+    "  b: f32[256] = negate(a)\n"
+    "  output \"y\" = b\n"
+    "}\n";
+
+static void what_fits_nowhere_is_told(void **unused) {
+  check_placed_case(&(placed_case){
+      .graph = two_steps,
+      .targets = "x86-64-v3; island -mcpu=x86-64-v3",
+      .place = {"*=island:0"},
+      .memory = {"island:0=1KiB"},
+      .want = "the plan takes 2.0 KiB of a device, 0 bytes of constants and 2.0 KiB of values, 1.0 KiB more than "
+              "\"island:0=1KiB\" allows: place less there, or let \"auto\" place the rest",
+      .code = TN_FAILED_PRECONDITION});
+  check_placed_case(&(placed_case){
+      .graph = two_steps,
+      .targets = "x86-64-v3; island -mcpu=x86-64-v3",
+      .place = {"auto", "*=island:0"},
+      .memory = {"island:0=2047"},
+      .want = "the plan takes 2.0 KiB of a device, 0 bytes of constants and 2.0 KiB of values, 1 bytes more than "
+              "\"island:0=2047\" allows: what is left fits on no other device, or is placed there by name",
+      .code = TN_FAILED_PRECONDITION});
+  check_placed_case(&(placed_case){.graph = two_steps,
+                                   .targets = "x86-64-v3; island -mcpu=x86-64-v3",
+                                   .place = {"*=island:0"},
+                                   .memory = {"island:0=2KiB", "cpu=1"}});
+}
+
+static void sizes_are_checked(void **unused) {
+  static const char *const cases[][3] = {
+      {"island:0", "the memory \"island:0\"", NULL},
+      {"=1", "the memory \"=1\"", NULL},
+      {"island:0=0", "the memory \"island:0=0\"", NULL},
+      {"island:0=-1", "the memory \"island:0=-1\"", NULL},
+      {"island:0=1kB", "the memory \"island:0=1kB\"", NULL},
+      {"island:0=99999999999999999999", "the memory \"island:0=99999999999999999999\"", NULL},
+      {"island:0=999999999TiB", "the memory \"island:0=999999999TiB\"", NULL},
+  };
+  char want[256];
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    snprintf(want, sizeof want,
+             "%s is not like DEVICE=SIZE, as \"opencl:0=2GiB\" is, with a size above 0 in bytes, KB, MB, GB, TB, KiB, "
+             "MiB, GiB or TiB",
+             cases[i][1]);
+    check_placed_case(&(placed_case){.graph = two_steps,
+                                     .targets = "x86-64-v3; island",
+                                     .memory = {cases[i][0]},
+                                     .want = want,
+                                     .code = TN_INVALID_ARGUMENT});
+  }
+  check_placed_case(
+      &(placed_case){.graph = two_steps,
+                     .targets = "x86-64-v3; island",
+                     .memory = {"island=1MB", "island:0=2MB"},
+                     .want = "the memory of one device is given twice: \"island=1MB\" and \"island:0=2MB\"",
+                     .code = TN_INVALID_ARGUMENT});
+  check_placed_case(&(placed_case){.graph = two_steps,
+                                   .targets = "x86-64-v3; island -mcpu=x86-64-v3",
+                                   .memory = {"island:1=1MB"},
+                                   .want = "the memory \"island:1=1MB\": there is no device \"island:1\" among the "
+                                           "targets: there are cpu:0 (x86-64-v3), island:0 (x86-64-v3)",
+                                   .code = TN_NOT_FOUND});
+}
+
+/* ---- what is said is kept ---------------------------------------------------------------------------------------- */
+
+#define FAST "x86-64-v3 -launch=100000; island -mcpu=x86-64-v3 -launch=50; island -mcpu=x86-64-v3 -device=1 -launch=90"
+
+static void what_is_said_is_kept(void **unused) {
+  static const char text[] =
+      "graph \"main\" {\n"
+      "  input x: f32[256]\n"
+      "  input n: i64[2] on \"cpu\"\n"
+      "  a: f32[256] = abs(x)\n"
+      "  b: f32[256] = negate(a)\n"
+      "  o: f32[256] = on_device(b) {device=\"island:1\", body=0, result=1}\n"
+      "  c: f32[256] = abs(o)\n"
+      "  d: f32[256] = abs(c)\n"
+      "  k: i64[2] = add(n, n)\n"
+      "  e: sequence f32[?] = sequence_empty() {dtype=\"f32\", rank=1}\n"
+      "  s: sequence f32[?] = sequence_insert(e, d)\n"
+      "  output \"s\" = s\n"
+      "  output \"k\" = k\n"
+      "}\n";
+  check_placed_case(&(placed_case){
+      .graph = text,
+      .targets = FAST,
+      .place = {"auto", "a=cpu"},
+      .want = "cpu:0        input              x  (where it is read)\n"
+              "cpu:0        input              n  (said where it is made)\n"
+              "cpu:0        abs                a  (placed by \"a=cpu\"; 100 us)\n"
+              "island:1     device_copy        a  (from cpu:0; 1024 bytes, 1.17 us)\n"
+              "island:1     negate             b  (by predicted time; 261 ns)\n" /* island:0 is faster, and further */
+              "island:1     abs                c  (by predicted time; 261 ns)\n"
+              "island:1     abs                d  (by predicted time; 261 ns)\n"
+              "cpu:0        add                k  (with \"n\": said where it is made; 100 us)\n"
+              "cpu:0        sequence_empty     e  (lists and strings are on the host)\n"
+              "cpu:0        device_copy        d  (from island:1; 1024 bytes, 1.17 us)\n"
+              "cpu:0        sequence_insert    s  (lists and strings are on the host)\n"});
+}
+
+/* What no device but the host can run is not placed elsewhere, however fast that is. */
+static void what_a_device_cannot_run_is_not_there(void **unused) {
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input x: f64[256]\n"
+                                            "  a: f64[256] = abs(x)\n"
+                                            "  output \"y\" = a\n"
+                                            "}\n",
+                                   .targets = "x86-64-v3 -launch=90000; opencl -link_wait=1",
+                                   .place = {"auto"},
+                                   .want = "cpu:0        input              x  (where it is read)\n"
+                                           "cpu:0        abs                a  (by predicted time; 90.3 us)\n"});
+}
+
+/* ---- branches and loops, and many nodes -------------------------------------------------------------------------- */
+
+static const char looping[] =
+    "graph \"main\" {\n"
+    "  input n: i64[]\n"
+    "  input x: f32[4096]\n"
+    "  const z: i64[] = 0\n"
+    "  i: i64[], m: i64[], s: f32[4096] = while(z, n, x)\n"
+    "    graph \"condition\" {\n"
+    "      input a: i64[]\n"
+    "      input b: i64[]\n"
+    "      input c: f32[4096]\n"
+    "      more: bool[] = compare(a, b) {direction=\"LT\"}\n"
+    "      output \"more\" = more\n"
+    "    }\n"
+    "    graph \"body\" {\n"
+    "      input a: i64[]\n"
+    "      input b: i64[]\n"
+    "      input c: f32[4096]\n"
+    "      const one: i64[] = 1\n"
+    "      next: i64[] = add(a, one)\n"
+    "      t: f32[4096] = tanh(c)\n"
+    "      output \"a\" = next\n"
+    "      output \"b\" = b\n"
+    "      output \"c\" = t\n"
+    "    }\n"
+    "  output \"y\" = s\n"
+    "}\n";
+
+static tn__place_result place_text(tn__arena *arena, const char *text, const char *targets, tn__graph **graph) {
+  tn__place_options options = {.config = tn__compile_config_create(arena, targets, NULL), .automatic = true};
+  *graph = read_placed_graph(arena, text);
+  return tn__graph_place(*graph, &options);
+}
+
+/* One round would not be worth the copies, and ten are: the state of the loop goes along, and counting stays. */
+static void place_loops(tn__arena *arena, void *user) {
+  tn__graph *graph;
+  static const char slow_way[] =
+      "x86-64-v3 -launch=3000; island -mcpu=x86-64-v3 -launch=1 -link_wait=8000 -link_rate=1000000";
+  tn__place_result result = place_text(arena, looping, slow_way, &graph);
+  const tn__node *loop = tn__graph_node_at(graph, 0);
+  assert_int_equal(result.copies, 0); /* callers' tensors come and go by themselves */
+  assert_int_equal(loop->outputs[2]->device->device_type, TN__DEVICE_ISLAND);
+  assert_int_equal(loop->outputs[0]->device->device_type, kDLCPU);
+  assert_int_equal(tn__graph_output_at(loop->graphs[1], 2)->device->device_type, TN__DEVICE_ISLAND);
+  const char *once = "graph \"main\" {\n  input x: f32[4096]\n  t: f32[4096] = tanh(x)\n  output \"y\" = t\n}\n";
+  place_text(arena, once, slow_way, &graph);
+  assert_int_equal(tn__graph_node_at(graph, 0)->outputs[0]->device->device_type, kDLCPU);
+}
+
+static void loops_count_their_rounds(void **unused) { check_ok(tn__with_arena(NULL, place_loops, NULL)); }
+
+typedef struct growth {
+  int nodes, near;
+  uint64_t steps;
+} growth;
+
+/* Never worse than everything in one place, the same each time, and of a second planning the same text. */
+static void place_many(tn__arena *arena, void *user) {
+  growth *g = user;
+  double best = INFINITY, chosen = 0;
+  const char *texts[2];
+  for (int d = -2; d < DEVICES; d++) {
+    state = 77;
+    tn__compile_config *config = random_devices(arena);
+    tn__graph *graph = random_graph(arena, g->nodes, g->near);
+    const char *all = d < 0 ? NULL : tn__virtual_device_text(arena, config->devices.data[d]);
+    tn__place_rules rules = {.automatic = d < 0};
+    if (d >= 0) tn__place_rules_read(config, tn__arena_printf(arena, "*=%s", all), false, &rules);
+    tn__place_options options = {
+        .config = config, .automatic = d < 0, .rules = rules.list.data, .rule_count = rules.list.count};
+    tn__place_result result = tn__graph_place(graph, &options);
+    tn__place_sums sums = tn__place_predict(config, graph);
+    if (d >= 0 && sums.operators + sums.copies < best) best = sums.operators + sums.copies;
+    if (d >= 0) continue;
+    chosen = sums.operators + sums.copies;
+    g->steps = result.steps;
+    tn__strbuf text;
+    tn__strbuf_init(&text, arena->allocator);
+    tn__graph_print(graph, &text);
+    texts[d + 2] = tn__arena_take(arena, &text);
+  }
+  assert_true(chosen <= best * (1 + 1e-9));
+  assert_string_equal(texts[0], texts[1]);
+}
+
+static void work_grows_with_the_graph(void **unused) {
+  growth few = {5000, 3, 0}, many = {20000, 3, 0}, wide = {3000, 3000, 0};
+  check_ok(tn__with_arena(NULL, place_many, &few));
+  check_ok(tn__with_arena(NULL, place_many, &many));
+  check_ok(tn__with_arena(NULL, place_many, &wide));
+  assert_true(many.steps < 4 * few.steps);
+  assert_true(wide.steps < UINT64_C(3000) * 1000);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_good_as_trying_all),
+      cmocka_unit_test(as_good_as_trying_all),     cmocka_unit_test(what_does_not_fit_goes_elsewhere),
+      cmocka_unit_test(what_fits_nowhere_is_told), cmocka_unit_test(sizes_are_checked),
+      cmocka_unit_test(what_is_said_is_kept),      cmocka_unit_test(what_a_device_cannot_run_is_not_there),
+      cmocka_unit_test(loops_count_their_rounds),  cmocka_unit_test(work_grows_with_the_graph),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ enum { HOST_MADE = -1, CONSTANT = -2, UNKNOWN = -3 };
 typedef struct net {
   int home;            /* variable that makes it; HOST_MADE: callers, or the host; CONSTANT */
   bool host_reads;     /* it is read by what only the host does, too */
+  bool stays;          /* to the end: callers get it */
   double bytes, times; /* of its copies in a run */
   int first, count;    /* variables that read it, in `readers` */
   int opens, closes;   /* the first and the last variable that it is about */
@@ -147,9 +148,23 @@ static int home_of(const problem *p, int value) {
   return of_host && !v->shape ? HOST_MADE : UNKNOWN; /* which nobody weighs */
 }
 
-/* From the plan's edges: a net for each value, with those that read it. */
+/* The net of a value; `of`: by value, one more than its number. */
+static net *net_of(problem *p, int *of, int value, int home, int scope) {
+  if (of[value] == 0) {
+    net n = {.home = home,
+             .bytes = tn__place_bytes(p->plan->values.data[value].value),
+             .times = home == CONSTANT ? 0 : p->times[scope],
+             .first = -1};
+    tn__vec_push(p->arena, &p->nets, n);
+    of[value] = p->nets.count;
+  }
+  return &p->nets.data[of[value] - 1];
+}
+
+/* From the plan's edges: a net for each value, with those that read it; and for what callers get. */
 static void add_nets(problem *p) {
   tn__plan *plan = p->plan;
+  const tn__graph *graph = plan->scopes.data[0].graph;
   int host = tn__plan_find(plan, plan->host), *of = TN__NEW_ARRAY(p->arena, plan->values.count, int);
   int *next = TN__NEW_ARRAY(p->arena, plan->edges.count, int), total = 0;
   for (int e = plan->edges.count; e-- > 0;) {
@@ -157,19 +172,17 @@ static void add_nets(problem *p) {
     int to = tn__plan_find(plan, edge->to), reader = p->variable[to];
     int home = reader >= 0 || to == host ? home_of(p, edge->from) : UNKNOWN;
     if (home == UNKNOWN || home == reader) continue;
-    if (of[edge->from] == 0) {
-      const tn__value *value = plan->values.data[edge->from].value;
-      net n = {.home = home,
-               .bytes = tn__place_bytes(value),
-               .times = home == CONSTANT ? 0 : p->times[edge->scope],
-               .first = -1};
-      tn__vec_push(p->arena, &p->nets, n);
-      of[edge->from] = p->nets.count;
-    }
-    net *n = &p->nets.data[of[edge->from] - 1];
+    net *n = net_of(p, of, edge->from, home, edge->scope);
     n->host_reads |= reader < 0;
     if (reader >= 0) next[e] = n->first, n->first = e, n->count++, total++;
   }
+  for (int i = 0; i < tn__graph_output_count(graph); i++) {
+    int value = tn__plan_index(plan, 0, tn__graph_output_at(graph, i)), home = home_of(p, value);
+    if (home >= 0) net_of(p, of, value, home, 0)->stays = true;
+  }
+  /* What nobody else reads takes memory, too. */
+  for (int i = 0; plan->options->budgets != NULL && i < plan->host; i++)
+    if (of[i] == 0 && decides(plan, i) && home_of(p, i) >= 0) net_of(p, of, i, home_of(p, i), 0);
   p->readers = TN__NEW_ARRAY(p->arena, total, int);
   int *seen = TN__NEW_ARRAY(p->arena, p->count, int);
   total = 0;
@@ -239,7 +252,8 @@ typedef struct slot {
 
 typedef struct way {   /* to place the variables so far */
   double excess, cost; /* bytes above budgets; seconds */
-  uint64_t key;        /* of the slots: those with equal ones go on alike */
+  uint64_t key;        /* of the slots */
+  uint64_t state;      /* with memory: those with equal ones go on alike */
   int from, device;    /* the way that it continues, and where the last variable is */
 } way;
 
@@ -284,12 +298,12 @@ static slot before(const problem *p, const net *n, int variable, const slot *slo
   return s;
 }
 
-/* What callers hold on the host is theirs, and constants stay. */
+/* What callers hold on the host is theirs, and constants stay, as does what callers get. */
 static void end(const problem *p, const net *n, const slot *s, double *alive) {
   if (n->home == CONSTANT) return;
   for (int d = 0; d < p->devices; d++) {
     bool copied = (s->read >> d & 1) && d != s->home && !(n->host_reads && d == p->host);
-    if (copied || (d == s->home && n->home >= 0)) alive[d] -= n->bytes;
+    if (copied || (d == s->home && n->home >= 0 && !n->stays)) alive[d] -= n->bytes;
   }
 }
 
@@ -302,10 +316,13 @@ static way weigh(const problem *p, const way *from, int variable, int device, co
   for (int k = p->first[variable]; k < p->first[variable + 1]; k++) {
     const net *n = &p->nets.data[p->incidences[k].net];
     slot s = before(p, n, variable, slots), old = s;
+    double alive_before = alive != NULL ? alive[device] : 0;
     to.cost += put(p, n, &p->incidences[k], device, &s, alive);
+    if (alive != NULL && n->home == CONSTANT) most[device] += alive[device] - alive_before; /* from the start on */
     if (n->opens != variable) to.key ^= key_of(n->slot, &old);
     if (n->closes != variable) to.key ^= key_of(n->slot, &s);
   }
+  to.state = to.key;
   if (alive == NULL) return to;
   to.excess = 0;
   for (int d = 0; d < p->devices; d++) {
@@ -319,6 +336,9 @@ static way weigh(const problem *p, const way *from, int variable, int device, co
     put(p, n, &p->incidences[k], device, &s, NULL);
     if (n->closes == variable) end(p, n, &s, alive);
   }
+  for (int d = 0; d < p->devices; d++)
+    if (p->plan->options->budgets->bytes[d] > 0)
+      to.state = tn__hash_mix(tn__hash_mix(to.state, (uint64_t)alive[d]), (uint64_t)most[d]);
   return to;
 }
 
@@ -333,17 +353,18 @@ static int compare_ways(const void *a, const void *b) {
   return order != 0 ? order : (x->device > y->device) - (x->device < y->device);
 }
 
-static int compare_keys(const void *a, const void *b) {
+static int compare_states(const void *a, const void *b) {
   const way *x = a, *y = b;
-  return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : compare_ways(a, b);
+  return x->state != y->state ? (x->state > y->state) - (x->state < y->state) : compare_ways(a, b);
 }
 
-/* The best of those that were found, of equal keys one. */
+/* The best of those that were found, of those that go on alike one. */
 static void select_ways(beam *b, int found) {
   int kept = 0;
-  qsort(b->found, (size_t)found, sizeof *b->found, compare_keys);
+  uint64_t state = 0;
+  qsort(b->found, (size_t)found, sizeof *b->found, compare_states);
   for (int i = 0; i < found; i++)
-    if (i == 0 || b->found[i].key != b->found[i - 1].key) b->found[kept++] = b->found[i];
+    if (i == 0 || b->found[i].state != state) state = b->found[i].state, b->found[kept++] = b->found[i];
   qsort(b->found, (size_t)kept, sizeof *b->found, compare_ways);
   b->count = kept < b->width ? kept : b->width;
 }
