@@ -525,6 +525,29 @@ class Compiling(unittest.TestCase):
                 with self.assertRaisesRegex(tenon.Error, "constants"):
                     tenon.load(damaged, verify_constants=True)
 
+    def test_devices(self):
+        two = model_of([helper.make_node("Abs", ["x"], ["a"], name="one"), helper.make_node("Neg", ["a"], ["b"], name="two")],
+                       [("x", TensorProto.FLOAT, [4])], [("b", TensorProto.FLOAT, [4])])
+        x, options = np.array([1, -2, 3, -4], np.float32), {"target": "native;island;island -device=1"}
+        with tempfile.TemporaryDirectory() as folder:
+            path, said = Path(folder) / "m.tnx", Path(folder) / "place.json"
+            said.write_text('{"one": "island:0",\n "two": "island:1"}', encoding="utf-8")
+            for place in ({"one": "island:0", "two": "island:1"}, ["one=island:0", "two=island:1"], [f"@{said}"]):
+                tenon.compile(two.SerializeToString(), cache=False, place=place, memory={"island:0": "1MiB", "island:1": 4096}, **options).save(path)
+                for device_map in ({}, {"island:1": "island:5"}, {"island:0": "cpu:0", "island:1": "cpu:0"}, ["island:0=island:1"]):
+                    np.testing.assert_array_equal(tenon.load(path, device_map=device_map)(x), -abs(x))
+            with self.assertRaisesRegex(tenon.Error, 'the executable has no such device beside the host, but island:0'):
+                tenon.load(path, device_map={"island:7": "cpu:0"})
+            said.write_text('{"one": "island:0",\n "two": 2}', encoding="utf-8")
+            with self.assertRaisesRegex(tenon.Error, 'place.json: line 2: the device of "two" is a number; a placement is'):
+                tenon.compile(two.SerializeToString(), place=[f"@{said}"], **options)
+        with self.assertRaisesRegex(tenon.Error, 'more than "island:0=15" allows: place less there'):
+            tenon.compile(two.SerializeToString(), place={"*": "island:0"}, memory={"island:0": 15}, **options)
+        with self.assertRaisesRegex(TypeError, "place is a dictionary or a list of texts, not 'auto'"):
+            tenon.compile(two.SerializeToString(), place="auto")
+        with self.assertRaisesRegex(TypeError, "device_map is a dictionary or a list of texts, not 'a=b'"):
+            tenon.load(b"", device_map="a=b")
+
     def test_the_cache_is_where_it_was_put(self):
         with tempfile.TemporaryDirectory() as folder:
             tenon.compile(add_model(), threads=1, cache_directory=folder)
