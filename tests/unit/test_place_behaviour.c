@@ -270,6 +270,8 @@ static void calls_are_placed_one_by_one(void **state) {
                              "  cpu:0        abs                t\n"});
 }
 
+enum { NAME = 24 };
+
 /* ---- what users of other systems report -------------------------------------------------------------------------- */
 
 /* An input that two devices read is copied to each, and not to the first from the other. */
@@ -321,25 +323,26 @@ static void inputs_do_not_all_go_to_the_first_device(void **state) {
 /* Two stages that are said to be on two devices are: what is between patterns does not pull one to the other, and what
  * is not where it was said is no plan. */
 static void a_pipeline_has_all_its_devices(void **state) {
-  char text[4096] = "graph \"main\" {\n  input x: f32[4]\n", line[160];
+  tn__strbuf text, want;
+  tn__strbuf_init(&text, NULL), tn__strbuf_init(&want, NULL);
+  tn__strbuf_append(&text, "graph \"main\" {\n  input x: f32[4]\n");
+  tn__strbuf_append(&want, "opencl:0     input              x\n");
   for (int i = 0; i < 12; i++) {
-    snprintf(line, sizeof line, "  v%d: f32[4] = abs(%s%d) from \"node \\\"%s/%d\\\" (Abs, opset 1)\"\n", i,
-             i == 0 ? "x" : "v", i - 1, i < 6 ? "stage1" : "stage2", i);
-    if (i == 0) snprintf(line, sizeof line, "  v0: f32[4] = abs(x) from \"node \\\"stage1/0\\\" (Abs, opset 1)\"\n");
-    strcat(text, line);
+    char before[NAME] = "x";
+    const char *stage = i < 6 ? "stage1" : "stage2";
+    if (i > 0) snprintf(before, sizeof before, "v%d", i - 1);
+    tn__strbuf_printf(&text, "  v%d: f32[4] = abs(%s) from \"node \\\"%s/%d\\\" (Abs, opset 1)\"\n", i, before, stage,
+                      i);
+    if (i == 6) tn__strbuf_append(&want, "opencl:1     device_copy        stage1/5\n");
+    tn__strbuf_printf(&want, "opencl:%d     abs                %s/%d\n", i >= 6, stage, i);
   }
-  strcat(text, "  output \"y\" = v11\n}\n");
-  char want[2048] = "opencl:0     input              x\n";
-  for (int i = 0; i < 12; i++) {
-    if (i == 6) strcat(want, "opencl:1     device_copy        stage1/5\n");
-    snprintf(line, sizeof line, "opencl:%d     abs                %s/%d\n", i >= 6, i < 6 ? "stage1" : "stage2", i);
-    strcat(want, line);
-  }
-  check_placed_case(&(placed_case){.graph = text,
+  tn__strbuf_append(&text, "  output \"y\" = v11\n}\n");
+  check_placed_case(&(placed_case){.graph = tn__strbuf_text(&text),
                                    .targets = "x86-64-v3; opencl; opencl -device=1",
                                    .place = {"stage1/*=opencl:0", "stage2/*=opencl:1"},
                                    .quiet = true,
-                                   .want = want});
+                                   .want = tn__strbuf_text(&want)});
+  tn__strbuf_release(&text), tn__strbuf_release(&want);
 }
 
 /* Sizes are computed by the host, which reads them, wherever tensors are: by default, by pattern and by time. */
@@ -403,7 +406,7 @@ static int below(int n) {
   return (int)((random_state >> 33) % (uint64_t)n);
 }
 
-enum { DEVICES = 8, MOST_NODES = 30, NAME = 24 };
+enum { DEVICES = 8, MOST_NODES = 30 };
 
 /* What a value is when copies are looked through. */
 static const tn__value *original(const tn__value *value) {

@@ -24,7 +24,10 @@ static char folder[] = "/tmp/tenon-place-XXXXXX", path[64], at_path[80];
 
 static void write_file(const char *text) {
   FILE *file = fopen(path, "wb");
-  assert_non_null(file);
+  if (file == NULL) {
+    fail_msg("cannot write %s", path);
+    return;
+  }
   assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
   assert_int_equal(fclose(file), 0);
 }
@@ -118,9 +121,11 @@ static void files_of_any_bytes(void **state) {
   int good = 0;
   for (int i = 0; i < 3000; i++) {
     char text[128] = "";
+    size_t used = 0;
     for (int k = 0; k < 6; k++) {
       random = random * 6364136223846793005u + 1442695040888963407u;
-      strcat(text, parts[(random >> 33) % (sizeof parts / sizeof parts[0])]);
+      used += (size_t)snprintf(text + used, sizeof text - used, "%s",
+                               parts[(random >> 33) % (sizeof parts / sizeof parts[0])]);
     }
     write_file(i % 50 == 0 ? "[{\"a\":\"cpu\"}]" : text);
     tn_status *status = tn__with_arena(NULL, read_any, NULL);

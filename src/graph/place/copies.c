@@ -231,8 +231,10 @@ static void widen_loop(rewriter *r, int scope) {
   const tn__node *old = s->node;
   TN__VEC(hoisted) more = {0};
   if (old == NULL || !tn__op_has(old, TN__FACT_LOOPS)) return;
-  for (int u = r->of_scope[scope]; u != 0; u = r->uses.data[u - 1].next) {
+  for (int u = r->of_scope[scope], next; u != 0; u = next) {
+    TN__INVARIANT(r->uses.data != NULL);
     const wanted *w = &r->uses.data[u - 1];
+    next = w->next;
     int from = base_of(plan, scope, w->edge.from), k = constant_of_loop(plan, scope, from);
     if (k < 0 || plan->values.data[from].value->device == w->device || find_twin(r, from, w->device) != NULL) continue;
     expect_twin(r, from, w->device);
