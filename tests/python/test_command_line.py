@@ -20,7 +20,7 @@ KERNELS = "kernel k(A: f32[N]) -> B: f32[N] { B[i] = A[i] }\nkernel g(A: f32[N])
 
 # By option: values that no file makes right. Of the others any word may be one.
 WRONG_VALUES = {
-    "--target": ["pentium", "x86-64-v3+nothing", "gpu,warp=64", "cpu -croes=2", "opencl", "cpu;", "cpu; cpu"],
+    "--target": ["pentium", "x86-64-v3+nothing", "gpu,warp=64", "cpu -croes=2", "cpu;", "cpu; cpu"],
     "--host": ["pentium", "cpu -host=cpu"],
     "--place": ["a", "a=", "=cpu", "a=opencl", "a=cpu:x", "a=cpu:1", "a=cpu/textur", "@"],
     "--memory": ["a", "cpu=", "=1", "cpu=0", "cpu=1XB", "cpu=99999999TiB", "cuda=1", "cpu=1,cpu:0=2"],

@@ -119,7 +119,7 @@ static const char *bytes_text(tn__plan *plan, double bytes) {
 
 static void check_budgets(tn__plan *plan, const tn__graph *graph) {
   const tn__place_budgets *budgets = plan->options->budgets;
-  tn__place_memory need;
+  tn__place_memory need = {0};
   tn__place_measure(plan->config, graph, &need);
   for (int d = 0; d <= plan->config->devices.count; d++) {
     double all = need.constants[d] + need.values[d], budget = (double)budgets->bytes[d];

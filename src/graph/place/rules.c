@@ -78,9 +78,6 @@ static void read_placement(tn__escape *escape, void *user) {
 static void read_file(tn__compile_config *config, const char *path, tn__place_rules *out) {
   placement p = {.config = config, .arena = config->cache.arena, .out = out};
   tn__escape escape, *outer = p.arena->escape;
-  if (path[0] == '\0')
-    tn__throwf(outer, TN_INVALID_ARGUMENT,
-               "the placement \"@\" names no file: behind the @ stands one, as in \"@placement.json\"");
   tn__check(outer, tn__file_map_open(path, &p.map));
   p.arena->escape = &escape; /* where errors get the name of the file */
   tn_status *status = tn__protect(&escape, read_placement, &p);
@@ -93,6 +90,9 @@ void tn__place_rules_read(tn__compile_config *config, const char *text, bool fil
   tn__arena *arena = config->cache.arena;
   if (strcmp(text, "auto") == 0) {
     out->automatic = true;
+  } else if (strcmp(text, "@") == 0) {
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
+               "the placement \"@\" names no file: behind the @ stands one, as in \"@placement.json\"");
   } else if (text[0] == '@') {
     if (files) read_file(config, text + 1, out);
   } else {
