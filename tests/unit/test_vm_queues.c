@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "runtime/executable/executable.h"
 #include "runtime/format/format.h"
 #include "runtime/island/island.h"
 #include "unit/trampoline.h"
@@ -45,6 +46,11 @@ static int32_t fail_on_21(const tn_kernel_env *env, void *const *buffers, const 
   const int64_t *x = buffers[0];
   if (x[1] == 21) return TN_KERNEL_INDEX_OUT_OF_RANGE;
   return mix(env, buffers, scalars);
+}
+
+static tn_status *slow_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  usleep(50000);
+  return tn__device_island_concurrent.copy(device, kind, to, from, bytes);
 }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
@@ -154,7 +160,7 @@ static void do_steps(const program *p, function *g, const int64_t *from) {
 static const tn_load_options turns = {.size = sizeof turns},
                              concurrent = {.size = sizeof concurrent, .concurrent_islands = true};
 
-static tn_session *open(tn__bytes bytes, const tn_load_options *options, tn_executable **exe) {
+static tn_session *load(tn__bytes bytes, const tn_load_options *options, tn_executable **exe) {
   tn_session *session;
   check_ok(tn_executable_load_memory(bytes.data, bytes.size, options, exe));
   check_ok(tn_session_create(*exe, NULL, &session));
@@ -221,7 +227,7 @@ static void run_drawn(uint64_t seed) {
   const tn_load_options *const options[] = {&turns, &concurrent, &partly};
   for (int o = 0; o < 3; o++) {
     tn_executable *exe;
-    tn_session *session = open(bytes, options[o], &exe);
+    tn_session *session = load(bytes, options[o], &exe);
     for (int run = 0; run < 3; run++) {
       int64_t x[WORDS], y[WORDS], state[WORDS];
       for (int i = 0; i < WORDS; i++) x[i] = below(1000);
@@ -280,7 +286,7 @@ static void run_meeting(bool with_host) {
   emit_kernel(f, p.mix[0], c, d, y);
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
   tn_executable *exe;
-  tn_session *session = open(test_exe_finish(&p.t), &concurrent, &exe);
+  tn_session *session = load(test_exe_finish(&p.t), &concurrent, &exe);
   atomic_store(&met, 0);
   check_ok(invoke(session, in, out));
   assert_int_equal(out[0], 3 * (4 * 1 + 1) + (4 * 1 + 1) + 1);
@@ -330,7 +336,7 @@ static void test_failures_say_what_they_say_on_the_host(void **state) {
   tn__bytes bytes = test_exe_finish(&p.t);
   for (int o = 0; o < 3; o++) {
     tn_executable *exe;
-    tn_session *session = open(bytes, options[o], &exe);
+    tn_session *session = load(bytes, options[o], &exe);
     for (int again = 0; again < 3; again++) { /* z = 4 x + 1 */
       int64_t in[WORDS] = {0}, out[WORDS];
       in[1] = 1; /* then 5, then 21 */
@@ -345,6 +351,45 @@ static void test_failures_say_what_they_say_on_the_host(void **state) {
     tn_executable_release(exe);
   }
   test_exe_release(&p.t);
+}
+
+/* A device whose launches return before their results are known tells which kernels it may have been. */
+static void test_a_failure_that_is_told_late(void **state) {
+  tn__device_driver late = tn__device_island_concurrent;
+  late.synchronous = false;
+  program p;
+  int x, y;
+  tn__exe_func *f = begin_main(&p, 2, &x, &y);
+  int a = place(&p, f, 1, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(&p, f, 2, TN__STORAGE_DYNAMIC, 0, nowhere);
+  emit(f, TN__OP_COPY, a, x);
+  emit(f, TN__OP_COPY, b, a);
+  tn__exe_origin(f, "node \"first\"");
+  emit_kernel(f, p.mix[2], b, b, b);
+  tn__exe_origin(f, "node \"second\"");
+  emit_kernel(f, p.failing[2], b, b, b);
+  tn__exe_origin(f, "node \"third\"");
+  emit_kernel(f, p.meet[2], b, b, b);
+  tn__exe_origin(f, NULL);
+  emit(f, TN__OP_COPY, y, b);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn_executable *exe;
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, &concurrent, &exe));
+  tn__device_driver slow = tn__device_island_concurrent;
+  slow.copy = slow_copy; /* so that the kernels are in the queue when what they need is there */
+  exe->drivers[1] = &slow, exe->drivers[2] = &late;
+  tn_session *session;
+  check_ok(tn_session_create(exe, NULL, &session));
+  int64_t in[WORDS] = {0}, out[WORDS];
+  in[1] = 5; /* then 21 */
+  check_fails(
+      invoke(session, in, out), TN_OUT_OF_RANGE,
+      "node \"third\": one of the kernels from \"mix2\" on, of which this is the last: kernel \"meet2\": index out "
+      "of range: its indices must be in [-n, n) where they pick from n elements");
+  in[1] = 1;
+  atomic_store(&met, 2);
+  check_ok(invoke(session, in, out));
+  test_exe_close(&p.t, exe, session);
 }
 
 /* ---- what is written --------------------------------------------------------------------------------------------- */
@@ -415,6 +460,7 @@ int main(void) {
       cmocka_unit_test(test_memory_that_is_used_again),
       cmocka_unit_test(test_devices_work_at_the_same_time),
       cmocka_unit_test(test_failures_say_what_they_say_on_the_host),
+      cmocka_unit_test(test_a_failure_that_is_told_late),
       cmocka_unit_test(test_events_that_are_not_needed),
       cmocka_unit_test(test_events_that_cannot_be),
   };

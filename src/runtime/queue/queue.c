@@ -38,10 +38,10 @@ typedef struct queue {
   bool started;
   pthread_cond_t changed; /* a command came, or the end */
   command ring[TN__QUEUE_DEPTH];
-  uint64_t put, executed;          /* commands ever */
-  bool unsettled;                  /* kernels were launched whose results are not known yet */
-  uint64_t last_label, last_order; /* of the last launch */
-  void *piece;                     /* PIECE_BYTES of the host, for copies from other devices */
+  uint64_t put, executed;                       /* commands ever */
+  bool unsettled;                               /* kernels were launched whose results are not known yet */
+  uint64_t first_label, last_label, last_order; /* of the first and last launch whose result is not known */
+  void *piece;                                  /* PIECE_BYTES of the host, for copies from other devices */
 } queue;
 
 /* Of a kernel; lists of either kind are arrays of these, as both are as large. */
@@ -57,7 +57,7 @@ typedef struct slot {
 } slot;
 
 /* `mutex` guards what the threads share. A command is written before it is counted in `put`, and its place is free when
- * it is counted in `executed`; `last_label` and `last_order` are the thread's own. */
+ * it is counted in `executed`; the labels and `last_order` are the thread's own. */
 struct tn__queues {
   const tn_allocator *allocator;
   tn_allocator copy;
@@ -80,13 +80,14 @@ struct tn__queues {
 /* ---- a device's thread ------------------------------------------------------------------------------------------- */
 
 /* Of all failures the first in the program's order is kept. */
-static void fail(queue *q, uint64_t order, uint64_t label, int32_t kernel, tn_status *status) {
+static void fail(queue *q, uint64_t order, uint64_t since, uint64_t label, int32_t kernel, tn_status *status) {
   tn__queues *all = q->all;
   pthread_mutex_lock(&all->mutex);
   if (order < all->failed_at) {
     tn_status *later = all->failed_at == NOTHING_FAILED ? NULL : all->failure.status;
     all->failed_at = order;
-    all->failure = (tn__queue_failure){.device = q->number, .kernel = kernel, .label = label, .status = status};
+    all->failure =
+        (tn__queue_failure){.device = q->number, .kernel = kernel, .label = label, .since = since, .status = status};
     status = later;
   }
   pthread_mutex_unlock(&all->mutex);
@@ -120,7 +121,7 @@ static tn_status *copy(queue *q, const command *c) {
 static void settle(queue *q) {
   int32_t result = TN_KERNEL_OK;
   tn_status *status = q->device->driver->wait(q->device, &result);
-  if (status != NULL || result != TN_KERNEL_OK) fail(q, q->last_order, q->last_label, result, status);
+  if (status != NULL || result != TN_KERNEL_OK) fail(q, q->last_order, q->first_label, q->last_label, result, status);
 }
 
 static bool is_dropped(tn__queues *all, const command *c) {
@@ -133,13 +134,14 @@ static bool is_dropped(tn__queues *all, const command *c) {
 static bool launch(queue *q, const command *c) {
   if (is_dropped(q->all, c)) return false;
   if (c->launch.env != NULL && tn__rt_is_cancelled(c->launch.env)) {
-    fail(q, c->order, c->label, TN_KERNEL_CANCELLED, NULL);
+    fail(q, c->order, c->label, c->label, TN_KERNEL_CANCELLED, NULL);
     return false;
   }
+  if (!q->unsettled) q->first_label = c->label;
   q->last_label = c->label, q->last_order = c->order;
   tn_status *status = q->device->driver->launch(q->device, &c->launch);
   if (status != NULL) {
-    fail(q, c->order, c->label, TN_KERNEL_OK, status);
+    fail(q, c->order, c->label, c->label, TN_KERNEL_OK, status);
     return false;
   }
   if (q->device->driver->synchronous) settle(q);
@@ -169,7 +171,7 @@ static bool execute(queue *q, const command *c) {
     case COPY:
       if (!is_dropped(q->all, c)) {
         tn_status *status = copy(q, c);
-        if (status != NULL) fail(q, c->order, c->label, TN_KERNEL_OK, status);
+        if (status != NULL) fail(q, c->order, c->label, c->label, TN_KERNEL_OK, status);
       }
       break;
     case RECORD: reach(q->all, c); break;

@@ -43,9 +43,10 @@ typedef struct tn__queues_options {
 
 /* What stopped a program. */
 typedef struct tn__queue_failure {
-  int device;        /* whose queue */
-  int32_t kernel;    /* a kernel's result, or TN_KERNEL_OK: `status` tells */
-  uint64_t label;    /* of the launch or copy */
+  int device;     /* whose queue */
+  int32_t kernel; /* a kernel's result, or TN_KERNEL_OK: `status` tells */
+  uint64_t label; /* of the launch or copy */
+  uint64_t since; /* `label`; of a driver whose launches return early that of the first launch that it may have been */
   tn_status *status; /* the caller's; NULL for a kernel's result */
 } tn__queue_failure;
 

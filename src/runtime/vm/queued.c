@@ -100,8 +100,12 @@ tn_status *tn__vm_enter_call(tn__vm *vm, const tn__instruction *in, const tn__fu
 /* As it would have come back through the calls. */
 static tn_status *failed_status(const tn__vm *vm, const tn__queue_failure *failure) {
   uint32_t path;
+  const tn__instruction *first = instruction_at(vm, failure->since, &path);
   const tn__instruction *in = instruction_at(vm, failure->label, &path);
   tn_status *status = failure->kernel == TN_KERNEL_OK ? failure->status : tn__vm_kernel_failed(vm, in, failure->kernel);
+  if (failure->since != failure->label)
+    status = tn_status_prefix(status, "one of the kernels from \"%s\" on, of which this is the last",
+                              vm->exe->kernels[first->callee].about.name);
   for (;;) {
     const tn__call_path *at = &vm->paths[path];
     status = tn__exe_at_origin(vm->exe, at->f, in, status);
