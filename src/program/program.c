@@ -203,11 +203,16 @@ static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
   return tn__prog_operand_scalar(tn__exe_emit_scalar_op(b->func, TN__SCALAR_MAX, (int)bytes.value, ahead));
 }
 
+static int device_of_unit(tn__builder *b, const tn__unit *u) {
+  return u->output_count > 0 ? tn__prog_device_of(b, u->outputs[0]) : 0;
+}
+
 static int workspace_register(tn__builder *b, const tn__step *s) {
   const tn__unit *u = s->unit;
   if (u->workspace_expr) {
     tn__operand bytes = symbolic_workspace(b, u);
     int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
+    tn__exe_register_on(b->func, device_of_unit(b, u), reg);
     tn__prog_emit_word(b, TN__OP_ALLOC, reg);
     return reg;
   }
@@ -374,10 +379,6 @@ static void emit_code(tn__builder *b) {
 }
 
 /* ---- the executable ---------------------------------------------------------------------------------------------- */
-
-static int device_of_unit(tn__builder *b, const tn__unit *u) {
-  return u->output_count > 0 ? tn__prog_device_of(b, u->outputs[0]) : 0;
-}
 
 /* Distinct kernels of the program: units of equal code on one device. Units of the bodies are in the same list, so
  * equal kernels are stored once; one on two devices is two kernels of the same code. */

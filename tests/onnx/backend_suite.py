@@ -113,20 +113,23 @@ class TenonRep(onnx.backend.base.BackendRep):
                     raise AssertionError(f"{name} differs between a call that allocates and one with bound outputs")
 
 
-def node_names(graph):
-    """The names by which placements mean the nodes of a graph and of its bodies: their own, or that of a result."""
+def nodes_of(graph):
+    """The nodes of a graph and of its bodies."""
     for node in graph.node:
-        yield node.name or next((name for name in node.output if name), "")
+        yield node
         for attribute in node.attribute:
             for body in [attribute.g, *attribute.graphs]:
-                yield from node_names(body)
+                yield from nodes_of(body)
 
 
-def random_places(model, devices, seed):
-    """Placements of every node on a device of the list, by its name, the model and the seed."""
+def place_at_random(model, devices, seed):
+    """Names the nodes of the model and returns a placement of each, which the seed and the model decide."""
     draw = random.Random(hashlib.sha256(model.SerializeToString() + str(seed).encode()).digest())
-    names = dict.fromkeys(name for name in node_names(model.graph) if name and not set(name) & set("*=,"))
-    return [f"{name}={draw.choice(devices)}" for name in names]
+    places = []
+    for number, node in enumerate(nodes_of(model.graph)):
+        node.name = f"node{number}"
+        places.append(f"{node.name}={draw.choice(devices)}")
+    return places
 
 
 class TenonBackend(onnx.backend.base.Backend):
@@ -142,9 +145,9 @@ class TenonBackend(onnx.backend.base.Backend):
         import tenon  # Here, in the worker: the parent stays free of threads, and of what may crash.
 
         path = os.path.join(cls.folder, f"{os.getpid()}.onnx")
+        place = place_at_random(model, cls.devices, cls.seed) if cls.devices else ()
         with open(path, "wb") as file:
             file.write(model.SerializeToString())
-        place = random_places(model, cls.devices, cls.seed) if cls.devices else ()
         compiled = tenon.compile(path, target=cls.target, threads=cls.threads, cache=bool(place), place=place)
         return TenonRep(compiled, model.graph)
 

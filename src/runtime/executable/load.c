@@ -368,20 +368,19 @@ static tn_status *load_source(tn_executable *exe, uint32_t number, const tn__dev
 static tn_status *load_device(tn_executable *exe, const tn_load_options *options, uint32_t number,
                               const tn__device_record *record, const char *scope) {
   DLDevice *device = &exe->devices[number];
-  bool native = exe->sources[number].size == 0;
-  exe->drivers[number] = native ? find_driver(device->device_type) : NULL;
-  if (options->concurrent_islands && exe->drivers[number] == &tn__device_island)
-    exe->drivers[number] = &tn__device_island_concurrent;
-  if (scope[0] != '\0' || (native && exe->drivers[number] == NULL))
-    return tn_status_create(TN_UNSUPPORTED,
-                            "the executable wants a device of type %d with memory \"%s\" and native code; this runtime "
-                            "has CPUs and islands for that",
-                            record->device_type, scope);
-  if (number == 0 && exe->drivers[0] != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
-  if (exe->verify_only || native) return NULL;
+  const tn__device_driver *own = exe->drivers[number] = find_driver(device->device_type);
+  if (options->concurrent_islands && own == &tn__device_island) exe->drivers[number] = &tn__device_island_concurrent;
   const char *name = tn__load_device_name(device->device_type);
+  if (scope[0] != '\0')
+    return tn_status_create(TN_UNSUPPORTED,
+                            "the executable wants the memory \"%s\" of %s:%d; this runtime has global memory only",
+                            scope, name, device->device_id);
+  if (number == 0 && own != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
+  if (own != NULL && exe->sources[number].size > 0)
+    return tn__load_corrupt("it has sources for %s:%d, whose code is native", name, device->device_id);
+  if (exe->verify_only || own != NULL) return NULL;
   return tn_status_prefix(tn__plugin_driver(device->device_type, name, &exe->drivers[number]),
-                          "the executable has kernels for %s:%d", name, device->device_id);
+                          "the executable is for %s:%d", name, device->device_id);
 }
 
 static tn_status *load_devices(tn_executable *exe, const tn_load_options *options) {
@@ -411,14 +410,15 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
     TN_RETURN_IF_ERROR(load_source(exe, i, record, header.record_size));
     TN_RETURN_IF_ERROR(load_device(exe, options, i, record, scope));
-    if (!exe->verify_only && exe->sources[i].size == 0) TN_RETURN_IF_ERROR(check_cpu(record, target));
+    if (!exe->verify_only && find_driver(exe->devices[i].device_type)) TN_RETURN_IF_ERROR(check_cpu(record, target));
     if (i == 0) exe->target_name = target;
   }
   return NULL;
 }
 
 static tn_status *check_source_kernel(const tn_executable *exe, const tn__kernel_record *record, const char *name) {
-  const tn__source_kernel *kernel = tn__source_unit_kernel(exe->sources[record->device].data, record->offset);
+  const tn__bytes *source = &exe->sources[record->device];
+  const tn__source_kernel *kernel = source->size == 0 ? NULL : tn__source_unit_kernel(source->data, record->offset);
   if (kernel == NULL || record->buffer_count != kernel->buffer_count + kernel->has_workspace ||
       record->scalar_count != kernel->scalar_count)
     return tn__load_corrupt("kernel \"%s\" is not what the sources of its device have at %llu", name,
@@ -440,7 +440,7 @@ static tn_status *load_kernels(tn_executable *exe) {
     if (record->device >= exe->device_count)
       return tn__load_corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device,
                               exe->device_count);
-    bool source = exe->sources[record->device].size > 0;
+    bool source = find_driver(exe->devices[record->device].device_type) == NULL;
     if (source) TN_RETURN_IF_ERROR(check_source_kernel(exe, record, kernel->about.name));
     if (apart == NULL && !source &&
         (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
