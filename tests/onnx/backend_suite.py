@@ -50,6 +50,8 @@ KINDS = {
     "NodeModel": ("node", 1100),
 }
 MAX_REASON = 200
+SKIPPED = 77  # exit status where a device is missing, which need not be there
+NEEDED_DEVICES = os.environ.get("TENON_TEST_DEVICES")
 
 
 def tensors_of(result):
@@ -145,11 +147,18 @@ class TenonBackend(onnx.backend.base.Backend):
         import tenon  # Here, in the worker: the parent stays free of threads, and of what may crash.
 
         path = os.path.join(cls.folder, f"{os.getpid()}.onnx")
-        place = place_at_random(model, cls.devices, cls.seed) if cls.devices else ()
+        place = place_at_random(model, cls.devices, cls.seed) if cls.devices else []
         with open(path, "wb") as file:
             file.write(model.SerializeToString())
-        compiled = tenon.compile(path, target=cls.target, threads=cls.threads, cache=bool(place), place=place)
-        return TenonRep(compiled, model.graph)
+        while True:
+            try:
+                compiled = tenon.compile(path, target=cls.target, threads=cls.threads, cache=bool(place), place=place)
+                return TenonRep(compiled, model.graph)
+            except tenon.Error as error:  # what a device cannot run, lists say, is refused by name: not there, then
+                refused = re.search(r'\(placed by "([^"]*)"\), which cannot run', str(error))
+                if refused is None or refused.group(1) not in place:
+                    raise
+                place.remove(refused.group(1))
 
     @classmethod
     def supports_device(cls, device):
@@ -373,6 +382,23 @@ def write_list(path, listed):
     partial.replace(path)
 
 
+def missing_device(target, devices):
+    """Says why a program for the devices does not run here; None: it does."""
+    import tenon
+
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy")
+    node = onnx.helper.make_node("Neg", ["x"], ["y"], "probe")
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "probe", [x], [y]),
+                                   opset_imports=[onnx.helper.make_opsetid("", 17)]).SerializeToString()
+    for device in devices:
+        try:
+            probe = tenon.compile(model, target=target, place=[f"probe={device}"], cache=False)
+            probe.run({"x": np.ones(2, np.float32)})
+        except tenon.Error as error:
+            return str(error)
+    return None
+
+
 class Progress:
     """A line on a terminal that says how far the run is; nothing in a pipe."""
 
@@ -432,11 +458,13 @@ def parse_arguments():
     parser.add_argument("--filter", metavar="REGEX", help="run only the tests whose name matches")
     parser.add_argument("--kind", action="append", choices=[kind for kind, _ in KINDS.values()],
                         help="run only this kind (may be repeated)")
-    parser.add_argument("--target", help="compile for this target instead of this machine")
+    parser.add_argument("--target", action="append",
+                        help="compile for this target instead of this machine (may be repeated: several devices)")
     parser.add_argument("--devices", metavar="DEVICE,...", type=lambda text: text.split(","),
                         help="place each node on one of these devices of --target, at random")
     parser.add_argument("--seeds", metavar="N[-M]", type=seeds_of, default=seeds_of("0"),
                         help="of those placements; each test runs with each (0)")
+    parser.add_argument("--one-of", type=int, default=1, metavar="N", help="run one test of N (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each compiled model (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="worker processes (%(default)s)")
@@ -449,6 +477,7 @@ def parse_arguments():
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N tests that took longest")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the traceback of each failure")
     arguments = parser.parse_args()
+    arguments.target = arguments.target and ";".join(arguments.target)
     if arguments.jobs < 1 or arguments.timeout <= 0:
         parser.error("--jobs and --timeout must be positive")
     return arguments
@@ -486,10 +515,18 @@ def main():
         TenonBackend.target = arguments.target
         TenonBackend.threads = arguments.threads
         TenonBackend.devices, TenonBackend.seeds = arguments.devices, arguments.seeds
+        missing = None
+        if arguments.devices:  # in a process of its own: drivers start threads
+            with Worker.context.Pool(1) as pool:
+                missing = pool.apply(missing_device, (arguments.target, arguments.devices))
+        if missing is not None:
+            print(f"backend_suite.py: {'missing' if NEEDED_DEVICES else 'SKIPPED'}: {missing}", file=sys.stderr)
+            return 1 if NEEDED_DEVICES else SKIPPED
         tests = load_tests()
         kinds = [kind for kind, _ in KINDS.values() if not arguments.kind or kind in arguments.kind]
         names = [test.name for kind in kinds for test in tests.values()
                  if test.kind == kind and (not arguments.filter or re.search(arguments.filter, test.name))]
+        names = names[::arguments.one_of]
         if not names:
             print("backend_suite.py: no test matches", file=sys.stderr)
             return 2
@@ -514,7 +551,7 @@ def main():
         kept = {name: reason for name, reason in listed.items() if name in tests and name not in results}
         listed = kept | {name: result.reason for name, result in results.items() if not result.passed}
         write_list(arguments.list, listed)
-    complaints = judge(results, listed, tests, [] if arguments.filter else kinds)
+    complaints = judge(results, listed, tests, [] if arguments.filter or arguments.one_of > 1 else kinds)
     print_extras(arguments, results)
     if complaints:
         print(f"\nwhat makes this run fail ({len(complaints)}):")

@@ -15,7 +15,7 @@ enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]), MOST_ID = 255 };
 const char *tn__load_device_name(DLDeviceType type) {
   for (int i = 0; i < TYPE_COUNT; i++)
     if (types[i].type == type) return types[i].name;
-  return "device";
+  return NULL;
 }
 
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out) {
@@ -47,11 +47,16 @@ static tn_status *read_rule(const char *rule, DLDevice *from, DLDevice *to) {
                           tn__load_device_name(from->device_type), tn__load_device_name(to->device_type));
 }
 
+static const char *named(DLDeviceType type) {
+  const char *name = tn__load_device_name(type);
+  return name == NULL ? "device" : name;
+}
+
 static tn_status *not_there(const tn_executable *exe, const char *rule) {
   tn__strbuf there;
   tn__strbuf_init(&there, NULL);
   for (uint32_t i = 1; i < exe->device_count; i++)
-    tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", tn__load_device_name(exe->devices[i].device_type),
+    tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", named(exe->devices[i].device_type),
                       (int)exe->devices[i].device_id);
   tn_status *status =
       tn_status_create(TN_NOT_FOUND, "the map of devices \"%s\": the executable has no such device beside the host%s%s",

@@ -211,7 +211,7 @@ bool tn__exe_same_registers(const tn__register *a, const tn__register *b);
 static inline bool tn__load_same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
 }
-const char *tn__load_device_name(DLDeviceType type); /* "opencl"; "device": of a type without one */
+const char *tn__load_device_name(DLDeviceType type); /* "opencl"; NULL: of a type without one */
 /* "island:1", up to `end`: false when it is none. */
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
 /* The options' devices in the place of the file's. */

@@ -329,7 +329,8 @@ static tn_status *load_texts(tn_executable *exe, const tn__file_header *header) 
   return NULL;
 }
 
-static tn_status *check_cpu(const tn__device_record *device, const char *target) {
+/* `have`: what this machine grants of the features that any of the devices needs. */
+static tn_status *check_cpu(const tn__device_record *device, tn__features have, const char *target) {
   tn__arch host = tn__host_arch();
   if (device->arch != (uint32_t)host)
     return tn_status_create(TN_FAILED_PRECONDITION,
@@ -337,7 +338,6 @@ static tn_status *check_cpu(const tn__device_record *device, const char *target)
                             "one, or run it there",
                             target, tn__arch_name(host));
   char missing[256];
-  tn__features have = tn__host_granted(device->features);
   if (!tn__target_missing(host, device->features, have, missing, sizeof(missing))) return NULL;
   return tn_status_create(
       TN_FAILED_PRECONDITION,
@@ -378,6 +378,10 @@ static tn_status *load_device(tn_executable *exe, const tn_load_options *options
   if (number == 0 && own != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
   if (own != NULL && exe->sources[number].size > 0)
     return tn__load_corrupt("it has sources for %s:%d, whose code is native", name, device->device_id);
+  if (own == NULL && name == NULL)
+    return tn_status_create(TN_UNSUPPORTED,
+                            "the executable wants a device of type %d, which this runtime does not know",
+                            record->device_type);
   if (exe->verify_only || own != NULL) return NULL;
   return tn_status_prefix(tn__plugin_driver(device->device_type, name, &exe->drivers[number]),
                           "the executable is for %s:%d", name, device->device_id);
@@ -402,6 +406,10 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
         return tn__load_corrupt("devices %u and %u are one", k, i);
   }
   TN_RETURN_IF_ERROR(tn__load_map_devices(exe, options));
+  tn__features needed = 0;
+  for (uint32_t i = 0; i < header.count; i++)
+    needed |= ((const tn__device_record *)(const void *)(records + (size_t)i * header.record_size))->features;
+  tn__features have = exe->verify_only ? 0 : tn__host_granted(needed); /* once: asking takes long on virtual machines */
   exe->devices[0].device_id = 0; /* whatever its number among the devices of the compilation: callers' tensors say 0 */
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
@@ -410,7 +418,8 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
     TN_RETURN_IF_ERROR(load_source(exe, i, record, header.record_size));
     TN_RETURN_IF_ERROR(load_device(exe, options, i, record, scope));
-    if (!exe->verify_only && find_driver(exe->devices[i].device_type)) TN_RETURN_IF_ERROR(check_cpu(record, target));
+    if (!exe->verify_only && find_driver(exe->devices[i].device_type))
+      TN_RETURN_IF_ERROR(check_cpu(record, have, target));
     if (i == 0) exe->target_name = target;
   }
   return NULL;
