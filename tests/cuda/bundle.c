@@ -98,7 +98,8 @@ static tn_status *compute(tn__arena *arena, const tn__te *te, void **buffers) {
   if (kernel == NULL) return tn_status_create(TN_INTERNAL, "its C99 does not compile");
   buffers[func->input_count + func->output_count] = aligned_alloc(64, 256 << 20);
   tn_kernel_env env = {.version = TN_KERNEL_ABI_VERSION, .size = sizeof env, .parallel_for = serial_for, 1, 0, NULL};
-  int32_t result = kernel(&env, buffers, open_scalars);
+  const int64_t scalars[] = {open_dim, open_dim, open_dim, open_dim, open_dim, open_dim};
+  int32_t result = kernel(&env, buffers, scalars);
   free(buffers[func->input_count + func->output_count]);
   return result == 0 ? NULL : tn_status_create(TN_INTERNAL, "its C99 ends with %d", (int)result);
 }

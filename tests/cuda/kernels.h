@@ -21,12 +21,11 @@ static inline void make_outputs(const tn__func *func, void **buffers) {
     buffers[func->input_count + i] = fresh_bytes(func->params[func->input_count + i]);
 }
 
-static const int64_t open_scalars[] = {OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM, OPEN_DIM};
-
 /* The declaration's results by the interpreter. */
 static inline tn_status *interpret(const tn__te *te, const tn__func *func, void **buffers) {
   const tn__interpret_options options = {.max_operations = 100000000};
-  return tn__ir_interpret(tn__te_ir(te), func, buffers, open_scalars, &options);
+  const int64_t scalars[] = {open_dim, open_dim, open_dim, open_dim, open_dim, open_dim};
+  return tn__ir_interpret(tn__te_ir(te), func, buffers, scalars, &options);
 }
 
 static inline double tolerance_of(const tn__func *func) {

@@ -1,6 +1,7 @@
 /* Runs kernels as OpenCL C on the first device that there is, and holds their results to what the interpreter gives:
- * `run [--target TARGET]... [--drawn COUNT] [--first NUMBER] FILE.te...`. Ends with 77, and says so, where there is no
- * device. All buffers of a kernel lie in one allocation, with bytes between them that nobody may write. */
+ * `run [--target TARGET]... [--drawn COUNT] [--first NUMBER] [--open SIZE] FILE.te...`, where SIZE is that of open
+ * dimensions. Ends with 77, and says so, where there is no device. All buffers of a kernel lie in one allocation, with
+ * bytes between them that nobody may write. */
 #include "codegen/backend.h"
 #include "cuda/kernels.h"
 #include "opencl/device.h"
@@ -189,6 +190,8 @@ int main(int argc, char **argv) {
       r.drawn = atoi(argv[++i]);
     else if (strcmp(argv[i], "--first") == 0 && i + 1 < argc)
       r.first = atoi(argv[++i]);
+    else if (strcmp(argv[i], "--open") == 0 && i + 1 < argc)
+      open_dim = atoi(argv[++i]);
     else if (r.file_count < MOST_FILES)
       r.files[r.file_count++] = argv[i];
   }

@@ -1,7 +1,8 @@
 /* Times kernels on the first OpenCL device that there is against this compiler's own code of the same schedule:
- * `time [--target TARGET] [--threads COUNT] FILE.te...`. Of both the shortest of several rounds counts, in time of this
- * process's threads together, so that it can be busy here; a round has as many calls as fill some ticks of that clock.
- * With more than one thread schedules are for so many, and one runs them in both. */
+ * `time [--target TARGET] [--threads COUNT] [--open SIZE] FILE.te...`, where SIZE is that of open dimensions. Of both
+ * the shortest of several rounds counts, in time of this process's threads together, so that it can be busy here; a
+ * round has as many calls as fill some ticks of that clock. With more than one thread schedules are for so many, and
+ * one runs them in both. */
 #include <sys/mman.h>
 #include <time.h>
 
@@ -86,7 +87,8 @@ typedef struct own_call {
 
 static void call_own(void *user) {
   own_call *c = user;
-  c->kernel(c->env, c->buffers, open_scalars);
+  const int64_t scalars[] = {open_dim, open_dim, open_dim, open_dim, open_dim, open_dim};
+  c->kernel(c->env, c->buffers, scalars);
 }
 
 static void wait_for_own(void *user) { (void)user; }
@@ -198,6 +200,8 @@ int main(int argc, char **argv) {
       t.target = argv[++i];
     } else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc) {
       t.threads = atoi(argv[++i]);
+    } else if (strcmp(argv[i], "--open") == 0 && i + 1 < argc) {
+      open_dim = atoi(argv[++i]);
     } else {
       char *text = read_text(argv[i]);
       tn_status *status = tn__with_arena(NULL, time_text, &(job){&t, text});
