@@ -6,7 +6,7 @@
  * rounds, and what the pipeline takes of the slower stage alone.
  *
  *   bench_overlap
- *   POCL_DEVICES=basic bench_overlap 'native;opencl' cpu:0 opencl:0 */
+ *   POCL_DEVICES=basic bench_overlap 'native;pocl' cpu:0 opencl:0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
