@@ -94,3 +94,17 @@ tn_status *tn__cuda_find(const tn__cuda_api *cu, int number, tn__cuda_device *ou
   return tn_status_create(TN_FAILED_PRECONDITION, "cuda:%d cannot be used: the driver says %s (%d)", number,
                           error_name(cu, result), result);
 }
+
+/* ---- contexts ---------------------------------------------------------------------------------------------------- */
+
+tn_status *tn__cuda_enter(const tn__device *device) {
+  const tn__cuda *c = device->state;
+  tn__cuda_result result = c->cu.cuCtxPushCurrent_v2(c->context);
+  return result == 0 ? NULL : tn__cuda_failed(device, result, "its context cannot be entered");
+}
+
+void tn__cuda_leave(const tn__device *device) {
+  const tn__cuda *c = device->state;
+  tn__cuda_handle left;
+  (void)c->cu.cuCtxPopCurrent_v2(&left);
+}

@@ -18,20 +18,6 @@ enum {
 };
 enum { ALIGNMENT = 256 /* that cuMemAlloc gives */, NON_BLOCKING = 1 /* of streams */ };
 
-/* ---- contexts ---------------------------------------------------------------------------------------------------- */
-
-tn_status *tn__cuda_enter(const tn__device *device) {
-  const tn__cuda *c = device->state;
-  tn__cuda_result result = c->cu.cuCtxPushCurrent_v2(c->context);
-  return result == 0 ? NULL : tn__cuda_failed(device, result, "its context cannot be entered");
-}
-
-void tn__cuda_leave(const tn__device *device) {
-  const tn__cuda *c = device->state;
-  tn__cuda_handle left;
-  (void)c->cu.cuCtxPopCurrent_v2(&left);
-}
-
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static tn__cuda_result read_limits(tn__cuda *c) {
