@@ -61,6 +61,7 @@ typedef struct tn__cc {
   TN__VEC(const tn__var *) varying; /* lets around that are vectors */
   unsigned active;                  /* a bit for each lane in which the condition around holds */
   bool vector_failed;               /* it cannot be written in vectors */
+  bool has_vectors;                 /* a loop so far was */
   int depth;                        /* of serial loops around in the function */
   tn__launch *launch;               /* of the nest at hand; NULL: there are none */
   const tn__cg_layout *layout;      /* where there are launches */

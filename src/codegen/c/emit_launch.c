@@ -2,8 +2,6 @@
  * in each of them. All threads of a block run through what is outside of loops over threads; the first one alone stores
  * there. Of devices that are CPUs a block is one thread, which has one turn of the parallel loop around all others, and
  * nests without one, side by side, are one kernel. */
-#include <string.h>
-
 #include "codegen/c/emit.h"
 
 /* ---- the shape of a launch --------------------------------------------------------------------------------------- */
@@ -241,6 +239,7 @@ static void add_kernels(launching *l, const tn__stmt *s) {
 tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const tn__codegen_module *module,
                          tn__launches *launches) {
   tn__strbuf *body = tn__cc_text(arena), *out = tn__cc_text(arena);
+  bool vectors = false;
   for (int i = 0; i < module->count; i++) {
     tn__launches unused = {{0}};
     tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = dialect, .func = module->funcs[i], .out = body};
@@ -248,10 +247,11 @@ tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const 
     cc.on_cpu = tn__target_is_cpu(module->target);
     launching l = {.cc = &cc, .target = module->target, .out = launches != NULL ? &launches[i] : &unused};
     add_kernels(&l, cc.func->body);
+    vectors |= cc.has_vectors;
   }
   const char *text = tn__arena_take(arena, body);
   const char *align = tn__target_is_cpu(module->target) ? "__attribute__((aligned(64)))" : "";
   tn__strbuf_printf(out, "/* Made by tenon %s. */\n%s#define TN_ALIGNED %s\n", tn_version(), dialect->head, align);
-  if (dialect->append_vectors != NULL && strstr(text, "TN_STORE(") != NULL) dialect->append_vectors(out);
+  if (vectors) dialect->append_vectors(out);
   return tn__cc_finish(arena, dialect, text, out);
 }

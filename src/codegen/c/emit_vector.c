@@ -611,5 +611,6 @@ bool tn__cc_vector_loop(tn__cc *cc, const tn__stmt *s) {
     return false;
   }
   tn__strbuf_append(out, text);
+  cc->has_vectors = true;
   return true;
 }
