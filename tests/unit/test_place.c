@@ -628,6 +628,7 @@ typedef struct random_graph {
   uint64_t state;
   bool control;   /* branches and loops, too */
   bool annotated; /* and on_device, which may contradict */
+  bool scoped;    /* and some of it names a scope of memory */
   int nodes;
 } random_graph;
 
@@ -642,9 +643,16 @@ static tn__value *pick(random_graph *r, tn__value *const *values, int count) {
 
 static void build_nodes(random_graph *r, tn__graph *g, tn__value **values, int count, int nodes, int depth);
 
+static const char *draw_scope(random_graph *r) {
+  static const char *const scopes[] = {"", "/texture", "/shared"};
+  return scopes[r->scoped ? draw(r, 3) : 0];
+}
+
 static tn__value *annotate(random_graph *r, tn__graph *g, tn__value *x) {
   tn__arena *arena = tn__graph_arena(g);
   tn__attr attrs[3] = {tn__attr_string(g, "device", tn__arena_printf(arena, "cpu:%d", (int)draw(r, ISLANDS)))};
+  if (r->scoped)
+    attrs[0] = tn__attr_string(g, "device", tn__arena_printf(arena, "%s%s", attrs[0].string, draw_scope(r)));
   attrs[1] = tn__attr_int(g, "body", (int64_t)draw(r, 2));
   attrs[2] = tn__attr_int(g, "result", (int64_t)draw(r, 2));
   return tn__node_create(g, tn__op_find("on_device"), &x, 1, attrs, 3, NULL, 0)->outputs[0];
@@ -725,7 +733,12 @@ static bool is_host_read(const tn__node *node, int operand) {
          operand == 0;
 }
 
-/* Every operand is where its node is, but for copies; what bodies take and give is where it is outside. */
+static bool same_place(const tn__virtual_device *a, const tn__virtual_device *b) {
+  return a->device_type == b->device_type && a->device_id == b->device_id && a->target == b->target;
+}
+
+/* Every operand is where its node is, in whatever memory, but for copies; what bodies take and give is where it is
+ * outside, in the same memory. */
 static void check_placed(const tn__graph *g, tn__compile_config *config, int *copies) {
   for (int i = 0; i < tn__graph_node_count(g); i++) {
     const tn__node *n = tn__graph_node_at(g, i);
@@ -751,7 +764,7 @@ static void check_placed(const tn__graph *g, tn__compile_config *config, int *co
       if (copy)
         assert_true(n->inputs[k]->device != n->outputs[0]->device);
       else if (!is_host_read(n, k))
-        assert_ptr_equal(n->inputs[k]->device, n->outputs[0]->device);
+        assert_true(same_place(n->inputs[k]->device, n->outputs[0]->device));
   }
 }
 
@@ -781,6 +794,7 @@ static const char *const *random_rules(random_graph *r, tn__arena *arena) {
     int device = (int)draw(r, ISLANDS), node = (int)draw(r, (uint32_t)r->nodes);
     rules[i] = draw(r, 3) == 0 ? tn__arena_printf(arena, "*%d=cpu:%d", node % 10, device)
                                : tn__arena_printf(arena, "n%d=cpu:%d", node, device);
+    if (r->scoped) rules[i] = tn__arena_printf(arena, "%s%s", rules[i], draw_scope(r));
   }
   return rules;
 }
@@ -805,11 +819,13 @@ static void shuffle(random_graph *r, tn__graph *g) {
     for (int b = 0; b < g->nodes.data[i]->graph_count; b++) shuffle(r, g->nodes.data[i]->graphs[b]);
 }
 
+static uint64_t place_of(const tn__value *value) { return tn__hash_string(0, value->device->text); }
+
 /* The devices of the named nodes and of the copies, whatever their order. */
 static uint64_t picture(const tn__graph *g) {
   uint64_t sum = 0;
   for (int i = 0; i < tn__graph_input_count(g); i++)
-    sum += tn__hash_string((uint64_t)tn__graph_input_at(g, i)->device->device_id, tn__graph_input_at(g, i)->name);
+    sum += tn__hash_string(place_of(tn__graph_input_at(g, i)), tn__graph_input_at(g, i)->name);
   for (int i = 0; i < tn__graph_node_count(g); i++) {
     const tn__node *n = tn__graph_node_at(g, i);
     size_t length;
@@ -819,7 +835,7 @@ static uint64_t picture(const tn__graph *g) {
     const tn__value *copied = copy ? n->inputs[0] : NULL; /* names of what is made in planning are of its order */
     if (copy)
       name = copied->producer != NULL && copied->producer->origin != NULL ? copied->producer->origin : copied->name;
-    uint64_t hash = tn__hash_string((uint64_t)n->outputs[0]->device->device_id + (copy ? 100 : 0), name);
+    uint64_t hash = tn__hash_string(place_of(n->outputs[0]) + (copy ? 100 : 0), name);
     for (int b = 0; b < n->graph_count; b++) hash = hash * 31 + picture(n->graphs[b]);
     sum += hash;
   }
@@ -855,7 +871,7 @@ static void plan_one(tn__arena *arena, void *user) {
   tn__place_result again = plan_graph(arena, graph, config, rules);
   assert_string_equal(text_of(arena, graph), text);
   assert_int_equal(again.copies, copies);
-  optimize_and_plan(arena, graph, config);
+  if (!once.scoped) optimize_and_plan(arena, graph, config); /* passes do not know of scopes yet */
   /* The same graph, its nodes in another order. */
   tn__graph *other = random_of(&once, arena);
   shuffle(&before, other);
@@ -867,9 +883,10 @@ static void plan_one(tn__arena *arena, void *user) {
 static void random_placements_keep_what_must_hold(void **state) {
   int contradictions = 0;
   for (int i = 0; i < 4000; i++) {
-    random_graph r = {.state = (uint64_t)i * 2 + 1, .control = i % 2 != 0, .annotated = i % 4 > 1};
+    random_graph r = {
+        .state = (uint64_t)i * 2 + 1, .control = i % 2 != 0, .annotated = i % 4 > 1, .scoped = i % 16 > 11};
     tn_status *status = tn__with_arena(NULL, plan_one, &r);
-    bool refused = r.annotated && status != NULL && strstr(tn_status_message(status), "devices contradict: ") != NULL;
+    bool refused = r.annotated && status != NULL && strstr(tn_status_message(status), " contradict: ") != NULL;
     if (status != NULL && !refused) fail_msg("graph %d: %s", i, tn_status_message(status));
     contradictions += refused;
     tn_status_free(status);

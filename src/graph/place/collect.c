@@ -108,7 +108,9 @@ static void read_value(tn__plan *plan, const use *u, const tn__value *value, int
   may_copy |= plan->values.data[from].shape != plan->values.data[to].shape;
   plan->result.steps++;
   if (!may_copy && !plan->values.data[from].loose) {
+    tn__plan_edge handed = {.place = u->place, .node = u->node, .bodies = u->bodies};
     tn__plan_unite(plan, from, to);
+    if (tn__plan_hands_on(&handed)) tn__plan_share(plan, from, to, true);
     return;
   }
   tn__plan_edge edge = {u->scope, from, to, u->place, u->node, u->index, u->bodies, u->symbol};
@@ -150,7 +152,10 @@ static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
   int at = tn__plan_index(plan, scope, node->outputs[0]);
   const tn__plan_value *v = &plan->values.data[at];
   tn__place_rule *rule = v->rule;
-  bool apart = v->apart, elsewhere = v->host && rule != NULL && rule->exact && rule->device != plan->config->host;
+  bool apart = v->apart, elsewhere = false;
+  if (v->host && rule != NULL && rule->exact)
+    elsewhere = tn__compile_config_rank(plan->config, rule->device) !=
+                tn__compile_config_rank(plan->config, plan->config->host);
   for (int k = 1; k < node->output_count; k++) tn__plan_unite(plan, at, tn__plan_index(plan, scope, node->outputs[k]));
   if (rule != NULL) rule->matched++;
   if (elsewhere) {
@@ -175,6 +180,11 @@ static int body_scope(const tn__plan *plan, const tn__node *node, int from) {
   return s;
 }
 
+static void hand_on(tn__plan *plan, int a, int b) {
+  tn__plan_unite(plan, a, b);
+  tn__plan_share(plan, a, b, true);
+}
+
 /* Operands are what bodies take, and their results what the node gives: both arms agree with each other, as both agree
  * with that. A loop's variables agree with the start, with the next round's and with the result. */
 static void collect_control(tn__plan *plan, int scope, tn__node *node, int bodies) {
@@ -185,9 +195,9 @@ static void collect_control(tn__plan *plan, int scope, tn__node *node, int bodie
     use u = {scope, TN__PLAN_OPERAND, node, k, bodies, NULL};
     int formal = tn__plan_index(plan, bodies, tn__graph_input_at(node->graphs[0], k - chooses));
     for (int b = 1; b < node->graph_count; b++)
-      tn__plan_unite(plan, formal, tn__plan_index(plan, bodies + b, tn__graph_input_at(node->graphs[b], k - chooses)));
+      hand_on(plan, formal, tn__plan_index(plan, bodies + b, tn__graph_input_at(node->graphs[b], k - chooses)));
     read_value(plan, &u, node->inputs[k], formal, false);
-    if (loop) tn__plan_unite(plan, formal, tn__plan_index(plan, scope, node->outputs[k]));
+    if (loop) hand_on(plan, formal, tn__plan_index(plan, scope, node->outputs[k]));
   }
   for (int b = 0; b < node->graph_count; b++)
     for (int k = 0; k < tn__graph_output_count(node->graphs[b]); k++) {

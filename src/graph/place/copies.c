@@ -118,7 +118,7 @@ static void set_devices(tn__plan *plan) {
   for (int i = 0; i < plan->host; i++) {
     tn__value *value = plan->values.data[i].value;
     if (value == NULL) continue;
-    if (value->device == NULL) value->device = tn__plan_device(plan, i);
+    if (value->device == NULL) value->device = tn__plan_with_scope(plan, i, tn__plan_device(plan, i));
     plan->result.values++;
     if (plan->options->tells && value->data == NULL) value->placed = why(plan, i);
     bool away = value->device != plan->config->primitive && !is(value->producer, TN__FACT_SAYS_PLACE);
@@ -339,6 +339,15 @@ static void say_places(tn__plan *plan, int scope) {
   }
 }
 
+/* Where the value is to be that an edge reads: operators read buffers of any scope of their device. */
+static const tn__virtual_device *device_for(const rewriter *r, const tn__plan_edge *e) {
+  tn__plan *plan = r->plan;
+  if (e->to == plan->host) return plan->config->host;
+  if (tn__plan_hands_on(e)) return device_at(r, e->to);
+  bool there = tn__plan_device(plan, e->from) == tn__plan_device(plan, e->to);
+  return there && plan->values.data[e->from].value->data == NULL ? device_at(r, e->from) : tn__plan_device(plan, e->to);
+}
+
 void tn__plan_rewrite(tn__plan *plan) {
   rewriter r = {.plan = plan,
                 .first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
@@ -348,7 +357,7 @@ void tn__plan_rewrite(tn__plan *plan) {
   for (int i = plan->edges.count; i-- > 0;) {
     const tn__plan_edge *e = &plan->edges.data[i];
     if (e->place == TN__PLAN_OPERAND && (is(e->node, TN__FACT_SAYS_PLACE) || is(e->node, TN__FACT_COPIES))) continue;
-    const tn__virtual_device *device = e->to == plan->host ? plan->config->host : device_at(&r, e->to);
+    const tn__virtual_device *device = device_for(&r, e);
     const tn__value *value = plan->values.data[e->from].value;
     bool stands_for_another = is(value->producer, TN__FACT_SAYS_PLACE) || is(value->producer, TN__FACT_COPIES);
     if (value->device != device || stands_for_another) want(&r, e, device);

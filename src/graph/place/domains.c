@@ -80,6 +80,12 @@ void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, i
   int cause = plan->causes.count;
   d->weak = weak && (d->device == NULL || d->weak);
   tn__vec_push(plan->arena, &plan->causes, ((tn__plan_cause){of, text}));
+  if (device->memory_scope != NULL) {
+    tn__virtual_device anywhere = *device;
+    anywhere.memory_scope = NULL;
+    if (!weak) tn__plan_say_scope(plan, value, device->memory_scope, cause);
+    device = tn__virtual_device_of(&plan->config->cache, &anywhere);
+  }
   tn__plan_domain wanted = {.cause = cause, .device = device};
   if (d->device == NULL) {
     d->device = device;

@@ -141,6 +141,7 @@ tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *opti
   if (options->automatic) tn__plan_choose(&plan);
   follow(&plan);
   settle_rest(&plan);
+  tn__plan_share_edges(&plan);
   tn__plan_rewrite(&plan);
   if (options->budgets != NULL) check_budgets(&plan, graph);
   tn__work_step(plan.arena, plan.result.steps);

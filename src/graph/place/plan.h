@@ -59,6 +59,10 @@ typedef struct tn__plan_value {
   bool host;            /* only the host runs it */
   tn__place_rule *rule; /* that places it; NULL: none */
   int bodies;           /* of a control operator: the scope of the first; 0: it is none */
+  /* Values that are handed on without an operator between them are one buffer (scopes.c). */
+  int buffer;        /* one more than the value that stands for it; 0: itself */
+  const char *scope; /* of its memory, of the value that stands for it; NULL: nothing is said */
+  int said;          /* the cause */
 } tn__plan_value;
 
 typedef struct tn__plan {
@@ -86,6 +90,16 @@ int tn__plan_find(tn__plan *plan, int value);
 /* The domain of the value lives there: throws when something else was said of it. */
 void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak);
 void tn__plan_unite(tn__plan *plan, int a, int b);
+/* What is said of the memory that a value lies in: of its buffer, and not of what reads or makes it (scopes.c). Throws
+ * when something else was said of it; `cause` is the number of what says it. */
+void tn__plan_say_scope(tn__plan *plan, int value, const char *scope, int cause);
+/* The two are one buffer; of memories that contradict it throws when they must be, and else leaves them apart. */
+void tn__plan_share(tn__plan *plan, int a, int b, bool must);
+/* Once devices are known: what a copy might part and none does is one buffer, and free ones get a scope of those that
+ * they can be one with. */
+void tn__plan_share_edges(tn__plan *plan);
+/* The device with the memory that the value's buffer lies in. */
+const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device);
 /* Not all devices can run the value's operator. */
 void tn__plan_restrict(tn__plan *plan, int value, uint64_t devices);
 /* Throws: the domain is on a device that cannot run what is in it. */
@@ -114,6 +128,12 @@ void tn__plan_collect(tn__plan *plan, tn__graph *graph);
 const tn__virtual_device *tn__plan_device(tn__plan *plan, int value);
 /* Copies, and devices on values (copies.c). */
 void tn__plan_rewrite(tn__plan *plan);
+
+/* Does the edge hand a value on, so that both ends are one buffer when no copy parts them? */
+static inline bool tn__plan_hands_on(const tn__plan_edge *e) {
+  return e->bodies > 0 || e->place == TN__PLAN_OUTPUT ||
+         (e->place == TN__PLAN_OPERAND && tn__op_has(e->node, TN__FACT_SAYS_PLACE));
+}
 
 static inline int tn__plan_index(const tn__plan *plan, int scope, const tn__value *value) {
   const tn__plan_scope *s = &plan->scopes.data[scope];

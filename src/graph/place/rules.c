@@ -15,7 +15,9 @@ static tn_status *rule_of(tn__compile_config *config, const char *pattern, const
   TN_RETURN_IF_ERROR(
       tn_status_prefix(tn__compile_config_find(config, device, &found), "the placement \"%s\"", out->text));
   out->placed = tn__arena_printf(arena, "placed by \"%s\"", out->text);
-  out->device = tn__compile_config_complete(config, found);
+  tn__virtual_device full = *tn__compile_config_complete(config, found);
+  full.memory_scope = found->memory_scope; /* which stays open where it is not said */
+  out->device = tn__virtual_device_of(&config->cache, &full);
   out->exact = strchr(pattern, '*') == NULL;
   return NULL;
 }

@@ -51,7 +51,7 @@ double tn__device_copy_seconds(const tn__compile_config *config, const tn__virtu
 }
 
 const char *tn__device_lacks_type(const tn__target *target, tn_dtype dtype) {
-  if (dtype == TN_STRING && tn__target_is_gpu(target)) return "no strings";
+  if (dtype == TN_STRING && !tn__target_may_host(target)) return "no strings";
   if (dtype == TN_F64 && target->kind == TN__TARGET_OPENCL && !target->gpu.fp64)
     return "no numbers of type f64 (-fp64=1 says that it has)";
   return NULL;

@@ -1,0 +1,116 @@
+/* Scopes of memory: which part of a device's memory a value lies in.
+ *
+ * A device is of an operator and all that it reads and makes; a scope is of a buffer. What bodies take and give, loops
+ * carry on and on_device names is one buffer with what it is handed from, so a scope that is said of a function's
+ * parameter is that of whoever makes the argument, and of all others in between. Operators read and write buffers of
+ * any scope of their device. */
+#include <string.h>
+
+#include "graph/place/plan.h"
+
+static int buffer_of(const tn__plan *plan, int value) {
+  tn__plan_value *v = plan->values.data;
+  while (v[value].buffer != 0) {
+    int next = v[value].buffer - 1;
+    if (v[next].buffer != 0) v[value].buffer = v[next].buffer;
+    value = next;
+  }
+  return value;
+}
+
+_Noreturn static void contradict(const tn__plan *plan, const tn__plan_value *x, const char *scope, int cause) {
+  const tn__plan_cause *a = &plan->causes.data[x->said], *b = &plan->causes.data[cause];
+  const tn__value *v = plan->values.data[b->value].value;
+  const char *origin = v != NULL && v->producer != NULL ? v->producer->origin : NULL;
+  tn__throwf(
+      plan->arena->escape, TN_INVALID_ARGUMENT,
+      "%s%sscopes of memory contradict: %s is in %s (%s), and %s in %s (%s), and they are one buffer: say the same "
+      "of both, or put device_copy between them",
+      origin != NULL ? origin : "", origin != NULL ? ": " : "", tn__plan_value_name(plan, a->value), x->scope, a->text,
+      tn__plan_value_name(plan, b->value), scope, b->text);
+}
+
+void tn__plan_say_scope(tn__plan *plan, int value, const char *scope, int cause) {
+  tn__plan_value *v = &plan->values.data[buffer_of(plan, value)];
+  if (v->scope != NULL && strcmp(v->scope, scope) != 0) contradict(plan, v, scope, cause);
+  if (v->scope == NULL) v->scope = scope, v->said = cause;
+}
+
+void tn__plan_share(tn__plan *plan, int a, int b, bool must) {
+  int x = buffer_of(plan, a), y = buffer_of(plan, b);
+  tn__plan_value *one = &plan->values.data[x], *other = &plan->values.data[y];
+  plan->result.steps++;
+  if (x == y) return;
+  if (one->scope != NULL && other->scope != NULL && strcmp(one->scope, other->scope) != 0) {
+    if (must) contradict(plan, one, other->scope, other->said);
+    return;
+  }
+  if (one->scope == NULL) one->scope = other->scope, one->said = other->said;
+  other->buffer = x + 1;
+}
+
+/* Is it an edge that parts no buffer: both ends on one device, and nothing between them? */
+static bool joins(tn__plan *plan, const tn__plan_edge *e) {
+  bool stays = e->to != plan->host && plan->values.data[e->from].value->data == NULL && tn__plan_hands_on(e);
+  return stays && tn__plan_device(plan, e->from) == tn__plan_device(plan, e->to);
+}
+
+/* Edges by buffer, from either end: `first` by buffer, `next` by edge and end, both one more than the number. */
+typedef struct neighbours {
+  int *first, *next, *offer; /* offer: a buffer whose scope it may have, one more than its number */
+} neighbours;
+
+/* From buffers of known scopes to free ones, a level at a time, of several scopes the first by name: neither the order
+ * of nodes nor that of edges decides. */
+static void spread(tn__plan *plan, const neighbours *near) {
+  int count = plan->values.count, size = 0, found;
+  int *level = TN__NEW_ARRAY(plan->arena, count, int), *offered = TN__NEW_ARRAY(plan->arena, count, int);
+  for (int i = 0; i < count; i++)
+    if (buffer_of(plan, i) == i && plan->values.data[i].scope != NULL) level[size++] = i;
+  for (; size > 0; size = found) {
+    found = 0;
+    for (int i = 0; i < size; i++)
+      for (int k = near->first[level[i]]; k != 0; k = near->next[k - 1]) {
+        const tn__plan_edge *e = &plan->edges.data[(k - 1) / 2];
+        int other = buffer_of(plan, (k - 1) % 2 == 0 ? e->to : e->from), *offer = &near->offer[other];
+        plan->result.steps++;
+        if (plan->values.data[other].scope != NULL) continue;
+        if (*offer == 0) offered[found++] = other;
+        if (*offer == 0 || strcmp(plan->values.data[level[i]].scope, plan->values.data[*offer - 1].scope) < 0)
+          *offer = level[i] + 1;
+      }
+    for (int i = 0; i < found; i++) {
+      const tn__plan_value *from = &plan->values.data[near->offer[offered[i]] - 1];
+      plan->values.data[offered[i]].scope = from->scope;
+      plan->values.data[offered[i]].said = from->said;
+      level[i] = offered[i];
+    }
+  }
+}
+
+void tn__plan_share_edges(tn__plan *plan) {
+  bool any = false;
+  for (int i = 0; i < plan->values.count && !any; i++) any = plan->values.data[i].scope != NULL;
+  if (!any) return; /* as mostly */
+  neighbours near = {.first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
+                     .next = TN__NEW_ARRAY(plan->arena, 2 * plan->edges.count, int),
+                     .offer = TN__NEW_ARRAY(plan->arena, plan->values.count, int)};
+  for (int i = 0; i < plan->edges.count; i++)
+    for (int end = 0; end < 2 && joins(plan, &plan->edges.data[i]); end++) {
+      int buffer = buffer_of(plan, end == 0 ? plan->edges.data[i].from : plan->edges.data[i].to);
+      near.next[2 * i + end] = near.first[buffer];
+      near.first[buffer] = 2 * i + end + 1;
+    }
+  spread(plan, &near);
+  for (int i = 0; i < plan->edges.count; i++)
+    if (joins(plan, &plan->edges.data[i]))
+      tn__plan_share(plan, plan->edges.data[i].from, plan->edges.data[i].to, false);
+}
+
+const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device) {
+  const char *scope = plan->values.data[buffer_of(plan, value)].scope;
+  if (device == NULL || scope == NULL) return device;
+  tn__virtual_device in = *device;
+  in.memory_scope = scope;
+  return tn__virtual_device_of(&plan->config->cache, &in);
+}
