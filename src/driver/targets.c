@@ -89,10 +89,11 @@ static void add_device(tn__strbuf *out, const tn__device *device) {
 /* Devices whose drivers are plug-ins: those that can be opened, or why there is none. */
 static void add_devices(tn__strbuf *out, DLDeviceType type, const char *name) {
   const tn__device_driver *driver;
+  tn__device device;
   tn_status *status = tn__plugin_driver(type, name, &driver);
   int id = 0;
   for (; status == NULL; id++) {
-    tn__device device = {.driver = driver, .id = id};
+    device = (tn__device){.driver = driver, .id = id};
     status = driver->open(&device);
     if (status != NULL) break;
     add_device(out, &device);

@@ -5,14 +5,27 @@
 #include "graph/place/cost.h"
 #include "graph/place/place.h"
 
-/* node "conv1" (Conv, opset 17) */
-const char *tn__place_name_of(const tn__node *node, size_t *length) {
-  static const char before[] = "node \"";
-  const char *origin = node->origin, *name = node->output_count > 0 ? node->outputs[0]->name : node->op->name;
+/* What stands between `before` and " (" in the origin. */
+static const char *told(const char *origin, const char *before, size_t *length) {
   const char *begin = origin != NULL ? strstr(origin, before) : NULL, *end = NULL;
-  if (begin != NULL) begin += sizeof before - 1, end = strstr(begin, "\" (");
-  *length = end != NULL && end > begin ? (size_t)(end - begin) : strlen(name);
-  return end != NULL && end > begin ? begin : name;
+  if (begin != NULL) begin += strlen(before), end = strstr(begin, before[5] == '"' ? "\" (" : " (");
+  if (end == NULL || end == begin) return NULL;
+  *length = (size_t)(end - begin);
+  return begin;
+}
+
+/* node "conv1" (Conv, opset 17), or node #12 (Conv, opset 17) */
+const char *tn__place_name_of(const tn__node *node, size_t *length) {
+  const char *name = told(node->origin, "node \"", length);
+  if (name != NULL) return name;
+  name = told(node->origin, "node #", length);
+  if (name != NULL) {
+    ++*length;
+    return name - 1; /* with the # */
+  }
+  name = node->output_count > 0 ? node->outputs[0]->name : node->op->name;
+  *length = strlen(name);
+  return name;
 }
 
 static bool fits(const char *pattern, const char *name, size_t length) {

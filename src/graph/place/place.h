@@ -17,7 +17,8 @@
 #include "target/devices/config.h"
 
 /* "encoder.*=opencl:0": nodes whose name fits run there. '*' is any text; of several rules that fit a node the last one
- * counts. A node's name is the one in the model, or that of its first result. */
+ * counts. A node's name is the one in the model, "#12" by its number there when it has none, or that of its first
+ * result. */
 typedef struct tn__place_rule {
   const char *text;   /* of the rule, for messages */
   const char *placed; /* placed by "TEXT" */

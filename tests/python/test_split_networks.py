@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Networks split across two CPUs and a device of OpenCL, by pattern, at random, by predicted time and by default, give
+what they give on one CPU. Without OpenCL an island is in its place, unless TENON_TEST_DEVICES says that it must be
+there."""
+
+import os
+import platform
+import random
+import unittest
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import tenon
+
+LEAST = platform.machine().replace("_", "-")
+
+
+class Graph:
+    """Collects the nodes and weights of a model."""
+
+    def __init__(self, seed):
+        self.draw = np.random.default_rng(seed)
+        self.nodes, self.weights = [], []
+
+    def node(self, op, *inputs, **attributes):
+        name = f"{op}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, list(inputs), [f"v_{name}"], name, **attributes))
+        return f"v_{name}"
+
+    def weight(self, *shape):
+        name = f"w{len(self.weights)}"
+        scale = 1 / np.sqrt(np.prod(shape[1:]) if len(shape) > 2 else shape[0])
+        values = (self.draw.standard_normal(shape) * scale).astype(np.float32)
+        self.weights.append(numpy_helper.from_array(values, name))
+        return name
+
+    def constant(self, values):
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(values), name))
+        return name
+
+    def model(self, inputs, output, shape):
+        result = helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)
+        graph = helper.make_graph(self.nodes, "network", inputs, [result], self.weights)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def floats(name, *shape):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape))
+
+
+def residual_network():
+    """A stem, four blocks with shortcuts, one of them strided, and a classifier."""
+    g = Graph(1)
+    x = g.node("Relu", g.node("Conv", "image", g.weight(16, 3, 3, 3), pads=[1] * 4))
+    before = 16
+    for channels, stride in ((16, 1), (32, 2), (32, 1), (48, 2)):
+        inside = g.node("Conv", x, g.weight(channels, before, 3, 3), pads=[1] * 4, strides=[stride] * 2)
+        inside = g.node("Conv", g.node("Relu", inside), g.weight(channels, channels, 3, 3), pads=[1] * 4)
+        if stride > 1:
+            x = g.node("Conv", x, g.weight(channels, before, 1, 1), strides=[stride] * 2)
+        x = g.node("Relu", g.node("Add", x, inside))
+        before = channels
+    x = g.node("Flatten", g.node("GlobalAveragePool", x))
+    x = g.node("Softmax", g.node("Gemm", x, g.weight(48, 10)))
+    return g.model([floats("image", 1, 3, 24, 24)], x, [1, 10]), {"image": g.draw.standard_normal((1, 3, 24, 24))}
+
+
+def encoder(length="n"):
+    """Two layers of attention over a sequence of open length."""
+    g = Graph(2)
+    x, heads, width = "tokens", 4, 32
+    for _ in range(2):
+        parts = [g.node("Transpose", g.node("Reshape", g.node("MatMul", x, g.weight(width, width)),
+                                            g.constant([0, 0, heads, width // heads])), perm=perm)
+                 for perm in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3))]
+        scores = g.node("Softmax", g.node("Div", g.node("MatMul", parts[0], parts[1]), g.constant(np.float32(2.8))))
+        mixed = g.node("Transpose", g.node("MatMul", scores, parts[2]), perm=[0, 2, 1, 3])
+        mixed = g.node("MatMul", g.node("Reshape", mixed, g.constant([0, 0, width])), g.weight(width, width))
+        x = g.node("LayerNormalization", g.node("Add", x, mixed), g.constant(np.ones(width, np.float32)))
+        inner = g.node("Sigmoid", g.node("MatMul", x, g.weight(width, 64)))
+        x = g.node("LayerNormalization", g.node("Add", x, g.node("MatMul", inner, g.weight(64, width))),
+                   g.constant(np.ones(width, np.float32)))
+    return g.model([floats("tokens", 1, length, width)], x, [1, length, width]), {
+        "tokens": g.draw.standard_normal((1, 11, width))}
+
+
+def branch_and_loop():
+    """A loop that multiplies by a matrix, and a branch on what came of it."""
+    g = Graph(3)
+    matrix = g.weight(8, 8)
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["state", matrix], ["product"], "product"),
+         helper.make_node("Tanh", ["product"], ["next"], "squash"), helper.make_node("Identity", ["go"], ["on"], "on")],
+        "round", [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                  helper.make_tensor_value_info("go", TensorProto.BOOL, []), floats("state", 4, 8)],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), floats("next", 4, 8)])
+    x = g.node("Loop", g.constant(np.int64(5)), g.constant(np.bool_(True)), g.node("Relu", "x"), body=body)
+    total = g.node("ReduceSum", x, keepdims=0)
+    arms = [helper.make_graph([helper.make_node(op, [x], [f"arm{op}"], f"arm{op}")], op, [], [floats(f"arm{op}", 4, 8)])
+            for op in ("Neg", "Exp")]
+    x = g.node("If", g.node("Greater", total, g.constant(np.float32(0))), then_branch=arms[0], else_branch=arms[1])
+    x = g.node("Abs", x)
+    return g.model([floats("x", 4, 8)], x, [4, 8]), {"x": g.draw.standard_normal((4, 8))}
+
+
+def names_of(graph):
+    for node in graph.node:
+        yield node.name
+        for attribute in node.attribute:
+            yield from names_of(attribute.g)
+
+
+def third_device():
+    probe = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"], "n")], "probe", [floats("x", 2)],
+                                                [floats("y", 2)]), opset_imports=[helper.make_opsetid("", 17)])
+    try:
+        tenon.compile(probe.SerializeToString(), target="native;opencl", place=["n=opencl:0"]).run(
+            {"x": np.ones(2, np.float32)})
+        return "opencl:0", "opencl"
+    except tenon.Error as error:
+        if os.environ.get("TENON_TEST_DEVICES"):
+            raise
+        print(f"no OpenCL here, an island is in its place: {error}")
+        return "island:0", "island"
+
+
+class SplitNetworks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.third, target = third_device()
+        cls.targets = f"native;cpu -device=1 -mcpu={LEAST};{target}"
+        cls.third_first = f"{target};native;cpu -device=1 -mcpu={LEAST}"
+
+    def check(self, made):
+        model, inputs = made
+        inputs = {name: values.astype(np.float32) for name, values in inputs.items()}
+        data, names = model.SerializeToString(), list(names_of(model.graph))
+        alone = tenon.compile(data, cache=False, threads=1).run(inputs)
+        devices = ["cpu:0", "cpu:1", self.third]
+        third = len(names) // 3
+        draw = random.Random(len(names))
+        placements = {
+            "pattern": [f"{name}={devices[min(i // third, 2)]}" for i, name in enumerate(names)],
+            "everything": [f"*={self.third}"],
+            "auto": ["auto"],
+            **{f"random {i}": [f"{name}={draw.choice(devices)}" for name in names] for i in range(3)},
+        }
+        for what, place in placements.items():
+            with self.subTest(what):
+                split = tenon.compile(data, target=self.targets, place=place, cache=False, threads=1)
+                self.compare(split.run(inputs), alone)
+        with self.subTest("default"):
+            split = tenon.compile(data, target=self.third_first, host="native", cache=False, threads=1)
+            for _ in range(2):
+                self.compare(split.run(inputs), alone)
+
+    def compare(self, results, alone):
+        for name, values in alone.items():
+            np.testing.assert_allclose(results[name], values, rtol=2e-5, atol=2e-6)
+
+    def test_a_residual_network(self):
+        self.check(residual_network())
+
+    def test_an_encoder_of_open_length(self):
+        self.check(encoder())
+
+    def test_a_branch_and_a_loop(self):
+        self.check(branch_and_loop())
+
+
+if __name__ == "__main__":
+    unittest.main()
