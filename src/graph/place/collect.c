@@ -127,7 +127,7 @@ static const tn__virtual_device *device_said(tn__plan *plan, const tn__node *nod
 
 static void fix_text(tn__plan *plan, int value, const tn__node *node, const char *text, const char *by) {
   const tn__virtual_device *device = device_said(plan, node, text);
-  tn__plan_fix(plan, value, device, value, by, false);
+  tn__plan_say(plan, value, device, value, by, false);
 }
 
 static void collect_annotation(tn__plan *plan, int scope, tn__node *node) {
@@ -163,9 +163,9 @@ static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
     tn__plan_refuse(plan, &plan->domains.data[tn__plan_find(plan, at)], rule->device, rule->placed);
   }
   if (v->host)
-    tn__plan_fix(plan, at, plan->config->host, at, "lists and strings are on the host", true);
+    tn__plan_say(plan, at, plan->config->host, at, "lists and strings are on the host", true);
   else if (rule != NULL)
-    tn__plan_fix(plan, at, rule->device, at, rule->placed, false);
+    tn__plan_say(plan, at, rule->device, at, rule->placed, false);
   for (int k = 0; k < node->input_count; k++) {
     use u = {scope, TN__PLAN_OPERAND, node, k, 0, NULL};
     if (node->inputs[k] != NULL) read_value(plan, &u, node->inputs[k], at, apart);
@@ -236,9 +236,9 @@ static void fix_values(tn__plan *plan) {
     const tn__value *value = plan->values.data[i].value;
     if (value == NULL) continue;
     if (value->place != NULL) fix_text(plan, i, value->producer, value->place, "said where it is made");
-    if (value->device != NULL) tn__plan_fix(plan, i, value->device, i, "planned before", false);
+    if (value->device != NULL) tn__plan_say(plan, i, value->device, i, "planned before", false);
     if (!is_tensor_of_numbers(value))
-      tn__plan_fix(plan, i, plan->config->host, i, "lists and strings are on the host", true);
+      tn__plan_say(plan, i, plan->config->host, i, "lists and strings are on the host", true);
   }
 }
 
@@ -247,7 +247,7 @@ void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
   plan->host = plan->values.count;
   tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){.formal = -1}));
   tn__vec_push(plan->arena, &plan->domains, TN__PLAN_ALONE(plan->host));
-  tn__plan_fix(plan, plan->host, plan->config->host, plan->host, "shapes and conditions are read by the host", true);
+  tn__plan_say(plan, plan->host, plan->config->host, plan->host, "shapes and conditions are read by the host", true);
   plan->values.data[plan->host].shape = true;
   fix_values(plan);
   int bodies = 0;

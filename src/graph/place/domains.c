@@ -74,7 +74,7 @@ int tn__plan_find(tn__plan *plan, int value) {
   return value;
 }
 
-void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak) {
+int tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak) {
   const tn__virtual_device *joined;
   tn__plan_domain *d = &plan->domains.data[tn__plan_find(plan, value)];
   int cause = plan->causes.count;
@@ -83,7 +83,6 @@ void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, i
   if (device->memory_scope != NULL) {
     tn__virtual_device anywhere = *device;
     anywhere.memory_scope = NULL;
-    if (!weak) tn__plan_say_scope(plan, value, device->memory_scope, cause);
     device = tn__virtual_device_of(&plan->config->cache, &anywhere);
   }
   tn__plan_domain wanted = {.cause = cause, .device = device};
@@ -95,6 +94,7 @@ void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, i
   } else {
     contradict(plan, d, &wanted);
   }
+  return cause;
 }
 
 static void add_link(tn__plan *plan, int a, int b) {

@@ -87,12 +87,12 @@ typedef struct tn__plan {
 const char *tn__plan_value_name(const tn__plan *plan, int value);
 const char *tn__plan_device_text(const tn__plan *plan, const tn__virtual_device *device);
 int tn__plan_find(tn__plan *plan, int value);
-/* The domain of the value lives there: throws when something else was said of it. */
-void tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak);
+/* The domain of the value lives there, wherever in its memory: throws when something else was said of it. The number of
+ * the cause, which is new. */
+int tn__plan_fix(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak);
 void tn__plan_unite(tn__plan *plan, int a, int b);
-/* What is said of the memory that a value lies in: of its buffer, and not of what reads or makes it (scopes.c). Throws
- * when something else was said of it; `cause` is the number of what says it. */
-void tn__plan_say_scope(tn__plan *plan, int value, const char *scope, int cause);
+/* The same, and of the value's buffer that it lies in the device's scope, where one is said (scopes.c). */
+void tn__plan_say(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak);
 /* The two are one buffer; of memories that contradict it throws when they must be, and else leaves them apart. */
 void tn__plan_share(tn__plan *plan, int a, int b, bool must);
 /* Once devices are known: what a copy might part and none does is one buffer, and free ones get a scope of those that

@@ -30,10 +30,15 @@ _Noreturn static void contradict(const tn__plan *plan, const tn__plan_value *x, 
       tn__plan_value_name(plan, b->value), scope, b->text);
 }
 
-void tn__plan_say_scope(tn__plan *plan, int value, const char *scope, int cause) {
+static void say_scope(tn__plan *plan, int value, const char *scope, int cause) {
   tn__plan_value *v = &plan->values.data[buffer_of(plan, value)];
   if (v->scope != NULL && strcmp(v->scope, scope) != 0) contradict(plan, v, scope, cause);
   if (v->scope == NULL) v->scope = scope, v->said = cause;
+}
+
+void tn__plan_say(tn__plan *plan, int value, const tn__virtual_device *device, int of, const char *text, bool weak) {
+  int cause = tn__plan_fix(plan, value, device, of, text, weak);
+  if (device->memory_scope != NULL && !weak) say_scope(plan, value, device->memory_scope, cause);
 }
 
 void tn__plan_share(tn__plan *plan, int a, int b, bool must) {

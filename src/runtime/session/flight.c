@@ -108,7 +108,8 @@ tn_status *tn_session_wait(tn_session *session) {
   return tn__session_leave(session, await(session->flight));
 }
 
-void tn__flight_release(tn_session *session) {
+/* Ends what is in flight, and the thread. */
+static void release_flight(tn_session *session) {
   tn__flight *flight = session->flight;
   if (flight == NULL) return;
   if (atomic_exchange(&session->in_flight, false)) {
@@ -124,4 +125,10 @@ void tn__flight_release(tn_session *session) {
   pthread_mutex_destroy(&flight->mutex);
   tn__free(session->allocator, flight, sizeof(*flight), 0);
   session->flight = NULL;
+}
+
+void tn_session_release(tn_session *session) {
+  if (session == NULL) return;
+  release_flight(session);
+  tn__session_destroy(session);
 }

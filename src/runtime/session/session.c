@@ -98,16 +98,14 @@ tn_status *tn_session_create(const tn_executable *exe, const tn_session_options 
   }
   tn_status *status = set_up(session, &all);
   if (status != NULL) {
-    tn_session_release(session);
+    tn__session_destroy(session);
     return status;
   }
   *out = session;
   return NULL;
 }
 
-void tn_session_release(tn_session *session) {
-  if (session == NULL) return;
-  tn__flight_release(session);
+void tn__session_destroy(tn_session *session) {
   tn_profile_release(session->profile);
   for (uint32_t i = 0; i < session->exe->function_count && session->functions != NULL; i++)
     release_function_state(session, &session->exe->functions[i], &session->functions[i]);

@@ -22,7 +22,7 @@ typedef struct tn__view {
 } tn__view;
 
 typedef struct tn__value_state tn__value_state; /* values/state.h */
-typedef struct tn__flight tn__flight;           /* flight.h */
+typedef struct tn__flight tn__flight;           /* flight.c */
 
 typedef struct tn__function_state {
   tn__bound *inputs, *outputs;           /* by the set_ calls */

@@ -247,6 +247,44 @@ static void close_devices(tn__vm *vm) {
   vm->constants = NULL;
 }
 
+static int most_arguments(const tn_executable *exe) {
+  uint32_t most = 1;
+  for (uint32_t i = 0; i < exe->kernel_count; i++) {
+    uint32_t count = exe->kernels[i].buffer_count + exe->kernels[i].scalar_count;
+    if (count > most) most = count;
+  }
+  return (int)most;
+}
+
+static tn_status *open_queues(tn__vm *vm) {
+  const tn_executable *exe = vm->exe;
+  if (!exe->has_events) return NULL;
+  void *memory;
+  vm->path_capacity = 16;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->path_capacity, sizeof(tn__call_path), 0, &memory));
+  vm->paths = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->device_count, sizeof(tn__device *), 0, &memory));
+  tn__device **devices = memory;
+  /* What a device does that is the host itself, the host does where it meets it. */
+  for (uint32_t i = 0; i < exe->device_count; i++)
+    devices[i] = vm->devices[i].driver->inline_host ? NULL : &vm->devices[i];
+  const tn__queues_options options = {.allocator = vm->allocator,
+                                      .devices = devices,
+                                      .device_count = (int)exe->device_count,
+                                      .slot_count = (int)exe->event_count,
+                                      .most_arguments = most_arguments(exe)};
+  tn_status *status = tn__queues_create(&options, &vm->queues);
+  tn__free(vm->allocator, memory, exe->device_count * sizeof(tn__device *), 0);
+  return status;
+}
+
+static void close_queues(tn__vm *vm) {
+  tn__queues_release(vm->queues);
+  tn__free(vm->allocator, vm->paths, vm->path_capacity * sizeof(tn__call_path), 0);
+  vm->queues = NULL;
+  vm->paths = NULL;
+}
+
 tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator *allocator, tn_thread_pool *pool,
                        const tn_session_options *options) {
   vm->exe = exe, vm->allocator = allocator, vm->pool = pool;
@@ -263,11 +301,11 @@ tn_status *tn__vm_init(tn__vm *vm, const tn_executable *exe, const tn_allocator 
   TN_RETURN_IF_ERROR(tn__alloc(allocator, scalars, sizeof(int64_t), 0, &memory));
   vm->scalars = memory;
   TN_RETURN_IF_ERROR(place_constants(vm));
-  return tn__vm_open_queues(vm);
+  return open_queues(vm);
 }
 
 static void release_all(tn__vm *vm) {
-  tn__vm_close_queues(vm);
+  close_queues(vm);
   for (uint32_t i = 0; vm->idle != NULL && i < vm->exe->function_count; i++) {
     while (vm->idle[i] != NULL) {
       tn__frame *frame = vm->idle[i];

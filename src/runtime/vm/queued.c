@@ -4,46 +4,9 @@
 
 #include "base/alloc.h"
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static bool is_inline(const tn__vm *vm, uint32_t device) { return vm->devices[device].driver->inline_host; }
-
-static int most_arguments(const tn_executable *exe) {
-  uint32_t most = 1;
-  for (uint32_t i = 0; i < exe->kernel_count; i++) {
-    uint32_t count = exe->kernels[i].buffer_count + exe->kernels[i].scalar_count;
-    if (count > most) most = count;
-  }
-  return (int)most;
-}
-
-tn_status *tn__vm_open_queues(tn__vm *vm) {
-  const tn_executable *exe = vm->exe;
-  if (!exe->has_events) return NULL;
-  void *memory;
-  vm->path_capacity = 16;
-  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->path_capacity, sizeof(tn__call_path), 0, &memory));
-  vm->paths = memory;
-  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->device_count, sizeof(tn__device *), 0, &memory));
-  tn__device **devices = memory;
-  /* What a device does that is the host itself, the host does where it meets it. */
-  for (uint32_t i = 0; i < exe->device_count; i++) devices[i] = is_inline(vm, i) ? NULL : &vm->devices[i];
-  const tn__queues_options options = {.allocator = vm->allocator,
-                                      .devices = devices,
-                                      .device_count = (int)exe->device_count,
-                                      .slot_count = (int)exe->event_count,
-                                      .most_arguments = most_arguments(exe)};
-  tn_status *status = tn__queues_create(&options, &vm->queues);
-  tn__free(vm->allocator, memory, exe->device_count * sizeof(tn__device *), 0);
-  return status;
-}
-
-void tn__vm_close_queues(tn__vm *vm) {
-  tn__queues_release(vm->queues);
-  tn__free(vm->allocator, vm->paths, vm->path_capacity * sizeof(tn__call_path), 0);
-  vm->queues = NULL;
-  vm->paths = NULL;
-}
 
 tn_status *tn__vm_reserve(tn__vm *vm, tn__frame *frame, uint32_t device, tn__block *block, int64_t bytes) {
   if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
@@ -95,6 +58,22 @@ tn_status *tn__vm_enter_call(tn__vm *vm, const tn__instruction *in, const tn__fu
   vm->path = vm->path_count++;
   vm->paths[vm->path] = wanted;
   return NULL;
+}
+
+tn_status *tn__vm_kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
+  const char *name = vm->exe->kernels[in->callee].about.name;
+  switch (result) {
+    case TN_KERNEL_INDEX_OUT_OF_RANGE:
+      return tn_status_create(
+          TN_OUT_OF_RANGE,
+          "kernel \"%s\": index out of range: its indices must be in [-n, n) where they pick from n elements", name);
+    case TN_KERNEL_DIVISION_BY_ZERO:
+      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": integer division by zero", name);
+    case TN_KERNEL_BAD_VALUE:
+      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": a value that the operator does not allow", name);
+    case TN_KERNEL_CANCELLED: return tn_status_create(TN_CANCELLED, "the invoke was cancelled in kernel \"%s\"", name);
+    default: return tn_status_create(TN_INTERNAL, "kernel \"%s\": returned the unknown result %d", name, result);
+  }
 }
 
 /* As it would have come back through the calls. */

@@ -10,9 +10,6 @@
 #include "runtime/queue/queue.h"
 #include "runtime/vm/vm.h"
 
-TN_MUST_USE tn_status *tn__vm_open_queues(tn__vm *vm);
-void tn__vm_close_queues(tn__vm *vm);
-
 /* Waits for all devices, when there are queues. */
 static inline void tn__vm_drain(const tn__vm *vm) {
   if (vm->queues != NULL) tn__queues_drain(vm->queues);

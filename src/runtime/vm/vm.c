@@ -438,22 +438,6 @@ static tn_status *builtin(tn__vm *vm, tn__frame *frame, const tn__instruction *i
   }
 }
 
-tn_status *tn__vm_kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {
-  const char *name = vm->exe->kernels[in->callee].about.name;
-  switch (result) {
-    case TN_KERNEL_INDEX_OUT_OF_RANGE:
-      return tn_status_create(
-          TN_OUT_OF_RANGE,
-          "kernel \"%s\": index out of range: its indices must be in [-n, n) where they pick from n elements", name);
-    case TN_KERNEL_DIVISION_BY_ZERO:
-      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": integer division by zero", name);
-    case TN_KERNEL_BAD_VALUE:
-      return tn_status_create(TN_OUT_OF_RANGE, "kernel \"%s\": a value that the operator does not allow", name);
-    case TN_KERNEL_CANCELLED: return tn_status_create(TN_CANCELLED, "the invoke was cancelled in kernel \"%s\"", name);
-    default: return tn_status_create(TN_INTERNAL, "kernel \"%s\": returned the unknown result %d", name, result);
-  }
-}
-
 static tn_status *cancelled(const tn__vm *vm, const tn__instruction *in) {
   if (in->op != TN__OP_KERNEL) return tn_status_create(TN_CANCELLED, "the invoke was cancelled");
   return tn_status_create(TN_CANCELLED, "the invoke was cancelled before kernel \"%s\"",
