@@ -33,6 +33,7 @@ static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__fu
     case TN__STORAGE_DYNAMIC: tn__strbuf_append(out, "dynamic"); break;
     case TN__STORAGE_VIEW: tn__strbuf_printf(out, "view of r%u", r->index); break;
   }
+  if (r->device > 0) tn__strbuf_printf(out, ", on device %u", r->device);
   tn__strbuf_char(out, '\n');
 }
 
