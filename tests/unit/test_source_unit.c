@@ -208,6 +208,7 @@ static const damage damages[] = {
     LAUNCH(grid[2].symbolic, 1, "a grid's extent"),
     KERNEL(has_workspace, 2, "a kernel's parameters"),
     KERNEL(text_scalar_count, 9, "a kernel's parameters"),
+    KERNEL(buffer_count, UINT32_MAX, "a kernel's parameters"),
     KERNEL(first_launch, 100, "a kernel's launches are outside of the table"),
     KERNEL(launch_count, UINT32_MAX, "a kernel's launches are outside of the table"),
 };
@@ -219,6 +220,20 @@ static size_t start_of(const tn__source_unit *unit, const damage *d, size_t size
     case OF_END: return size;
     default: return 0;
   }
+}
+
+/* All kernels are the one with the most launches. */
+static void look_at_shared_launches(const made *m) {
+  char *bytes = malloc(m->source.size);
+  memcpy(bytes, m->source.data, m->source.size);
+  const tn__source_unit *unit = (const void *)bytes;
+  tn__source_kernel *kernels = (void *)(bytes + unit->kernels), most = kernels[0];
+  for (uint32_t i = 1; i < unit->kernel_count; i++)
+    if (kernels[i].launch_count > most.launch_count) most = kernels[i];
+  for (uint32_t i = 0; i < unit->kernel_count; i++) kernels[i] = most;
+  check_fails(tn__source_unit_check(bytes, m->source.size), TN_INVALID_ARGUMENT,
+              "the source of a device's kernels is damaged: two kernels have one launch");
+  free(bytes);
 }
 
 static void look_at_damage(const made *m) {
@@ -242,7 +257,10 @@ static void look_at_damage(const made *m) {
   }
 }
 
-static void damaged_units_are_refused(void **state) { look_at("opencl", &tn__backend_opencl, look_at_damage); }
+static void damaged_units_are_refused(void **state) {
+  look_at("opencl", &tn__backend_opencl, look_at_damage);
+  look_at("opencl", &tn__backend_opencl, look_at_shared_launches);
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {

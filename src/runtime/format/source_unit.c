@@ -24,12 +24,17 @@ static tn_status *check_launch(const tn__source_unit *unit, const tn__source_lau
   return NULL;
 }
 
-static tn_status *check_kernel(const tn__source_unit *unit, const tn__source_kernel *kernel) {
+/* `*left`: of the launches, how many the kernels before left. All kernels together have no more than there are, and the
+ * text names each parameter, so nothing that is made of a unit is larger than it, whatever its numbers say. */
+static tn_status *check_kernel(const tn__source_unit *unit, const tn__source_kernel *kernel, uint32_t *left) {
   const tn__source_launch *launches = (const void *)((const char *)unit + unit->launches);
-  if (kernel->has_workspace > 1 || kernel->text_scalar_count > kernel->scalar_count)
+  if (kernel->has_workspace > 1 || kernel->text_scalar_count > kernel->scalar_count ||
+      (uint64_t)kernel->buffer_count + kernel->text_scalar_count > unit->text_size)
     return refuse("a kernel's parameters");
   if (kernel->first_launch > unit->launch_count || kernel->launch_count > unit->launch_count - kernel->first_launch)
     return refuse("a kernel's launches are outside of the table");
+  if (kernel->launch_count > *left) return refuse("two kernels have one launch");
+  *left -= kernel->launch_count;
   for (uint32_t i = 0; i < kernel->launch_count; i++)
     for (int a = 0; a < 3; a++) {
       const tn__source_extent *extent = &launches[kernel->first_launch + i].grid[a];
@@ -54,7 +59,8 @@ tn_status *tn__source_unit_check(const void *unit, size_t size) {
   const tn__source_launch *launches = (const void *)((const char *)unit + u->launches);
   for (uint32_t i = 0; i < u->launch_count; i++) TN_RETURN_IF_ERROR(check_launch(u, &launches[i]));
   const tn__source_kernel *kernels = (const void *)((const char *)unit + u->kernels);
-  for (uint32_t i = 0; i < u->kernel_count; i++) TN_RETURN_IF_ERROR(check_kernel(u, &kernels[i]));
+  uint32_t left = u->launch_count;
+  for (uint32_t i = 0; i < u->kernel_count; i++) TN_RETURN_IF_ERROR(check_kernel(u, &kernels[i], &left));
   return NULL;
 }
 

@@ -33,7 +33,7 @@ typedef struct tn__source_unit {
   char magic[8];
   uint32_t language; /* tn__source_language */
   uint32_t kernel_count;
-  uint32_t launch_count;
+  uint32_t launch_count; /* of all kernels: each has its own */
   uint32_t reserved;
   uint64_t kernels;         /* tn__source_kernel */
   uint64_t launches;        /* tn__source_launch */
