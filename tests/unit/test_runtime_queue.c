@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "check.h"
 #include "runtime/island/island.h"
 #include "runtime/queue/queue.h"
@@ -375,6 +376,26 @@ static void test_an_islands_memory(void **state) {
   device.driver->close(&device);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void *refuse_large(void *user, void *pointer, size_t old_size, size_t new_size, size_t align) {
+  return new_size >= (size_t)1 << 20 ? NULL : tn__realloc(NULL, pointer, old_size, new_size, align);
+}
+
+/* Copies between two devices go through a megabyte of the host; the host, which has no queue, and one device beside it
+ * need none. */
+static void test_one_device_needs_little(void **state) {
+  const tn_allocator small = {refuse_large, NULL};
+  tn__device devices[2] = {{.driver = &tn__device_cpu}, {.driver = &tn__device_cpu, .id = 1}};
+  tn__device *const one[3] = {NULL, &devices[0], NULL}, *const two[3] = {NULL, &devices[0], &devices[1]};
+  tn__queues_options options = {.allocator = &small, .devices = one, .device_count = 3, .most_arguments = 4};
+  tn__queues *queues;
+  check_ok(tn__queues_create(&options, &queues));
+  tn__queues_release(queues);
+  options.devices = two;
+  check_fails(tn__queues_create(&options, &queues), TN_OUT_OF_MEMORY, "out of memory for copies between devices");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_program_as_in_one_thread),
@@ -386,6 +407,7 @@ int main(void) {
       cmocka_unit_test(test_a_device_that_is_gone),
       cmocka_unit_test(test_nobody_else_touches_an_island),
       cmocka_unit_test(test_an_islands_memory),
+      cmocka_unit_test(test_one_device_needs_little),
   };
   return cmocka_run_group_tests_name("runtime_queue", tests, NULL, NULL);
 }

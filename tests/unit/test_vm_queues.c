@@ -426,6 +426,8 @@ static void test_events_that_are_not_needed(void **state) {
   assert_int_equal(count(text, " RECORD "), 3);
   assert_int_equal(count(text, " AWAIT "), 2);
   assert_int_equal(count(text, " HOST_AWAIT "), 1);
+  assert_int_equal(count(text, "dynamic, on device 1\n"), 1);
+  assert_int_equal(count(text, "dynamic\n"), 1); /* the host's */
   free(text);
   tn_executable_release(exe);
   test_exe_release(&p.t);
@@ -455,6 +457,26 @@ static void test_events_that_cannot_be(void **state) {
   }
 }
 
+/* Its record may say anything of what it takes: no instruction gives it that. */
+static void test_kernels_that_nothing_calls(void **state) {
+  program p;
+  int x, y;
+  int64_t in[WORDS] = {1, 2}, out[WORDS];
+  tn__exe_func *f = begin_main(&p, 1, &x, &y);
+  tn__exe_kernel_on(p.t.exe, p.devices[1], test_exe_kernel(&p.t, "endless", mix, -1, 0));
+  int a = place(&p, f, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  emit(f, TN__OP_COPY, a, x);
+  emit_kernel(f, p.mix[1], a, a, a);
+  emit(f, TN__OP_COPY, y, a);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn_executable *exe;
+  tn_session *session = load(test_exe_finish(&p.t), &turns, &exe);
+  check_ok(invoke(session, in, out));
+  assert_int_equal(out[0], 3 * 1 + 1 + 1);
+  assert_int_equal(out[1], 3 * 2 + 2 + 1);
+  test_exe_close(&p.t, exe, session);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_memory_that_is_used_again),
@@ -463,6 +485,7 @@ int main(void) {
       cmocka_unit_test(test_a_failure_that_is_told_late),
       cmocka_unit_test(test_events_that_are_not_needed),
       cmocka_unit_test(test_events_that_cannot_be),
+      cmocka_unit_test(test_kernels_that_nothing_calls),
   };
   return cmocka_run_group_tests_name("vm_queues", tests, NULL, NULL);
 }

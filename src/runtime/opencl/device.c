@@ -135,10 +135,11 @@ static tn_status *opencl_wait(tn__device *device, int32_t *result) {
   o->unsettled = false;
   cl_int error = o->cl.clEnqueueReadBuffer(o->queue, o->status, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
   if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "its kernels cannot be waited for");
-  *result = value;
   if (value == TN_KERNEL_OK) return NULL;
   error = o->cl.clEnqueueWriteBuffer(o->queue, o->status, CL_TRUE, 0, sizeof ok, &ok, 0, NULL, NULL);
-  return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "the result of its kernels cannot be reset");
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "the result of its kernels cannot be reset");
+  *result = value; /* or a status, never both */
+  return NULL;
 }
 
 static const tn__device_driver opencl_driver = {

@@ -313,12 +313,15 @@ static tn_status *allocate(tn__queues *all, const tn__queues_options *options) {
   TN_RETURN_IF_ERROR(tn__alloc(all->allocator, (size_t)all->count * TN__QUEUE_DEPTH * (size_t)all->most_arguments,
                                sizeof(argument), 0, &memory));
   all->arguments = memory;
+  int devices = 0;
   for (int i = 0; i < all->count; i++) {
     queue *q = &all->queues[i];
     *q = (queue){.all = all, .device = options->devices[i], .number = i};
+    devices += q->device != NULL;
     pthread_cond_init(&q->changed, NULL);
   }
-  for (int i = 0; i < all->count && all->count > 1; i++) { /* touched by copies alone */
+  for (int i = 0; i < all->count && devices > 1; i++) { /* touched by copies alone */
+    if (all->queues[i].device == NULL) continue;
     all->queues[i].piece = tn__realloc(all->allocator, NULL, 0, PIECE_BYTES, 0);
     if (all->queues[i].piece == NULL)
       return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for copies between devices");

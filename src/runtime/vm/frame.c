@@ -247,18 +247,11 @@ static void close_devices(tn__vm *vm) {
   vm->constants = NULL;
 }
 
-static int most_arguments(const tn_executable *exe) {
-  uint32_t most = 1;
-  for (uint32_t i = 0; i < exe->kernel_count; i++) {
-    uint32_t count = exe->kernels[i].buffer_count + exe->kernels[i].scalar_count;
-    if (count > most) most = count;
-  }
-  return (int)most;
-}
-
 static tn_status *open_queues(tn__vm *vm) {
   const tn_executable *exe = vm->exe;
   if (!exe->has_events) return NULL;
+  uint32_t buffers, scalars;
+  widest(exe, &buffers, &scalars);
   void *memory;
   vm->path_capacity = 16;
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->path_capacity, sizeof(tn__call_path), 0, &memory));
@@ -272,7 +265,7 @@ static tn_status *open_queues(tn__vm *vm) {
                                       .devices = devices,
                                       .device_count = (int)exe->device_count,
                                       .slot_count = (int)exe->event_count,
-                                      .most_arguments = most_arguments(exe)};
+                                      .most_arguments = (int)(buffers + scalars)};
   tn_status *status = tn__queues_create(&options, &vm->queues);
   tn__free(vm->allocator, memory, exe->device_count * sizeof(tn__device *), 0);
   return status;
