@@ -472,8 +472,25 @@ static const stage_row *stage_of(const char *name) {
   return NULL;
 }
 
+/* Kernels are C functions of their names. */
+static void check_c_names(const building *b, const modules *m) {
+  for (int i = 0; i < m->count; i++) {
+    const char *name = tn__te_name(m->items[i].te);
+    if (tn__decl_is_taken_in_c(name))
+      tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
+                 name);
+    const char *size = tn__arena_printf(b->arena, TN__C_ENTRY_SIZE_FORMAT, name);
+    for (int k = 0; k < m->count && b->options.workspace; k++)
+      if (strcmp(tn__te_name(m->items[k].te), size) == 0)
+        tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT,
+                   "kernel %s: that is the name of the function that tells the workspace of kernel %s; use another",
+                   size, name);
+  }
+}
+
 static tn__code generate(const building *b, tn__emit kind) {
   modules m = lower_all(b);
+  if (kind == TN__EMIT_C99) check_c_names(b, &m);
   const tn__target *target = &b->schedules[0]->target;
   tn__codegen_module module = {
       .irs = m.irs, .funcs = m.funcs, .entries = m.entries, .count = m.count, .target = target};
@@ -542,19 +559,8 @@ static void keep_results(void *user) {
   modules m = lower_all(b);
   const tn__backend *backend = tn__backend_of(b->arena->escape, &b->schedules[0]->target);
   tn__kernel_info *infos = TN__NEW_ARRAY(b->arena, m.count, tn__kernel_info);
-  for (int i = 0; i < m.count; i++) {
-    const char *name = tn__te_name(m.items[i].te);
-    if (tn__decl_is_taken_in_c(name))
-      tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT, "kernel %s: its C function can't have this name; use another",
-                 name);
-    infos[i] = backend->measure(m.irs[i], m.funcs[i]);
-    const char *size = tn__arena_printf(b->arena, TN__C_ENTRY_SIZE_FORMAT, name);
-    for (int k = 0; k < m.count && b->options.workspace; k++)
-      if (strcmp(tn__te_name(m.items[k].te), size) == 0)
-        tn__throwf(b->arena->escape, TN_INVALID_ARGUMENT,
-                   "kernel %s: that is the name of the function that tells the workspace of kernel %s; use another",
-                   size, name);
-  }
+  check_c_names(b, &m);
+  for (int i = 0; i < m.count; i++) infos[i] = backend->measure(m.irs[i], m.funcs[i]);
   tn__decl_header(m.items, infos, m.count, &b->options, &header);
   build->header = tn__arena_take(&build->arena, &header);
   build->object.data = tn__arena_copy(&build->arena, build->object.data, build->object.size);

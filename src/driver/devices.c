@@ -97,8 +97,8 @@ static void refuse_others(tn__driver *driver, const tn__value *elsewhere) {
   tn__compile_config *config = driver->devices->config;
   const char *origin = elsewhere->producer != NULL ? elsewhere->producer->origin : NULL;
   tn__throwf(arena->escape, TN_UNSUPPORTED,
-             "%s%s\"%s\" is placed on %s, and programs of this version run on CPUs, islands and OpenCL devices in "
-             "global memory: there are %s",
+             "%s%s\"%s\" is placed on %s, and programs of this version run on CPUs, islands, OpenCL and CUDA devices "
+             "in global memory: there are %s",
              origin != NULL ? origin : "", origin != NULL ? ": " : "", elsewhere->name,
              tn__virtual_device_text(arena, elsewhere->device), tn__compile_config_list(config));
 }
@@ -157,6 +157,13 @@ static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int cou
   for (int i = 0; i < d->rules.list.count; i++) {
     const tn__place_rule *rule = &d->rules.list.data[i];
     if (d->matched[i] > 0) continue;
+    bool fits = false;
+    for (int g = 0; g < count && !fits; g++) fits = tn__place_fits(graphs[g], rule->pattern);
+    if (fits) {
+      tn__log(driver->options->log, TN_LOG_WARNING,
+              "the placement \"%s\" has no effect: those behind it place all nodes that it fits", rule->text);
+      continue;
+    }
     const char *near = NULL;
     for (int g = 0; g < count && near == NULL; g++) near = tn__place_nearest(graphs[g], rule->pattern);
     tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" fits no node%s%s%s", rule->text,

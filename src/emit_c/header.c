@@ -419,7 +419,7 @@ static void write_public(tn__c_emitter *e, void (*write)(const writer *w)) {
 tn_status *tn__c_write_header(tn__c_emitter *e) {
   tn__strbuf *out = e->out;
   tn__strbuf_printf(out, "/* %s, compiled for %s by %s. Link the object of the same name.\n", e->name,
-                    e->exe->target_name, e->exe->producer);
+                    e->exe->targets[0], e->exe->producer);
   tn__c_append_text(e, introduction);
   tn__c_append_text(e,
                     "#ifndef TN_^_H\n#define TN_^_H\n\n#include <stdint.h>\n#include <string.h>\n\n"

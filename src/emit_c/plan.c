@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "declarations/c_names.h"
 #include "emit_c/emit_c.h"
+#include "target/target.h"
 #include "tenon/compile.h"
 
 static tn_status *refuse(const tn__c_emitter *e, const tn__function *f, const tn__instruction *in, const char *why) {
@@ -33,8 +34,9 @@ static tn_status *check_devices(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->register_count; i++) {
     uint32_t device = f->registers[i].device;
     if (device == 0) continue;
-    snprintf(why, sizeof why, "it has values on %s:%d, and C runs on the CPU alone", e->exe->drivers[device]->name,
-             (int)e->exe->devices[device].device_id);
+    const DLDevice *where = &e->exe->devices[device];
+    snprintf(why, sizeof why, "it has values on %s:%d, and C runs on the CPU alone",
+             tn__target_type_name((int)where->device_type), (int)where->device_id);
     return refuse(e, f, NULL, why);
   }
   return NULL;

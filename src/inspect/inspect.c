@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "driver/driver.h"
+#include "inspect/devices.h"
 
 typedef struct inspect_call {
   const char *path;
@@ -88,6 +89,7 @@ static void executable_members(tn__strbuf *json, const tn_executable *exe) {
                     (unsigned long long)s->constant_bytes);
   tn__strbuf_printf(json, ", \"workspace_bytes\": %lld, ", (long long)s->workspace_bytes);
   number_member(json, "peak_bytes", (double)s->peak_bytes);
+  tn__inspect_devices(json, exe);
   tn__strbuf_append(json, ",\n\"kernels\": [");
   for (int i = 0; i < s->kernel_count; i++) {
     const tn_kernel_summary *k = tn_executable_kernel(exe, i);
@@ -99,6 +101,7 @@ static void executable_members(tn__strbuf *json, const tn_executable *exe) {
     number_member(json, "flops", k->flops);
     tn__strbuf_append(json, ", ");
     number_member(json, "bytes", k->bytes);
+    tn__inspect_kernel_device(json, exe, i);
     tn__strbuf_append(json, "}");
   }
   tn__strbuf_append(json, "]");

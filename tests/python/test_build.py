@@ -352,8 +352,9 @@ int main(void) {
         self.assertIn("cannot open", refused(self.folder / "none.te", "-o", base))
         for name in ("int", "main", "memcpy"):
             taken = self.write(f"kernel {name}(A: f32[N]) -> B: f32[N] {{ B[i] = A[i] }}\n", "taken.te")
-            self.assertIn(f"kernel {name}: its C function can't have this name; use another",
-                          refused(taken, "-o", base))
+            for options in (("-o", base), ("--emit", "c99")):
+                self.assertIn(f"kernel {name}: its C function can't have this name; use another",
+                              refused(taken, *options))
         clash = self.write(GEMM, "clash.o")
         self.assertIn("the result would take the place of the declarations",
                       refused(clash, "-o", self.folder / "clash", status=2))

@@ -44,15 +44,31 @@ static bool fits(const char *pattern, const char *name, size_t length) {
   return pattern[p] == '\0';
 }
 
+/* Control operators are where their parts are, and copies where they lead. */
+static bool is_placed_by_name(const tn__node *node) {
+  return node->op->lowering != TN__LOWER_CONTROL && !tn__op_has(node, TN__FACT_COPIES) &&
+         !tn__op_has(node, TN__FACT_SAYS_PLACE);
+}
+
 tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node) {
   size_t length;
-  if (options->rule_count == 0 || node->op->lowering == TN__LOWER_CONTROL || tn__op_has(node, TN__FACT_COPIES) ||
-      tn__op_has(node, TN__FACT_SAYS_PLACE))
-    return NULL;
+  if (options->rule_count == 0 || !is_placed_by_name(node)) return NULL;
   const char *name = tn__place_name_of(node, &length);
   for (int i = options->rule_count; i-- > 0;)
     if (fits(options->rules[i].pattern, name, length)) return &options->rules[i];
   return NULL;
+}
+
+bool tn__place_fits(const tn__graph *graph, const char *pattern) {
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *node = tn__graph_node_at(graph, i);
+    size_t length;
+    const char *name = tn__place_name_of(node, &length);
+    if (is_placed_by_name(node) && fits(pattern, name, length)) return true;
+    for (int g = 0; g < node->graph_count; g++)
+      if (tn__place_fits(node->graphs[g], pattern)) return true;
+  }
+  return false;
 }
 
 /* The name with the fewest changes; names are mostly paths, so also one that the pattern without its stars is part

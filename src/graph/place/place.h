@@ -70,6 +70,8 @@ tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text)
 void tn__place_rules_read(tn__compile_config *config, const char *text, bool files, tn__place_rules *out);
 /* "opencl:0=2GiB" */
 void tn__place_budget_read(tn__compile_config *config, const char *text, tn__place_budgets *out);
+/* Whether the pattern of a rule fits a node, in the graph or a body, though a later rule may place it. */
+bool tn__place_fits(const tn__graph *graph, const char *pattern);
 /* For a rule that fits no node: the nearest name that there is, or NULL. */
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
 /* The name by which rules mean a node; length in *length. */

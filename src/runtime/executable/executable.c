@@ -78,7 +78,7 @@ static int64_t peak_bytes(const tn_executable *exe) {
 }
 
 static tn_executable_summary summarize(const tn_executable *exe) {
-  return (tn_executable_summary){.target = exe->target_name,
+  return (tn_executable_summary){.target = exe->targets[0],
                                  .producer = exe->producer,
                                  .constant_bytes = exe->constant_bytes,
                                  .code_bytes = exe->image_size,
@@ -101,7 +101,7 @@ static tn_status *load(tn_executable *exe, const char *path, const tn_load_optio
   if (exe->verify_only) return NULL;
   if (options->perf_map) tn__debug_write_perf_map(exe);
   if (exe->apart == NULL) exe->jit = tn__debug_register(exe);
-  tn__log(&exe->log, TN_LOG_DEBUG, "loaded an executable for %s: %u kernels, %zu bytes", exe->target_name,
+  tn__log(&exe->log, TN_LOG_DEBUG, "loaded an executable for %s: %u kernels, %zu bytes", exe->targets[0],
           exe->kernel_count, exe->file_size);
   return NULL;
 }

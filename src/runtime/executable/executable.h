@@ -151,7 +151,8 @@ struct tn_executable {
   const tn__values *values; /* NULL: there are tensors of numbers alone */
   const uint8_t *image;     /* executable */
   size_t image_size;
-  const char *producer, *target_name;
+  const char *producer;
+  const char **targets;              /* of the devices */
   DLDevice *devices;                 /* the first is the host */
   const tn__device_driver **drivers; /* NULL: of source, in a file that is only looked into */
   tn__bytes *sources;                /* of devices that compile source; of no bytes: native code */

@@ -398,6 +398,7 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(DLDevice), &exe->devices));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->drivers[0]), &exe->drivers));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->sources[0]), &exe->sources));
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->targets[0]), &exe->targets));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
     exe->devices[i] = (DLDevice){(DLDeviceType)record->device_type, record->device_id};
@@ -420,7 +421,7 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
     TN_RETURN_IF_ERROR(load_device(exe, options, i, record, scope));
     if (!exe->verify_only && find_driver(exe->devices[i].device_type))
       TN_RETURN_IF_ERROR(check_cpu(record, have, target));
-    if (i == 0) exe->target_name = target;
+    exe->targets[i] = target;
   }
   return NULL;
 }

@@ -1,0 +1,29 @@
+/* The runtime's and the compiler's structs do not meet in one file, so this is not in inspect.c. */
+#include "inspect/devices.h"
+
+#include "runtime/executable/executable.h"
+#include "target/target.h"
+
+static void put_device(tn__strbuf *json, const tn_executable *exe, uint32_t number) {
+  const DLDevice *device = &exe->devices[number];
+  tn__strbuf_printf(json, "\"%s:%d\"", tn__target_type_name((int)device->device_type), (int)device->device_id);
+}
+
+void tn__inspect_devices(tn__strbuf *json, const tn_executable *exe) {
+  if (exe->device_count == 1) return;
+  tn__strbuf_append(json, ",\n\"devices\": [");
+  for (uint32_t i = 0; i < exe->device_count; i++) {
+    tn__strbuf_append(json, i ? ",\n {\"name\": " : "\n {\"name\": ");
+    put_device(json, exe, i);
+    tn__strbuf_append(json, ", \"target\": ");
+    tn__strbuf_json_string(json, exe->targets[i]);
+    tn__strbuf_printf(json, ", \"source_bytes\": %llu}", (unsigned long long)exe->sources[i].size);
+  }
+  tn__strbuf_append(json, "]");
+}
+
+void tn__inspect_kernel_device(tn__strbuf *json, const tn_executable *exe, int kernel) {
+  if (exe->device_count == 1) return;
+  tn__strbuf_append(json, ", \"device\": ");
+  put_device(json, exe, exe->kernels[kernel].device);
+}
