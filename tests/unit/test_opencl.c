@@ -1,6 +1,7 @@
 /* The driver of OpenCL: what it says when something is wrong, the limits that it keeps, addresses, and programs on
  * disk. What all devices do is in test_device_conformance.c. */
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 #include "unit/devices.h"
@@ -18,8 +19,38 @@ static void begin(tn__device *device) {
   check_ok(driver->open(device));
 }
 
+/* The first that this process does with OpenCL. */
+enum { OPENERS = 8 };
+static int opened_at_first;
+
+static void *open_at_first(void *own) {
+  const tn__device_driver *at_first;
+  tn__device device = {0};
+  tn_status *status = tn__plugin_driver(kDLOpenCL, "opencl", &at_first);
+  pthread_barrier_wait(own);
+  if (status == NULL) status = at_first->open(&device);
+  if (status == NULL) at_first->close(&device);
+  bool good = status == NULL;
+  tn_status_free(status);
+  return good ? own : NULL;
+}
+
+static void open_in_threads(void) {
+  pthread_t threads[OPENERS];
+  pthread_barrier_t all;
+  void *good;
+  pthread_barrier_init(&all, NULL, OPENERS);
+  for (int i = 0; i < OPENERS; i++) assert_int_equal(pthread_create(&threads[i], NULL, open_at_first, &all), 0);
+  for (int i = 0; i < OPENERS; i++) {
+    assert_int_equal(pthread_join(threads[i], &good), 0);
+    opened_at_first += good != NULL;
+  }
+  pthread_barrier_destroy(&all);
+}
+
 static int find_device(void **state) {
   *state = test_cache_folder();
+  open_in_threads();
   found = plugin_devices(kDLOpenCL, "opencl", &driver);
   if (found == 0) return 0;
   tn__device device;
@@ -308,8 +339,14 @@ static void test_programs_are_kept(void **state) {
   remove_folder(own);
 }
 
+static void test_first_opened_by_several_threads(void **state) {
+  NEEDS_A_DEVICE;
+  assert_int_equal(opened_at_first, OPENERS);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_first_opened_by_several_threads),
       cmocka_unit_test(test_a_text_that_is_refused),
       cmocka_unit_test(test_records_that_do_not_fit),
       cmocka_unit_test(test_launches_beyond_the_limits),

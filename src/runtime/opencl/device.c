@@ -97,26 +97,34 @@ static tn_status *begin(const tn__device *device) {
   return make_context(device);
 }
 
-/* Drivers start threads, which are not to get the program's signals. */
-static tn_status *opencl_open(tn__device *device) {
+/* Loaders and drivers set themselves up with the first call of any thread, and not all of them guard that. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+static tn_status *open_found(tn__device *device) {
   tn__opencl_api cl;
   cl_platform_id platform;
   cl_device_id found;
   void *memory = NULL;
+  TN_RETURN_IF_ERROR(tn__opencl_load(&cl));
+  TN_RETURN_IF_ERROR(tn__opencl_find(&cl, device->id, &platform, &found));
+  TN_RETURN_IF_ERROR(tn__alloc(device->allocator, 1, sizeof(tn__opencl), 0, &memory));
+  tn__opencl *o = device->state = memory;
+  o->cl = cl, o->platform = platform, o->device = found;
+  pthread_mutex_init(&o->mutex, NULL);
+  tn_status *status = begin(device);
+  if (status != NULL) opencl_close(device);
+  return status;
+}
+
+/* Drivers start threads, which are not to get the program's signals. */
+static tn_status *opencl_open(tn__device *device) {
   sigset_t signals, before;
   device->state = NULL;
   sigfillset(&signals);
   pthread_sigmask(SIG_SETMASK, &signals, &before);
-  tn_status *status = tn__opencl_load(&cl);
-  if (status == NULL) status = tn__opencl_find(&cl, device->id, &platform, &found);
-  if (status == NULL) status = tn__alloc(device->allocator, 1, sizeof(tn__opencl), 0, &memory);
-  if (status == NULL) {
-    tn__opencl *o = device->state = memory;
-    o->cl = cl, o->platform = platform, o->device = found;
-    pthread_mutex_init(&o->mutex, NULL);
-    status = begin(device);
-    if (status != NULL) opencl_close(device);
-  }
+  pthread_mutex_lock(&opening);
+  tn_status *status = open_found(device);
+  pthread_mutex_unlock(&opening);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return status;
 }
