@@ -24,9 +24,11 @@ static tn_status *found(const tn__target *target, const tn__backend *row) {
 tn_status *tn__backend_find(const tn__target *target, const tn__backend **out) {
   *out = find(target, TN__EMIT_OBJECT);
   if (*out == NULL && find(target, ANYTHING) != NULL)
-    return tn_status_create(
-        TN_UNSUPPORTED, "target \"%s\": for %s there is source text alone, of declarations: `tenon build --emit %s`",
-        target->name, tn__target_kind_name(target->kind), tn__target_kind_name(target->kind));
+    return tn_status_create(TN_UNSUPPORTED,
+                            "target \"%s\": for %s there is source text alone: `tenon build --emit %s` writes that of "
+                            "declarations, and the "
+                            "host of a model is a CPU",
+                            target->name, tn__target_kind_name(target->kind), tn__target_kind_name(target->kind));
   return found(target, *out);
 }
 
@@ -46,11 +48,19 @@ const tn__backend *tn__backend_of(tn__escape *escape, const tn__target *target) 
   return backend;
 }
 
+/* Each stage is made for some kind. */
+static tn__target_kind first_kind_with(tn__emit emit) {
+  for (int kind = 0; kind < TN__TARGET_KINDS; kind++)
+    for (int i = 0; i < ROWS; i++)
+      if ((backends[i]->emits >> emit & 1) != 0 && (backends[i]->kinds >> kind & 1) != 0) return (tn__target_kind)kind;
+  return TN__TARGET_CPU;
+}
+
 const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *target, tn__emit emit,
                                           const char *what) {
   const tn__backend *row = find(target, (int)emit);
   if (row != NULL) return row;
   if (emit == TN__EMIT_OBJECT) return tn__backend_of(escape, target);
-  tn__throwf(escape, TN_UNSUPPORTED, "target \"%s\": no code generator makes %s for %s", target->name, what,
-             tn__target_kind_name(target->kind));
+  tn__throwf(escape, TN_UNSUPPORTED, "target \"%s\": no code generator makes %s for %s; one does for %s", target->name,
+             what, tn__target_kind_name(target->kind), tn__target_kind_name(first_kind_with(emit)));
 }

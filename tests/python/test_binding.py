@@ -545,6 +545,10 @@ class Compiling(unittest.TestCase):
             tenon.compile(two.SerializeToString(), place={"*": "island:0"}, memory={"island:0": 15}, **options)
         with self.assertRaisesRegex(TypeError, "place is a dictionary or a list of texts, not 'auto'"):
             tenon.compile(two.SerializeToString(), place="auto")
+        with self.assertRaisesRegex(TypeError, r"place is a dictionary or a list of texts, not \[\('\*', 'cpu'\)\]"):
+            tenon.compile(two.SerializeToString(), place=[("*", "cpu")])
+        with self.assertRaisesRegex(TypeError, r"target is a text, not \['cpu', 'island'\]"):
+            tenon.compile(two.SerializeToString(), target=["cpu", "island"])
         with self.assertRaisesRegex(TypeError, "device_map is a dictionary or a list of texts, not 'a=b'"):
             tenon.load(b"", device_map="a=b")
 

@@ -447,11 +447,19 @@ def _as_list(value: Any, code: int, kind: str) -> list[tuple[Any, int]] | None:
     return [_as_argument(item, code)[0] for item in ([value] if kind == "optional" else value)]
 
 
+def _texts(what: str, value: Any) -> list[str]:
+    """Several; one text alone is not taken for its letters."""
+    texts = list(value) if _is_several(value) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"{what}, not {value!r}")
+    return texts
+
+
 def _assignments(option: str, value: Any) -> list[str]:
     """{name: value}, in its order, or texts like "name=value"."""
-    if isinstance(value, str):
-        raise TypeError(f"{option} is a dictionary or a list of texts, not {value!r}")
-    return [f"{name}={item}" for name, item in value.items()] if isinstance(value, Mapping) else list(value)
+    if isinstance(value, Mapping):
+        return [f"{name}={item}" for name, item in value.items()]
+    return _texts(f"{option} is a dictionary or a list of texts", value)
 
 
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -476,9 +484,9 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
         elif kind == "names" and "=" in row["value"]:
             fields[field] = _assignments(row["python"], value)
         elif kind == "names":
-            if isinstance(value, str):
-                raise TypeError(f"{row['python']} is a list of names, not {value!r}")
-            fields[field] = list(value)
+            fields[field] = _texts(f"{row['python']} is a list of names", value)
+        elif kind == "text" and not isinstance(value, str):
+            raise TypeError(f"{row['python']} is a text, not {value!r}")
         elif kind == "words":
             fields[field] = value if isinstance(value, str) else ",".join(value)
         elif kind == "path":
