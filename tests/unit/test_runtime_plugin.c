@@ -44,9 +44,9 @@ static void test_the_path_comes_first(void **state) {
   search_in(":/nowhere:" TN_TEST_PLUGINS "/old");
   snprintf(text, sizeof text,
            "the plug-in \"" TN_TEST_PLUGINS
-           "/old/tenon-trial.so\" is of Tenon %s, layout %d, not %d: install the "
+           "/old/tenon-trial.so\" is of Tenon %s, layout %d, not of %s, layout %d: install the "
            "plug-ins that came with this Tenon (%s)",
-           tn_version(), TN__PLUGIN_LAYOUT + 1, TN__PLUGIN_LAYOUT, tn_version());
+           tn_version(), TN__PLUGIN_LAYOUT + 1, tn_version(), TN__PLUGIN_LAYOUT, tn_version());
   check_fails(tn__plugin_driver(kDLCUDA, "trial", &driver), TN_FAILED_PRECONDITION, text);
   assert_null(driver);
 }

@@ -72,10 +72,10 @@ static tn_status *of_no_use(const search *s, const char *what) {
 }
 
 static tn_status *of_another_version(const search *s, uint32_t version) {
-  char what[80];
+  char what[120];
   unsigned release = version / 1000, layout = version % 1000;
-  snprintf(what, sizeof what, "is of Tenon %u.%u.%u, layout %u, not %u", release / 10000, release / 100 % 100,
-           release % 100, layout, TN__PLUGIN_VERSION % 1000);
+  snprintf(what, sizeof what, "is of Tenon %u.%u.%u, layout %u, not of %s, layout %d", release / 10000,
+           release / 100 % 100, release % 100, layout, tn_version(), TN__PLUGIN_LAYOUT);
   return of_no_use(s, what);
 }
 
