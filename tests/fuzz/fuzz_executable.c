@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/invariant.h"
 #include "runtime/executable/executable.h"
 #include "unit/rehash.h"
 
@@ -59,6 +60,7 @@ typedef struct argument {
 
 static bool make_argument(const tn_value_info *info, const tn_allocator *allocator, argument *a) {
   int64_t buffer[TN_MAX_RANK], step = 1, last = 0;
+  TN__INVARIANT(info->rank >= 0 && info->rank <= TN_MAX_RANK); /* the loader saw to that */
   for (int d = 0; d < info->rank; d++) {
     a->shape[d] = info->dims[d]->size < 0 ? SIDE : info->dims[d]->size;
     buffer[d] = info->dims[d]->capacity > 0 ? info->dims[d]->capacity : a->shape[d];

@@ -242,7 +242,8 @@ static void look_at_damage(const made *m) {
     const damage *d = &damages[i];
     char *bytes = malloc(m->source.size);
     memcpy(bytes, m->source.data, m->source.size);
-    memcpy(bytes + start_of(m->source.data, d, m->source.size) + d->at, &d->value, (size_t)d->bytes);
+    size_t at = start_of(m->source.data, d, m->source.size) + d->at; /* also from the end */
+    memcpy(bytes + at, &d->value, (size_t)d->bytes);
     snprintf(words, sizeof words, "the source of a device's kernels is damaged: %s", d->words);
     check_fails(tn__source_unit_check(bytes, m->source.size), TN_INVALID_ARGUMENT, words);
     free(bytes);
