@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "declarations/handle.h"
 #include "driver/driver.h"
 #include "kernels/machine.h"
@@ -120,16 +121,21 @@ static void model_body(tn__arena *arena, void *user) {
   }
   begin(&a, call->list, arena->escape, &c->driver.target, c->driver.schedule.threads);
   tn__compilation_front(c, call->path, call->data, call->size);
-  int *calls = TN__NEW_ARRAY(arena, c->unit_count, int);
+  int *calls = TN__NEW_ARRAY(arena, c->unit_count, int), elsewhere = 0;
   for (int i = 0; i < c->unit_count; i++) calls[c->units[i].same_as]++;
   for (int i = 0; i < c->unit_count; i++) {
     const tn__unit *u = &c->units[i];
     if (u->same_as != i || strncmp(u->name, call->kernel, strlen(call->kernel)) != 0) continue;
-    if (u->scalar_count > 0)
+    if (u->maker != NULL) /* whose schedule tuning does not choose (kernels/kernels.c) */
+      elsewhere++;
+    else if (u->scalar_count > 0)
       call->left_out++;
     else
       add(&a, u->name, u->choice.te, u->choice.options.results_read, calls[i]);
   }
+  if (elsewhere > 0 && call->variants == NULL)
+    tn__log(call->options.log, TN_LOG_WARNING, "%d kernel%s for other devices than the host %s not tuned", elsewhere,
+            tn__plural(elsewhere), elsewhere == 1 ? "is" : "are");
 }
 
 tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size, const char *kernel,

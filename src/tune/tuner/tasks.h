@@ -31,8 +31,8 @@ typedef struct tn__tasks_variants {
 
 /* Adds the kernels of a model, or of a graph as text, in the file `path`, or in `data` if that is not NULL: those that
  * a run calls, bodies of loops and branches counting once. `kernel` says how names of kernels begin, NULL: all.
- * Kernels of open sizes are left out, and `*left_out` counts them: the options' dims fix sizes. `variants` may be NULL.
- */
+ * Kernels of open sizes are left out, and `*left_out` counts them: the options' dims fix sizes. So are those of other
+ * devices than the host, which is logged. `variants` may be NULL. */
 TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size,
                                            const char *kernel, const tn_compile_options *options,
                                            const tn__tasks_variants *variants, int *left_out);
