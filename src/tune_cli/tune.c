@@ -241,17 +241,31 @@ static int threads_of(const tuning *t) {
   return v.task->threads;
 }
 
+/* As a shell reads it: targets have blanks and semicolons, patterns stars. */
+static void print_word(const char *option, const char *word) {
+  bool plain = word[strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+./,:=@%")] == '\0';
+  printf(" %s %s", option, plain ? word : "'");
+  if (plain) return;
+  for (; *word != '\0'; word++) fputs(*word == '\'' ? "'\\''" : (const char[]){*word, '\0'}, stdout);
+  putchar('\'');
+}
+
 /* The command that takes the schedules, which are for one target and number of threads: `tenon build` has one thread by
  * itself. */
 static void print_use(const tuning *t, const char *file) {
   bool declared = cli_is_declarations(file);
+  static const char *const of_models[] = {"--host", "--place", "--memory"};
   const char *target = cli_value(t->args, "--target"), *name = strrchr(file, '/');
   name = name != NULL ? name + 1 : file;
   const char *dot = strrchr(name, '.');
-  int position = 0;
   printf("  tenon %s %s --tuned %s", declared ? "build" : "compile", file, t->output);
-  if (target != NULL) printf(" --target %s", target);
+  if (target != NULL) print_word("--target", target);
+  for (size_t i = 0; i < sizeof of_models / sizeof of_models[0] && !declared; i++) {
+    int position = 0;
+    for (const char *said; (said = cli_next(t->args, of_models[i], &position)) != NULL;) print_word(of_models[i], said);
+  }
   if (declared || cli_value(t->args, "--threads") != NULL) printf(" --threads %d", threads_of(t));
+  int position = 0;
   for (const char *dim; (dim = cli_next(t->args, "--dim", &position)) != NULL;) printf(" --dim %s", dim);
   printf(" -o %.*s%s\n", dot != NULL ? (int)(dot - name) : (int)strlen(name), name, declared ? "" : ".tnx");
 }

@@ -322,6 +322,9 @@ class TuneTest(unittest.TestCase):
         refused = self.tune("--trials", 5, *placed, file=path, status=1).stderr  # and times nothing on the host instead
         self.assertRegex(refused, "tenon: 1 kernel for other devices than the host is not tuned\n")
         self.assertIn("there is nothing to tune: no kernel of known sizes", refused)
+        placed = ("--dim", "n=37", "--target", "x86-64; opencl", "--place", "*=cpu:0")
+        out = self.tune("--deterministic", "--budget", "20s", "--quiet", *placed, file=path).stdout
+        self.assertIn("--target 'x86-64; opencl' --place '*=cpu:0' --threads 1 --dim n=37 -o model.tnx\n", out)
         self.tune("--trials", 20, "--no-comparison", "--dim", "n=37", file=path)
         options = ("--dim", "n=37", "--threads", 1, "--tuned", self.schedules)
         tenon("compile", path, "-o", self.folder / "m.tnx", *options)
