@@ -180,6 +180,26 @@ static void test_large_values_between_islands(void **state) {
   free(out);
 }
 
+/* An arena may have no bytes, and a value no elements, so that there is no memory where it is. */
+static void test_values_without_elements(void **state) {
+  for (int64_t n = 0; n < 3; n++) {
+    program p;
+    int x, y;
+    int64_t in[3] = {1, 2, 3}, out[3] = {7, 7, 7};
+    begin_with_values(&p, 1, &x, &y);
+    int line = tn__exe_emit_const(p.f, 64);
+    int bytes = tn__exe_emit_scalar_op(p.f, TN__SCALAR_MUL, p.n, line);
+    tn__exe_arena_on(p.f, p.devices[1], SYM(bytes));
+    int a = place(&p, 1, TN__STORAGE_ARENA, 0, DIM(0));
+    emit_copy(&p, a, x);
+    emit_mix(&p, 1, a, a, a);
+    emit_copy(&p, y, a);
+    tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+    check_ok(run(&p, n, in, out));
+    for (int i = 0; i < 3; i++) assert_int_equal(out[i], i < n ? 4 * in[i] : 7);
+  }
+}
+
 static void test_a_kernel_that_fails_on_an_island(void **state) {
   program p;
   int x, y;
@@ -315,9 +335,13 @@ static void test_devices_that_are_not_there(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_any_placement_gives_the_same),     cmocka_unit_test(test_large_values_between_islands),
-      cmocka_unit_test(test_a_kernel_that_fails_on_an_island), cmocka_unit_test(test_what_cannot_be),
-      cmocka_unit_test(test_devices_that_are_not_there),       cmocka_unit_test(test_too_many_devices),
+      cmocka_unit_test(test_values_without_elements),
+      cmocka_unit_test(test_any_placement_gives_the_same),
+      cmocka_unit_test(test_large_values_between_islands),
+      cmocka_unit_test(test_a_kernel_that_fails_on_an_island),
+      cmocka_unit_test(test_what_cannot_be),
+      cmocka_unit_test(test_devices_that_are_not_there),
+      cmocka_unit_test(test_too_many_devices),
   };
   return cmocka_run_group_tests_name("vm_devices", tests, NULL, NULL);
 }

@@ -114,7 +114,8 @@ static tn_status *place_in_arena(const tn__vm *vm, tn__frame *frame, uint32_t nu
                             "the executable's memory plan is wrong: %lld bytes at %lld of an arena of %lld",
                             (long long)bytes, (long long)offset, (long long)arena);
   const tn__device *device = device_of(vm, r);
-  frame->data[number] = device->driver->view(device, frame->arenas[r->device].data, (size_t)offset);
+  void *memory = frame->arenas[r->device].data; /* NULL: of no bytes so far */
+  frame->data[number] = memory == NULL ? NULL : device->driver->view(device, memory, (size_t)offset);
   return NULL;
 }
 
