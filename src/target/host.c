@@ -37,6 +37,7 @@ typedef struct cpuid_row {
   uint32_t xcr0;
 } cpuid_row;
 
+/* Rows of one leaf stand together. */
 static const cpuid_row cpuid_rows[] = {
     {TN__X86_SSE3, 1, 0, ECX, 0, 0},
     {TN__X86_SSSE3, 1, 0, ECX, 9, 0},
@@ -75,15 +76,19 @@ static uint32_t read_xcr0(void) {
   return low;
 }
 
+/* Each leaf is asked for once: in a virtual machine cpuid goes to the hypervisor, and takes as long as thousands of other
+ * instructions. */
 tn__features tn__host_features(void) {
   tn__features found = 0;
-  uint32_t xcr0 = read_xcr0();
+  uint32_t xcr0 = read_xcr0(), r[4] = {0};
+  const cpuid_row *before = NULL;
   for (size_t i = 0; i < sizeof(cpuid_rows) / sizeof(cpuid_rows[0]); i++) {
     const cpuid_row *row = &cpuid_rows[i];
-    uint32_t r[4] = {0};
-    if ((xcr0 & row->xcr0) != row->xcr0) continue;
-    if (!__get_cpuid_count(row->leaf, row->subleaf, &r[EAX], &r[EBX], &r[ECX], &r[EDX])) continue;
-    if (r[row->reg] & (1u << row->position)) found |= row->bit;
+    bool same = before != NULL && before->leaf == row->leaf && before->subleaf == row->subleaf;
+    if (!same && !__get_cpuid_count(row->leaf, row->subleaf, &r[EAX], &r[EBX], &r[ECX], &r[EDX]))
+      memset(r, 0, sizeof(r)); /* there is no such leaf */
+    before = row;
+    if ((xcr0 & row->xcr0) == row->xcr0 && (r[row->reg] & (1u << row->position))) found |= row->bit;
   }
   return found;
 }

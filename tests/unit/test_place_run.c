@@ -3,14 +3,16 @@
  * architecture, against the same executable with all of them mapped onto the CPU. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/strbuf.h"
 #include "check.h"
 #include "target/target.h"
 #include "tenon/compile.h"
 
-enum { MOST_ISLANDS = 8, MOST_NODES = 14, PAIRS = 250, ROWS = 4, COLUMNS = 8, MOST_RULES = 64, RULE_BYTES = 48 };
+enum { MOST_ISLANDS = 8, MOST_NODES = 14, ROWS = 4, COLUMNS = 8, MOST_RULES = 64, RULE_BYTES = 48 };
 
+static int pairs = 250;
 static uint64_t random_state;
 static int below(int n) {
   random_state = random_state * 6364136223846793005u + 1442695040888963407u;
@@ -190,7 +192,7 @@ static void test_any_placement_same_bits(void **state) {
   static float apart[2][ROWS * COLUMNS], beside[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
   int several = 0;
   const tn_load_options turns = {.size = sizeof turns}, concurrent = {.size = sizeof turns, .concurrent_islands = true};
-  for (uint64_t seed = 1; seed <= PAIRS; seed++) {
+  for (uint64_t seed = 1; seed <= (uint64_t)pairs; seed++) {
     drawn d;
     tn_module *module;
     draw(&d, seed);
@@ -213,8 +215,8 @@ static void test_any_placement_same_bits(void **state) {
     tn_module_release(module);
     tn__strbuf_release(&d.text);
   }
-  print_message("%d of %d programs ran on several devices\n", several, PAIRS);
-  assert_true(several > PAIRS / 3);
+  print_message("%d of %d programs ran on several devices\n", several, pairs);
+  assert_true(several > pairs / 3);
 }
 
 /* ---- callers' buffers -------------------------------------------------------------------------------------------- */
@@ -313,7 +315,8 @@ static void test_maps_that_are_none(void **state) {
   tn_module_release(module);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1) pairs = atoi(argv[1]);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_any_placement_same_bits),
       cmocka_unit_test(test_sizes_of_their_own),
