@@ -114,6 +114,11 @@ static void after_graph_pass(void *user, const char *pass, const tn__graph *grap
   tn__strbuf_release(&text);
 }
 
+static bool is_for_cpu(void *user, const tn__node *node) {
+  const tn__virtual_device *device = node->outputs[0]->device;
+  return device == NULL || tn__target_is_cpu(device->target);
+}
+
 static bool operand_layout(void *user, const tn__operand_use *operand, tn__layout *out) {
   const tn__driver *driver = user;
   return tn__schedule_operand_layout(&driver->target, operand, out);
@@ -133,6 +138,7 @@ static int decide(void *user, const tn__site *site) {
 static tn__optimize_options optimize_options(tn__driver *driver) {
   bool asks = driver->variant_count > 0 || driver->see_site != NULL;
   return (tn__optimize_options){.evaluator = tn__driver_fold_evaluator(driver),
+                                .is_for_cpu = is_for_cpu,
                                 .operand_layout = operand_layout,
                                 .layout_user = driver,
                                 .winograd_tile = driver->options->direct_convolutions ? NULL : winograd_tile,

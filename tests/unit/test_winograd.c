@@ -75,6 +75,8 @@ static int the_tile(void *user, const tn__winograd_sizes *sizes) {
   return (int)p->tile;
 }
 
+static bool on_no_cpu(void *user, const tn__node *node) { return false; }
+
 static int any_tile(void *user, const tn__winograd_sizes *sizes) {
   (void)user, (void)sizes;
   return 2;
@@ -247,6 +249,8 @@ static void others_stay_direct(void **state) {
     tn__value *weights = weights_of(g, v, v->first ? rhs_first : rhs_last);
     tn__graph_output(g, "y", tn__g_convolution(g, image, weights, &spec, v->dtype));
     tn__pass_winograd(g, &(tn__optimize_options){0});
+    assert_int_equal(nodes_of(g, "convolution"), 1);
+    tn__pass_winograd(g, &(tn__optimize_options){.winograd_tile = any_tile, .is_for_cpu = on_no_cpu});
     assert_int_equal(nodes_of(g, "convolution"), 1);
     tn__pass_winograd(g, &(tn__optimize_options){.winograd_tile = any_tile});
     if (nodes_of(g, "convolution") != (i > 0)) fail_msg("%s: %d convolutions", v->what, nodes_of(g, "convolution"));

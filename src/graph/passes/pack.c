@@ -150,7 +150,7 @@ static tn__operand_use use_of(const tn__value *rhs, const tn__contraction *c) {
 static tn__value *packed(tn__rewriter *rewriter, tn__node *node) {
   tn__contraction c;
   tn__layout layout;
-  if (node->op->contraction == NULL) return NULL;
+  if (node->op->contraction == NULL || !tn__pass_is_for_cpu(rewriter->options, node)) return NULL;
   tn__value *rhs = node->inputs[1];
   if (is_in_blocks(rhs) || !tn__pass_is_precomputable(rhs) || tn__pass_element_total(rhs) <= 0) return NULL;
   /* A product that is constant itself is computed once: packing would cost more. */

@@ -33,6 +33,10 @@ TN__LINKED void tn__site_digest(const tn__site *site, char out[TN__SITE_DIGEST])
 
 typedef struct tn__optimize_options {
   tn__evaluator evaluator;
+  /* Are kernels of the device where the node is like a CPU's? Others are left as they are by the two hooks that follow.
+   * NULL: all are. */
+  bool (*is_for_cpu)(void *user, const tn__node *node);
+  void *device_user;
   /* The layout in which kernels want a constant right operand of a product or convolution; false: as it is. */
   bool (*operand_layout)(void *user, const tn__operand_use *operand, tn__layout *out);
   void *layout_user;
@@ -49,6 +53,9 @@ typedef struct tn__optimize_options {
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options);
 /* One pass alone, with the verifier behind it; false when there is none of that name. */
 bool tn__graph_run_pass(tn__graph *graph, const char *name, const tn__optimize_options *options);
+static inline bool tn__pass_is_for_cpu(const tn__optimize_options *options, const tn__node *node) {
+  return options->is_for_cpu == NULL || options->is_for_cpu(options->device_user, node);
+}
 /* What `options` decide for a site. */
 int tn__pass_decide(const tn__optimize_options *options, const tn__site *site);
 /* The pipeline's passes by place, from 0, some of them more than once; NULL behind the last. */

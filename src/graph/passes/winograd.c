@@ -99,7 +99,7 @@ static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile)
 static tn__value *by_tiles(tn__rewriter *rewriter, tn__node *node) {
   const tn__optimize_options *options = rewriter->options;
   const tn__value *result = node->outputs[0];
-  if (!fits(node) || tn__pass_is_precomputable(node->inputs[0])) return NULL;
+  if (!fits(node) || tn__pass_is_precomputable(node->inputs[0]) || !tn__pass_is_for_cpu(options, node)) return NULL;
   const tn__winograd_sizes sizes = {.batch = tn__g_dim_const(result, 0),
                                     .height = tn__g_dim_const(result, 1),
                                     .width = tn__g_dim_const(result, 2),
