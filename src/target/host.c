@@ -76,8 +76,8 @@ static uint32_t read_xcr0(void) {
   return low;
 }
 
-/* Each leaf is asked for once: in a virtual machine cpuid goes to the hypervisor, and takes as long as thousands of other
- * instructions. */
+/* Each leaf is asked for once: in a virtual machine cpuid goes to the hypervisor, and takes as long as thousands of
+ * other instructions. */
 tn__features tn__host_features(void) {
   tn__features found = 0;
   uint32_t xcr0 = read_xcr0(), r[4] = {0};
