@@ -301,7 +301,7 @@ static bool is_source(const tn__driver *driver, const tn__unit *u) { return tn__
 static void build_object(tn__escape *escape, void *arg) {
   build_job *job = arg;
   tn__driver *driver = job->queue->driver;
-  tn__ir *irs[LARGEST_BATCH];
+  tn__ir *irs[LARGEST_BATCH] = {0};
   for (int i = 0; i < job->count; i++) job->units[i]->arena.escape = escape;
   for (int i = 0; i < job->count; i++) {
     job->at = job->units[i];
