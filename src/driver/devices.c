@@ -47,10 +47,19 @@ void tn__driver_devices_init(tn__driver *driver) {
   for (int i = 0; i < config->warnings.count; i++) tn__log(o->log, TN_LOG_WARNING, "%s", config->warnings.data[i]);
 }
 
+static tn__digest digest_of(const tn__target *target) {
+  tn__sha256 hash;
+  tn__sha256_init(&hash);
+  tn__target_hash(target, &hash);
+  return tn__sha256_final(&hash);
+}
+
 /* Is the code for the device that for the host? */
 static bool is_as_host(const tn__driver *driver, const tn__virtual_device *device) {
-  const tn__target *target = device->target;
-  if (!tn__target_is_own(target) || strcmp(target->name, driver->target.name) != 0) return false;
+  const tn__target *target = device->target, *host = driver->host->target;
+  if (!tn__target_is_own(target)) return false;
+  const tn__digest a = digest_of(target), b = digest_of(host); /* as they were given: measured is the host alone */
+  if (!tn__digest_equal(a.bytes, b.bytes)) return false;
   return driver->options->run_threads > 0 || tn__target_threads(target) == driver->schedule.threads;
 }
 
@@ -60,16 +69,15 @@ static void add_maker(tn__driver *driver, const tn__virtual_device *device) {
   tn_status *status = tn__backend_find_code(device->target, &backend);
   tn_status_free(status);
   if (status != NULL) return; /* said when something is placed there */
-  tn__maker wanted = {.target = *device->target, .backend = backend, .schedule = driver->schedule};
+  tn__maker wanted = {
+      .key = digest_of(device->target), .target = *device->target, .backend = backend, .schedule = driver->schedule};
   if (driver->options->run_threads <= 0) wanted.schedule.threads = tn__target_threads(device->target);
-  tn__sha256 hash;
-  tn__sha256_init(&hash);
-  tn__target_hash(device->target, &hash);
-  tn__sha256_update_u64(&hash, (uint64_t)wanted.schedule.threads);
-  wanted.key = tn__sha256_final(&hash);
   tn__device_maker made = {device->device_type, device->device_id, NULL};
-  for (int i = 0; i < driver->makers.count && made.maker == NULL; i++)
-    if (tn__digest_equal(driver->makers.data[i]->key.bytes, wanted.key.bytes)) made.maker = driver->makers.data[i];
+  for (int i = 0; i < driver->makers.count && made.maker == NULL; i++) {
+    const tn__maker *maker = driver->makers.data[i];
+    if (tn__digest_equal(maker->key.bytes, wanted.key.bytes) && maker->schedule.threads == wanted.schedule.threads)
+      made.maker = maker;
+  }
   if (made.maker == NULL) {
     made.maker = tn__arena_copy(driver->arena, &wanted, sizeof wanted);
     tn__vec_push(driver->arena, &driver->makers, made.maker);
@@ -85,10 +93,7 @@ void tn__driver_devices_makers(tn__driver *driver) {
 
 /* There is code for it, and a driver at run time. */
 static bool can_run(const tn__driver *driver, const tn__virtual_device *device) {
-  bool has_code = device == driver->host || is_as_host(driver, device);
-  for (int i = 0; i < driver->made_by.count; i++)
-    has_code |= driver->made_by.data[i].device_type == device->device_type &&
-                driver->made_by.data[i].device_id == device->device_id;
+  bool has_code = device == driver->host || is_as_host(driver, device) || tn__driver_maker(driver, device) != NULL;
   return has_code && strcmp(device->memory_scope, TN__SCOPE_NAME_GLOBAL) == 0;
 }
 
@@ -173,17 +178,15 @@ static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int cou
 
 void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash) {
   const tn__compile_config *config = driver->devices->config;
+  if (config->devices.count == 1 && config->host == config->primitive) return; /* everything is there */
   tn__sha256_update_u64(hash, (uint64_t)tn__compile_config_rank(config, config->host));
   for (int i = 0; i < config->devices.count; i++) {
-    tn__sha256_update_u64(hash, (uint64_t)config->devices.data[i]->device_id);
-    tn__sha256_update_string(hash, config->devices.data[i]->target->label);
-    if (i > 0 || config->host != config->primitive) tn__target_hash(config->devices.data[i]->target, hash);
-  }
-  if (config->devices.count == 1 && config->host == config->primitive) return; /* everything is there */
-  for (int i = 0; i < config->devices.count; i++) {
-    char text[TN__TARGET_TEXT]; /* which says what it can run, and how fast it is */
-    tn__target_print(config->devices.data[i]->target, text);
+    const tn__target *target = config->devices.data[i]->target;
+    char text[TN__TARGET_TEXT]; /* which device it is, what it can run, and how fast it is */
+    tn__target_print(target, text);
     tn__sha256_update_string(hash, text);
+    tn__sha256_update_u64(hash, (uint64_t)config->devices.data[i]->device_id);
+    tn__target_hash(target, hash);
   }
   const tn__place_rules *rules = &driver->devices->rules; /* those in files, too */
   for (int i = 0; i < rules->list.count; i++) tn__sha256_update_string(hash, rules->list.data[i].text);

@@ -98,10 +98,8 @@ static const tn__chooser *chooser_of(const tn__driver *driver, const tn__unit *u
   return u->maker != NULL ? &tn__chooser_static : driver->chooser;
 }
 
-/* Constants are computed here, wherever they are read. */
-static const tn__maker *maker_of(const tn__driver *driver, const tn__group *group) {
-  const tn__virtual_device *device = group->outputs[0]->device;
-  for (int i = 0; i < driver->made_by.count && device != NULL && !driver->runs_once; i++) {
+const tn__maker *tn__driver_maker(const tn__driver *driver, const tn__virtual_device *device) {
+  for (int i = 0; i < driver->made_by.count && device != NULL; i++) {
     const tn__device_maker *one = &driver->made_by.data[i];
     if (one->device_type == device->device_type && one->device_id == device->device_id) return one->maker;
   }
@@ -154,7 +152,8 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__te_trust(u->te); /* what gathers checks its indices in a stage of its own */
   u->flops = constant_or_unknown(tn__te_flops(u->te));
   u->bytes = unit_bytes(u);
-  u->maker = maker_of(driver, u->group);
+  if (!driver->runs_once) /* constants are computed here, wherever they are read */
+    u->maker = tn__driver_maker(driver, u->group->outputs[0]->device);
   tn__schedule_options options = u->maker != NULL ? u->maker->schedule : driver->schedule;
   options.results_read = results_read(driver, u->group, uses);
   u->choice = tn__rule_plan_unit_of(u->te, tn__unit_target(driver, u), &options);

@@ -16,7 +16,7 @@
 
 /* What the kernels of devices with one target are made with, where that is not the driver's own. */
 typedef struct tn__maker {
-  tn__digest key; /* of all that follows */
+  tn__digest key; /* of the target */
   tn__target target;
   const tn__backend *backend; /* with `link` or `unit` */
   tn__schedule_options schedule;
@@ -92,6 +92,8 @@ void tn__driver_tell_times(const tn__driver *driver);                        /* 
 bool tn__driver_prints(const tn__driver *driver, const char *pass);
 void tn__driver_print(const tn__driver *driver, const char *subject, const char *pass, const char *text);
 
+/* What kernels for the device are made with, where that is not the driver's own target; NULL: that, or nothing is. */
+const tn__maker *tn__driver_maker(const tn__driver *driver, const struct tn__virtual_device *device);
 /* What a unit is made for, and with. */
 static inline const tn__target *tn__unit_target(const tn__driver *driver, const tn__unit *unit) {
   return unit->maker != NULL ? &unit->maker->target : &driver->target;
