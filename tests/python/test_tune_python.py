@@ -101,8 +101,9 @@ class TuneTest(unittest.TestCase):
             with self.subTest(raised=raised):
                 found = self.own(runner=Reader(fails=raised), database=False)
                 self.assertEqual(found.trials, 40)
-                self.assertGreater(sum(k.errors["run time"] for k in found.kernels), 10)
-                text, = {k.first_error for k in found.kernels}
+                # Which of the kernels the trials go to is the scheduler's, and depends on which is ready.
+                self.assertGreater(sum(k.errors.get("run time", 0) for k in found.kernels), 10)
+                text, = {k.first_error for k in found.kernels if k.errors}
                 self.assertIn("Traceback", text)
                 self.assertIn(f'raise self.fails("the board is ill")\n{raised.__name__}: the board is ill', text)
 
@@ -125,7 +126,7 @@ class TuneTest(unittest.TestCase):
         for fails, words in (("none", "AttributeError"), ("name", "there is no error 'bad luck' of trials: ok, instantiation")):
             with self.subTest(fails=fails):
                 found = self.own(runner=Wrong(fails=fails), database=False, trials=6)
-                self.assertIn(words, found.kernels[0].first_error)
+                self.assertIn(words, next(k.first_error for k in found.kernels if k.errors))
 
     def test_a_wrong_answer_by_name(self):
         class Wrong(Reader):
@@ -133,8 +134,10 @@ class TuneTest(unittest.TestCase):
                 return tn.Run(error="wrong answer", message="it is red")
 
         found = self.own(runner=Wrong(), trials=6)
-        self.assertEqual(found.kernels[0].errors, {"wrong answer": 3})
-        self.assertEqual(found.kernels[0].first_error, "it is red")
+        failed = [k for k in found.kernels if k.errors]
+        self.assertEqual(sum(k.errors["wrong answer"] for k in failed), 6)  # of both kernels, as they are ready
+        self.assertEqual({(*k.errors,) for k in failed}, {("wrong answer",)})
+        self.assertEqual({k.first_error for k in failed}, {"it is red"})
 
     def test_progress_stops(self):
         found = self.own(runner=Reader(0.005), trials=None, patience=10**6, progress=lambda p: p.trials < 10,
