@@ -2,7 +2,8 @@
  * read at its addresses, streams that do at once what they are asked, and modules whose kernels are C functions of the
  * same names, provided that the image, which is a real one of NVRTC's, has them. What callers must do is checked: a
  * context is current, addresses are the device's, sizes fit. FAKE_CUDA_DEVICES says how many devices there are, and
- * FAKE_CUDA_ARCHITECTURE which (90 is sm_90). */
+ * FAKE_CUDA_ARCHITECTURE which (90 is sm_90). A test may ask how many hold a device's context, and have its streams
+ * fail until nobody does. */
 #include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +17,8 @@
 #define DECLARE(name, parameters) TN_API tn__cuda_result name parameters;
 TN__CUDA_FUNCTIONS(DECLARE)
 TN_API int cuGetExportTable(const void **table, const void *id);
+TN_API int fake_cuda_references(int device);
+TN_API void fake_cuda_break(int device);
 
 enum {
   SUCCESS = 0,
@@ -25,7 +28,8 @@ enum {
   INVALID_DEVICE = 101,
   INVALID_IMAGE = 200,
   INVALID_CONTEXT = 201,
-  NOT_FOUND = 500
+  NOT_FOUND = 500,
+  ILLEGAL_ADDRESS = 700
 };
 enum { MOST_BLOCKS = 256, DEPTH = 8 };
 #define BIAS ((uint64_t)1 << 60) /* no address of the host has it */
@@ -36,7 +40,10 @@ static struct {
   size_t bytes;
 } blocks[MOST_BLOCKS];
 static size_t used;
-static int context_marks[DEPTH]; /* their addresses are contexts */
+static struct {
+  int references;
+  bool broken;
+} contexts[DEPTH]; /* a device's is the address of one */
 static _Thread_local void *stack[DEPTH];
 static _Thread_local int depth;
 
@@ -89,8 +96,16 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
   }
   return SUCCESS;
 }
-int cuDevicePrimaryCtxRetain(void **context, int device) { return *context = &context_marks[device], SUCCESS; }
-int cuDevicePrimaryCtxRelease_v2(int device) { return SUCCESS; }
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+  contexts[device].references++;
+  return *context = &contexts[device], SUCCESS;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) {
+  if (--contexts[device].references == 0) contexts[device].broken = false;
+  return SUCCESS;
+}
+int fake_cuda_references(int device) { return contexts[device].references; }
+void fake_cuda_break(int device) { contexts[device].broken = true; }
 int cuCtxPushCurrent_v2(void *context) {
   if (depth == DEPTH) return INVALID_VALUE;
   stack[depth++] = context;
@@ -111,7 +126,11 @@ int cuStreamDestroy_v2(void *stream) {
 }
 /* The run-time compiler asks for one that is NVIDIA's own affair, and does without. */
 int cuGetExportTable(const void **table, const void *id) { return NOT_FOUND; }
-int cuStreamSynchronize(void *stream) { return need_context(); }
+int cuStreamSynchronize(void *stream) {
+  for (int i = 0; i < DEPTH; i++)
+    if (depth > 0 && stack[depth - 1] == &contexts[i] && contexts[i].broken) return ILLEGAL_ADDRESS;
+  return need_context();
+}
 int cuGetErrorName(int result, const char **name) {
   *name = result == OUT_OF_MEMORY     ? "CUDA_ERROR_OUT_OF_MEMORY"
           : result == INVALID_VALUE   ? "CUDA_ERROR_INVALID_VALUE"

@@ -1,6 +1,8 @@
 /* The driver of NVIDIA's devices: what it says when something is wrong, the limits that it keeps, and programs on disk.
  * It runs on a libcuda.so.1 that is the test's own (tests/fake_cuda), with the real compiler. What all devices do is in
  * test_device_conformance.c. */
+#include <dlfcn.h>
+
 #include "unit/devices.h"
 #include "unit/source_maker.h"
 
@@ -58,6 +60,36 @@ static void test_limits_are_told(void **state) {
   assert_int_equal(limits.shared_bytes, 48 << 10);
   assert_int_equal(limits.memory_bytes, 1 << 30);
   driver->close(&device);
+}
+
+/* A context outlives the devices that are open, since making one takes long, but for one that failed. */
+static void test_contexts_are_kept(void **state) {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  assert_non_null(library);
+  int (*references)(int);
+  void (*break_context)(int);
+  *(void **)&references = dlsym(library, "fake_cuda_references");
+  *(void **)&break_context = dlsym(library, "fake_cuda_break");
+  assert_non_null(references);
+  assert_non_null(break_context);
+  tn__device one, two;
+  begin(&one);
+  begin(&two);
+  assert_int_equal(references(0), 3);
+  driver->close(&two);
+  driver->close(&one);
+  assert_int_equal(references(0), 1);
+  begin(&one);
+  begin(&two);
+  break_context(0);
+  driver->close(&one);
+  assert_int_equal(references(0), 1);
+  driver->close(&two);
+  assert_int_equal(references(0), 0);
+  begin(&one); /* a new context, which works */
+  assert_int_equal(references(0), 2);
+  driver->close(&one);
+  dlclose(library);
 }
 
 static void test_a_text_that_is_refused(void **state) {
@@ -189,11 +221,9 @@ static void test_missing_devices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_limits_are_told),
-      cmocka_unit_test(test_a_text_that_is_refused),
-      cmocka_unit_test(test_launches_beyond_the_limits),
-      cmocka_unit_test(test_newer_and_older_devices),
-      cmocka_unit_test(test_missing_devices),
+      cmocka_unit_test(test_limits_are_told),         cmocka_unit_test(test_contexts_are_kept),
+      cmocka_unit_test(test_a_text_that_is_refused),  cmocka_unit_test(test_launches_beyond_the_limits),
+      cmocka_unit_test(test_newer_and_older_devices), cmocka_unit_test(test_missing_devices),
   };
   return cmocka_run_group_tests_name("cuda driver", tests, find_device, remove_caches);
 }

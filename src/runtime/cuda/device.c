@@ -1,5 +1,6 @@
 /* Opening and closing, limits, memory and copies, the table, and the plug-in's one function. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,13 +59,39 @@ static tn_status *make_stream(const tn__device *device) {
   return result == 0 ? NULL : tn__cuda_failed(device, result, "there is no stream for it");
 }
 
+/* The primary contexts that are kept, a bit for each device; those of a higher number are not. Making one takes the
+ * driver some tenths of a second, so the first that a process opens of a device holds one reference more, as CUDA's own
+ * runtime does. Where a kernel failed a context takes nothing any more, and goes when the last that has it closes. */
+static _Atomic uint64_t kept;
+
+static uint64_t bit_of(const tn__device *device) {
+  return device->id >= 0 && device->id < 64 ? (uint64_t)1 << device->id : 0;
+}
+
+static void keep_context(const tn__device *device) {
+  tn__cuda *c = device->state;
+  tn__cuda_handle again;
+  uint64_t bit = bit_of(device);
+  if (bit == 0 || (atomic_fetch_or(&kept, bit) & bit) != 0) return;
+  if (c->cu.cuDevicePrimaryCtxRetain(&again, c->device) != 0) atomic_fetch_and(&kept, ~bit);
+}
+
+static void drop_context(const tn__device *device) {
+  const tn__cuda *c = device->state;
+  uint64_t bit = bit_of(device);
+  if ((atomic_fetch_and(&kept, ~bit) & bit) != 0) (void)c->cu.cuDevicePrimaryCtxRelease_v2(c->device);
+}
+
 static tn_status *begin(const tn__device *device) {
   tn__cuda *c = device->state;
   tn__cuda_result result = c->cu.cuDeviceGetName(c->name, sizeof c->name, c->device);
   if (result == 0) result = read_limits(c);
   if (result != 0) return tn__cuda_failed(device, result, "it does not tell what it is like");
   result = c->cu.cuDevicePrimaryCtxRetain(&c->context, c->device);
-  if (result == 0) return make_stream(device);
+  if (result == 0) {
+    keep_context(device);
+    return make_stream(device);
+  }
   c->context = NULL;
   return tn__cuda_failed(device, result, "there is no context for it");
 }
@@ -73,7 +100,7 @@ static void cuda_close(tn__device *device) {
   tn__cuda *c = device->state;
   tn_status *status = c->context == NULL ? NULL : tn__cuda_enter(device);
   if (c->context != NULL && status == NULL) {
-    if (c->stream != NULL) (void)c->cu.cuStreamSynchronize(c->stream);
+    if (c->stream != NULL && c->cu.cuStreamSynchronize(c->stream) != 0) drop_context(device);
     if (c->status != 0) (void)c->cu.cuMemFree_v2(c->status);
     if (c->stream != NULL) (void)c->cu.cuStreamDestroy_v2(c->stream);
     tn__cuda_leave(device);
