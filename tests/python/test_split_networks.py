@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Networks split across two CPUs and a device of OpenCL, by pattern, at random, by predicted time and by default, give
-what they give on one CPU. Without OpenCL an island is in its place, unless TENON_TEST_DEVICES says that it must be
-there."""
+"""Networks split across two CPUs and a device of OpenCL or CUDA, by pattern, at random, by predicted time and by default,
+give what they give on one CPU. It is done for each of the two kinds that this machine has; without either, an island is
+in their place. TENON_TEST_DEVICES=opencl,cuda says which must be there."""
 
 import os
 import platform
@@ -114,29 +114,37 @@ def names_of(graph):
             yield from names_of(attribute.g)
 
 
-def third_device():
+def third_devices():
+    """A device of each kind that is not a CPU, or the island."""
     probe = helper.make_model(helper.make_graph([helper.make_node("Neg", ["x"], ["y"], "n")], "probe", [floats("x", 2)],
                                                 [floats("y", 2)]), opset_imports=[helper.make_opsetid("", 17)])
-    try:
-        tenon.compile(probe.SerializeToString(), target="native;opencl", place=["n=opencl:0"]).run(
-            {"x": np.ones(2, np.float32)})
-        return "opencl:0", "opencl"
-    except tenon.Error as error:
-        if os.environ.get("TENON_TEST_DEVICES"):
-            raise
-        print(f"no OpenCL here, an island is in its place: {error}")
-        return "island:0", "island"
+    found = []
+    for kind in "opencl", "cuda":
+        try:
+            tenon.compile(probe.SerializeToString(), target=f"native;{kind}", place=[f"n={kind}:0"]).run(
+                {"x": np.ones(2, np.float32)})
+            found.append(kind)
+        except tenon.Error as error:
+            if kind in os.environ.get("TENON_TEST_DEVICES", "").split(","):
+                raise
+            print(f"no device of {kind} here: {error}")
+    return found or ["island"]
 
 
 class SplitNetworks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.third, target = third_device()
-        cls.targets = f"native;cpu -device=1 -mcpu={LEAST};{target}"
-        cls.third_first = f"{target};native;cpu -device=1 -mcpu={LEAST}"
+        cls.kinds = third_devices()
 
     def check(self, made):
-        model, inputs = made
+        for kind in self.kinds:
+            with self.subTest(kind):
+                self.third = f"{kind}:0"
+                self.targets = f"native;cpu -device=1 -mcpu={LEAST};{kind}"
+                self.third_first = f"{kind};native;cpu -device=1 -mcpu={LEAST}"
+                self.check_split(*made)
+
+    def check_split(self, model, inputs):
         inputs = {name: values.astype(np.float32) for name, values in inputs.items()}
         data, names = model.SerializeToString(), list(names_of(model.graph))
         alone = tenon.compile(data, cache=False, threads=1).run(inputs)
