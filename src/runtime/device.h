@@ -1,17 +1,24 @@
 /* Devices: one table of functions a kind, through which the runtime reaches memory, code and kernels. The CPU's is
  * the first; a table has a folder of its own below src/runtime.
  *
- * Ownership. Who allocates frees, and who loads code unloads it, before the device is closed. Memory of a device is
- * known by its address there: kernels get it, offsets may be added to it, and nobody but the table's functions reads
- * or writes through it, unless the device is `inline_host`.
+ * An open *device* is memory and code; what is done there, launches and copies, is asked for through a *stream*, of
+ * which a device has any number. An executable opens each of its devices once (executable/opened.h), and each session
+ * has streams of its own.
  *
- * Threads. A device that is open serves one caller at a time, as a session does; two that are open share nothing.
- * The callers may be threads that take turns: with queues (runtime/queue) the device's own thread launches, copies
- * and waits, and the host's allocates and frees when that has nothing to do. Only `view`, and `copy` out of its
- * memory while it works on other memory, may be called in another thread at the same time.
+ * Ownership. Who allocates frees, who loads code unloads it, and who opens a stream closes it, before the device is
+ * closed. Memory of a device is known by its address there: kernels get it, offsets may be added to it, and nobody but
+ * the table's functions reads or writes through it, unless the device is `inline_host`. Memory and code serve all
+ * streams of their device, and none of another's; two devices that are open share nothing, also with one number.
  *
- * Order. What is launched and copied takes place in the order of the calls; `launch` may return before the kernel is
- * done, everything else returns when it is done itself, which is after all that was launched before it.
+ * Threads. Functions of a device (those that take a tn__device) serve one caller at a time, which may be one thread
+ * after the other, and do so while its streams work. A stream serves one caller at a time, too, as a session does;
+ * several streams of a device serve as many threads at once. Two exceptions: `view` and `limits` may be called at any
+ * time, and `copy` out of memory that the stream does not write meanwhile also while another thread uses the stream.
+ *
+ * Order. What is launched and copied on a stream takes place in the order of the calls; `launch` may return before the
+ * kernel is done, everything else returns when it is done itself, which is after all that was launched before it on
+ * that stream. Between streams there is no order but that: what one has waited for, others find. Memory is freed when
+ * no stream has anything to do with it any more.
  *
  * Errors. Statuses, as everywhere. A kernel's own result (TN_KERNEL_...) is no error of the device: `wait` tells it. */
 #ifndef TENON_RUNTIME_DEVICE_H
@@ -25,11 +32,6 @@
 
 typedef struct tn__device_driver tn__device_driver;
 
-/* What a session has of a device's memory, and may have. */
-typedef struct tn__device_memory {
-  size_t used, most; /* bytes; `most` 0: what there is */
-} tn__device_memory;
-
 /* An open device. `state` is its driver's. */
 typedef struct tn__device {
   const tn__device_driver *driver;
@@ -37,8 +39,14 @@ typedef struct tn__device {
   int32_t id;                    /* which of its kind */
   void *state;
   pthread_mutex_t *turn; /* devices that have the same one take turns, if they are such that do; NULL: nobody else */
-  tn__device_memory *memory; /* the session's: drivers know nothing of it */
 } tn__device;
+
+/* A stream of an open device. `state` is its driver's. */
+typedef struct tn__stream {
+  tn__device *device;
+  const tn_allocator *allocator; /* for what the driver keeps of the stream in the host's memory */
+  void *state;
+} tn__stream;
 
 /* Code that is loaded: `base` is where its first byte is, and kernels are at offsets from it. */
 typedef struct tn__device_code {
@@ -78,6 +86,7 @@ struct tn__device_driver {
    * once may call and read directly, without `launch`, `wait` and `copy`. */
   bool inline_host;
   bool synchronous; /* `launch` returns when the kernel is done; so it is where the host is the device */
+  bool takes_turns; /* kernels and copies of all devices with one `turn` exclude each other */
   tn_status *(*open)(tn__device *device); /* with driver, allocator and id set */
   void (*close)(tn__device *device);
   void (*limits)(const tn__device *device, tn__device_limits *out);
@@ -86,15 +95,17 @@ struct tn__device_driver {
   void (*free)(tn__device *device, void *memory, size_t bytes); /* NULL is fine */
   /* The address of a part of an allocation, for kernels and `copy`. */
   void *(*view)(const tn__device *device, void *memory, size_t offset);
-  tn_status *(*copy)(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes);
   /* `in_place`: the bytes are pages of the caller's own that stay until the code is unloaded, and may be made
    * executable where they are. On failure there is nothing to unload. */
   tn_status *(*load_code)(tn__device *device, const void *bytes, size_t size, bool in_place, tn__device_code *out);
   void (*unload_code)(tn__device *device, tn__device_code *code); /* of zeros is fine */
-  tn_status *(*launch)(tn__device *device, const tn__device_launch *launch);
-  /* Until all is done that was launched. *result is that of the first kernel since the last `wait` that was not
-   * TN_KERNEL_OK, else TN_KERNEL_OK; what was launched behind it may not have run. */
-  tn_status *(*wait)(tn__device *device, int32_t *result);
+  tn_status *(*open_stream)(tn__stream *stream);                  /* with device and allocator set */
+  void (*close_stream)(tn__stream *stream);                       /* what was launched on it is done, or given up */
+  tn_status *(*copy)(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes);
+  tn_status *(*launch)(tn__stream *stream, const tn__device_launch *launch);
+  /* Until all is done that was launched on the stream. *result is that of its first kernel since the last `wait` that
+   * was not TN_KERNEL_OK, else TN_KERNEL_OK; what was launched behind it may not have run. */
+  tn_status *(*wait)(tn__stream *stream, int32_t *result);
 };
 
 /* The tables, each defined in its folder. */

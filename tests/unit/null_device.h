@@ -4,6 +4,7 @@
  *
  * Each number of a device has a record of its own, as those of several are written by several threads: lines like
  *   open
+ *   stream            (it is open; and "end" when it is closed)
  *   allocate a0 1024
  *   copy in a0+64 24
  *   launch 16 (a0+0 a0+64 | 3)
@@ -18,7 +19,7 @@
 #include "runtime/device.h"
 #include "unit/check.h"
 
-enum { NULL_DEVICES = 16, NULL_ALLOCATIONS = 64, NULL_TEXT = 1 << 16 };
+enum { NULL_DEVICES = 16, NULL_ALLOCATIONS = 256, NULL_TEXT = 1 << 16 };
 #define NULL_MOST_BYTES ((size_t)1 << 24)
 
 typedef struct null_record {
@@ -29,27 +30,33 @@ typedef struct null_record {
     size_t bytes;
   } allocations[NULL_ALLOCATIONS];
   int allocation_count; /* ever */
-  int open, loaded, live;
+  int open, loaded, live, streams;
 } null_record;
 
 static null_record null_records[NULL_DEVICES];
 /* Calls that may fail, of all null devices; from the one with the number `null_gone_at` on all do. -1: none. */
 static int null_calls, null_gone_at = -1;
+static int null_most_live;  /* allocations that one may have at once; 0: as many as there are */
 static int32_t null_result; /* of all kernels */
-static pthread_mutex_t null_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t null_lock = PTHREAD_MUTEX_INITIALIZER; /* of all records: streams are of several threads */
 
 static inline void null_forget(void) {
   memset(null_records, 0, sizeof null_records);
-  null_calls = 0, null_gone_at = -1, null_result = TN_KERNEL_OK;
+  null_calls = 0, null_gone_at = -1, null_most_live = 0, null_result = TN_KERNEL_OK;
 }
 
 static inline null_record *null_record_of(const tn__device *device) { return &null_records[device->id]; }
 
-TN_PRINTF(2, 3) static inline void null_write(const tn__device *device, const char *format, ...) {
+/* A whole line, as several streams write. `count` of what the record counts becomes so many more. */
+TN_PRINTF(4, 5)
+static inline void null_write(const tn__device *device, int *count, int more, const char *format, ...) {
   null_record *r = null_record_of(device);
   va_list args;
   va_start(args, format);
+  pthread_mutex_lock(&null_lock);
   r->length += (size_t)vsnprintf(r->text + r->length, sizeof r->text - r->length, format, args);
+  if (count != NULL) *count += more;
+  pthread_mutex_unlock(&null_lock);
   va_end(args);
   assert_true(r->length < sizeof r->text);
 }
@@ -71,14 +78,16 @@ static inline tn_status *null_call(const tn__device *device) {
 /* "a1+64" */
 static inline const char *null_name(const tn__device *device, const void *address, char name[32]) {
   const null_record *r = null_record_of(device);
+  snprintf(name, 32, "%s", address == NULL ? "none" : "foreign"); /* no memory of this device */
+  pthread_mutex_lock(&null_lock);
   for (int i = 0; i < r->allocation_count; i++) {
     const char *begin = r->allocations[i].address;
     if (begin == NULL || (const char *)address < begin || (const char *)address > begin + r->allocations[i].bytes)
       continue;
     snprintf(name, 32, "a%d+%td", i, (const char *)address - begin);
-    return name;
+    break;
   }
-  snprintf(name, 32, "%s", address == NULL ? "none" : "foreign"); /* no memory of this device */
+  pthread_mutex_unlock(&null_lock);
   return name;
 }
 
@@ -87,15 +96,11 @@ static inline tn_status *null_open(tn__device *device) {
   if (device->id < 0 || device->id >= NULL_DEVICES)
     return tn_status_create(TN_NOT_FOUND, "there is no null:%d", (int)device->id);
   NULL_CALL(device);
-  null_record_of(device)->open++;
-  null_write(device, "open\n");
+  null_write(device, &null_record_of(device)->open, 1, "open\n");
   return NULL;
 }
 
-static inline void null_close(tn__device *device) {
-  null_record_of(device)->open--;
-  null_write(device, "close\n");
-}
+static inline void null_close(tn__device *device) { null_write(device, &null_record_of(device)->open, -1, "close\n"); }
 
 static inline void null_limits(const tn__device *device, tn__device_limits *out) {
   *out = (tn__device_limits){.alignment = 4096, .most_bytes = NULL_MOST_BYTES, .threads_of_block = 1};
@@ -104,15 +109,17 @@ static inline void null_limits(const tn__device *device, tn__device_limits *out)
 static inline tn_status *null_allocate(tn__device *device, size_t bytes, void **out) {
   null_record *r = null_record_of(device);
   NULL_CALL(device);
-  if (bytes > NULL_MOST_BYTES)
+  if (bytes > NULL_MOST_BYTES || (null_most_live > 0 && r->live >= null_most_live))
     return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: null:%d has none for %zu bytes", (int)device->id, bytes);
-  assert_true(r->allocation_count < NULL_ALLOCATIONS);
   char *address = mmap(NULL, NULL_MOST_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   assert_true(address != MAP_FAILED);
-  r->allocations[r->allocation_count].address = address;
-  r->allocations[r->allocation_count].bytes = bytes;
-  null_write(device, "allocate a%d %zu\n", r->allocation_count++, bytes);
-  r->live++;
+  pthread_mutex_lock(&null_lock);
+  int number = r->allocation_count++;
+  assert_true(number < NULL_ALLOCATIONS);
+  r->allocations[number].address = address;
+  r->allocations[number].bytes = bytes;
+  pthread_mutex_unlock(&null_lock);
+  null_write(device, &r->live, 1, "allocate a%d %zu\n", number, bytes);
   *out = address;
   return NULL;
 }
@@ -121,59 +128,75 @@ static inline void null_free(tn__device *device, void *memory, size_t bytes) {
   null_record *r = null_record_of(device);
   if (memory == NULL) return;
   int i = 0;
+  pthread_mutex_lock(&null_lock);
   while (i < r->allocation_count && r->allocations[i].address != memory) i++;
   assert_true(i < r->allocation_count && r->allocations[i].bytes == bytes);
   munmap(memory, NULL_MOST_BYTES);
   r->allocations[i].address = NULL;
-  r->live--;
-  null_write(device, "free a%d\n", i);
+  pthread_mutex_unlock(&null_lock);
+  null_write(device, &r->live, -1, "free a%d\n", i);
 }
 
 static inline void *null_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }
-
-static inline tn_status *null_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
-  char a[32], b[32];
-  if (bytes == 0) return NULL;
-  NULL_CALL(device);
-  if (kind == TN__COPY_IN) null_write(device, "copy in %s %zu\n", null_name(device, to, a), bytes);
-  if (kind == TN__COPY_OUT) null_write(device, "copy out %s %zu\n", null_name(device, from, a), bytes);
-  if (kind == TN__COPY_WITHIN)
-    null_write(device, "copy %s to %s %zu\n", null_name(device, from, a), null_name(device, to, b), bytes);
-  if (kind == TN__COPY_OUT) memset(to, 0, bytes);
-  return NULL;
-}
 
 static inline tn_status *null_load_code(tn__device *device, const void *bytes, size_t size, bool in_place,
                                         tn__device_code *out) {
   *out = (tn__device_code){0};
   NULL_CALL(device);
   *out = (tn__device_code){.base = bytes, .size = size};
-  null_record_of(device)->loaded++;
-  null_write(device, "load %zu\n", size);
+  null_write(device, &null_record_of(device)->loaded, 1, "load %zu\n", size);
   return NULL;
 }
 
 static inline void null_unload_code(tn__device *device, tn__device_code *code) {
-  if (code->base != NULL) null_record_of(device)->loaded--, null_write(device, "unload\n");
+  if (code->base != NULL) null_write(device, &null_record_of(device)->loaded, -1, "unload\n");
   *code = (tn__device_code){0};
 }
 
-static inline tn_status *null_launch(tn__device *device, const tn__device_launch *launch) {
-  char name[32];
-  NULL_CALL(device);
-  null_write(device, "launch %llu (", (unsigned long long)launch->offset);
-  for (uint32_t i = 0; i < launch->buffer_count; i++)
-    null_write(device, "%s%s", i > 0 ? " " : "", null_name(device, launch->buffers[i], name));
-  null_write(device, " |");
-  for (uint32_t i = 0; i < launch->scalar_count; i++) null_write(device, " %lld", (long long)launch->scalars[i]);
-  null_write(device, ")\n");
+static inline tn_status *null_open_stream(tn__stream *stream) {
+  stream->state = NULL;
+  NULL_CALL(stream->device);
+  null_write(stream->device, &null_record_of(stream->device)->streams, 1, "stream\n");
   return NULL;
 }
 
-static inline tn_status *null_wait(tn__device *device, int32_t *result) {
-  *result = null_result;
+static inline void null_close_stream(tn__stream *stream) {
+  null_write(stream->device, &null_record_of(stream->device)->streams, -1, "end\n");
+}
+
+static inline tn_status *null_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  const tn__device *device = stream->device;
+  char a[32], b[32];
+  if (bytes == 0) return NULL;
   NULL_CALL(device);
-  null_write(device, "wait\n");
+  if (kind == TN__COPY_IN) null_write(device, NULL, 0, "copy in %s %zu\n", null_name(device, to, a), bytes);
+  if (kind == TN__COPY_OUT) null_write(device, NULL, 0, "copy out %s %zu\n", null_name(device, from, a), bytes);
+  if (kind == TN__COPY_WITHIN)
+    null_write(device, NULL, 0, "copy %s to %s %zu\n", null_name(device, from, a), null_name(device, to, b), bytes);
+  if (kind == TN__COPY_OUT) memset(to, 0, bytes);
+  return NULL;
+}
+
+static inline tn_status *null_launch(tn__stream *stream, const tn__device_launch *launch) {
+  const tn__device *device = stream->device;
+  char name[32], line[1024];
+  NULL_CALL(device);
+  size_t at = (size_t)snprintf(line, sizeof line, "launch %llu (", (unsigned long long)launch->offset);
+  for (uint32_t i = 0; i < launch->buffer_count && at < sizeof line; i++)
+    at += (size_t)snprintf(line + at, sizeof line - at, "%s%s", i > 0 ? " " : "",
+                           null_name(device, launch->buffers[i], name));
+  if (at < sizeof line) at += (size_t)snprintf(line + at, sizeof line - at, " |");
+  for (uint32_t i = 0; i < launch->scalar_count && at < sizeof line; i++)
+    at += (size_t)snprintf(line + at, sizeof line - at, " %lld", (long long)launch->scalars[i]);
+  assert_true(at < sizeof line);
+  null_write(device, NULL, 0, "%s)\n", line);
+  return NULL;
+}
+
+static inline tn_status *null_wait(tn__stream *stream, int32_t *result) {
+  *result = null_result;
+  NULL_CALL(stream->device);
+  null_write(stream->device, NULL, 0, "wait\n");
   return NULL;
 }
 
@@ -187,9 +210,11 @@ static inline tn__device_driver null_driver(DLDeviceType type) {
                              .allocate = null_allocate,
                              .free = null_free,
                              .view = null_view,
-                             .copy = null_copy,
                              .load_code = null_load_code,
                              .unload_code = null_unload_code,
+                             .open_stream = null_open_stream,
+                             .close_stream = null_close_stream,
+                             .copy = null_copy,
                              .launch = null_launch,
                              .wait = null_wait};
 }
@@ -200,6 +225,7 @@ static inline void null_check_closed(void) {
     assert_int_equal(null_records[i].open, 0);
     assert_int_equal(null_records[i].loaded, 0);
     assert_int_equal(null_records[i].live, 0);
+    assert_int_equal(null_records[i].streams, 0);
   }
 }
 

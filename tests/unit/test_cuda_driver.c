@@ -25,9 +25,19 @@ static int remove_caches(void **state) {
   return 0;
 }
 
+/* Of the device that is open. */
+static tn__stream stream;
+
 static void begin(tn__device *device) {
   *device = (tn__device){.driver = driver};
   check_ok(driver->open(device));
+  stream = (tn__stream){.device = device};
+  check_ok(driver->open_stream(&stream));
+}
+
+static void end(tn__device *device) {
+  driver->close_stream(&stream);
+  driver->close(device);
 }
 
 static tn_status *load(tn__device *device, uint32_t language, const char *text, const made_kernel *kernel,
@@ -38,7 +48,7 @@ static tn_status *load(tn__device *device, uint32_t language, const char *text, 
   return status;
 }
 
-static tn_status *launch_on(tn__device *device, const tn__device_code *code, void *memory) {
+static tn_status *launch_on(const tn__device_code *code, void *memory) {
   void *buffers[] = {memory};
   int64_t scalars[] = {5};
   tn__device_launch launch = {.code = code,
@@ -47,7 +57,7 @@ static tn_status *launch_on(tn__device *device, const tn__device_code *code, voi
                               .scalars = scalars,
                               .buffer_count = 1,
                               .scalar_count = 1};
-  return driver->launch(device, &launch);
+  return driver->launch(&stream, &launch);
 }
 
 static void test_limits_are_told(void **state) {
@@ -59,7 +69,7 @@ static void test_limits_are_told(void **state) {
   assert_int_equal(limits.threads_of_block, 1024);
   assert_int_equal(limits.shared_bytes, 48 << 10);
   assert_int_equal(limits.memory_bytes, 1 << 30);
-  driver->close(&device);
+  end(&device);
 }
 
 /* A context outlives the devices that are open, since making one takes long, but for one that failed. */
@@ -74,21 +84,33 @@ static void test_contexts_are_kept(void **state) {
   assert_non_null(break_context);
   tn__device one, two;
   begin(&one);
+  tn__stream of_one = stream;
   begin(&two);
   assert_int_equal(references(0), 3);
-  driver->close(&two);
-  driver->close(&one);
+  end(&two);
+  stream = of_one;
+  end(&one);
   assert_int_equal(references(0), 1);
   begin(&one);
+  of_one = stream;
   begin(&two);
   break_context(0);
+  driver->close_stream(&of_one);
   driver->close(&one);
   assert_int_equal(references(0), 1);
-  driver->close(&two);
+  end(&two);
   assert_int_equal(references(0), 0);
   begin(&one); /* a new context, which works */
   assert_int_equal(references(0), 2);
-  driver->close(&one);
+  /* One that has no stream any more failed, too. */
+  of_one = (tn__stream){.device = &one};
+  break_context(0);
+  check_fails(driver->open_stream(&of_one), TN_FAILED_PRECONDITION,
+              NAME "there is no stream for it: the driver says CUDA_ERROR_UNKNOWN (700)");
+  end(&one);
+  begin(&one);
+  assert_int_equal(references(0), 2);
+  end(&one);
   dlclose(library);
 }
 
@@ -116,7 +138,7 @@ static void test_a_text_that_is_refused(void **state) {
   other.launches[0].name = "another";
   check_fails(load(&device, TN__SOURCE_CUDA, counting, &other, &code), TN_FAILED_PRECONDITION,
               NAME "its program has no kernel \"another\": the driver says CUDA_ERROR_NOT_FOUND (500)");
-  driver->close(&device);
+  end(&device);
 }
 
 static void test_launches_beyond_the_limits(void **state) {
@@ -154,7 +176,7 @@ static void test_launches_beyond_the_limits(void **state) {
     for (int a = 0; a < 3; a++) kernel.launches[0].grid[a].value = cases[i].blocks[a];
     check_ok(load(&device, TN__SOURCE_CUDA, counting, &kernel, &code));
     snprintf(says, sizeof says, NAME "the kernel \"count_on\" %s", cases[i].says);
-    check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED, says);
+    check_fails(launch_on(&code, memory), TN_UNSUPPORTED, says);
     driver->unload_code(&device, &code);
   }
   void *none;
@@ -163,7 +185,7 @@ static void test_launches_beyond_the_limits(void **state) {
               "out of memory: it has 1073741824 bytes, and 1073741824 more are asked for: the driver says "
               "CUDA_ERROR_OUT_OF_MEMORY (2)");
   driver->free(&device, memory, 8);
-  driver->close(&device);
+  end(&device);
 }
 
 /* A device that is newer than the compiler gets PTX of what that knows. */
@@ -177,19 +199,19 @@ static void test_newer_and_older_devices(void **state) {
   begin(&device);
   check_ok(load(&device, TN__SOURCE_CUDA, counting, &usual, &code));
   check_ok(driver->allocate(&device, 8, &memory));
-  check_ok(driver->copy(&device, TN__COPY_IN, memory, &word, 8));
-  check_ok(launch_on(&device, &code, memory));
-  check_ok(driver->wait(&device, &result));
-  check_ok(driver->copy(&device, TN__COPY_OUT, &word, memory, 8));
+  check_ok(driver->copy(&stream, TN__COPY_IN, memory, &word, 8));
+  check_ok(launch_on(&code, memory));
+  check_ok(driver->wait(&stream, &result));
+  check_ok(driver->copy(&stream, TN__COPY_OUT, &word, memory, 8));
   assert_int_equal(word, 8);
   driver->free(&device, memory, 8);
   driver->unload_code(&device, &code);
-  driver->close(&device);
+  end(&device);
   setenv("FAKE_CUDA_ARCHITECTURE", "20", 1);
   begin(&device);
   check_fails(load(&device, TN__SOURCE_CUDA, counting, &usual, &code), TN_UNSUPPORTED,
               NAME "the compiler for its kernels knows nothing that sm_20 runs: install another NVRTC");
-  driver->close(&device);
+  end(&device);
   unsetenv("FAKE_CUDA_ARCHITECTURE");
 }
 
@@ -214,7 +236,7 @@ static void test_missing_devices(void **state) {
               NAME
               "there is no compiler for its kernels (/none/libnvrtc.so: cannot open shared object file: No such "
               "file or directory): install NVRTC of CUDA 11.2 or later, or name its libnvrtc.so in TENON_NVRTC");
-  driver->close(&device);
+  end(&device);
   setenv("TENON_NVRTC", own, 1);
   free(own);
 }

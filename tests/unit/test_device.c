@@ -73,8 +73,12 @@ static int32_t run_queue(apart *a) {
   return result;
 }
 
-static tn_status *apart_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
-  apart *a = device->state;
+/* All streams of it are one. */
+static tn_status *apart_open_stream(tn__stream *stream) { return NULL; }
+static void apart_close_stream(tn__stream *stream) {}
+
+static tn_status *apart_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  apart *a = stream->device->state;
   int32_t result = run_queue(a);
   if (result != TN_KERNEL_OK) return tn_status_create(TN_INTERNAL, "a kernel failed with %d", result);
   touchable(a, true);
@@ -90,8 +94,8 @@ static tn_status *apart_load_code(tn__device *device, const void *bytes, size_t 
 
 static void apart_unload_code(tn__device *device, tn__device_code *code) { tn__device_cpu.unload_code(device, code); }
 
-static tn_status *apart_launch(tn__device *device, const tn__device_launch *launch) {
-  apart *a = device->state;
+static tn_status *apart_launch(tn__stream *stream, const tn__device_launch *launch) {
+  apart *a = stream->device->state;
   assert_true(a->count < MOST_LAUNCHES && launch->buffer_count <= MOST_ARGUMENTS &&
               launch->scalar_count <= MOST_ARGUMENTS);
   queued *q = &a->queue[a->count++];
@@ -103,8 +107,8 @@ static tn_status *apart_launch(tn__device *device, const tn__device_launch *laun
   return NULL;
 }
 
-static tn_status *apart_wait(tn__device *device, int32_t *result) {
-  *result = run_queue(device->state);
+static tn_status *apart_wait(tn__stream *stream, int32_t *result) {
+  *result = run_queue(stream->device->state);
   return NULL;
 }
 
@@ -116,9 +120,11 @@ static const tn__device_driver apart_driver = {.name = "apart",
                                                .allocate = apart_allocate,
                                                .free = apart_free,
                                                .view = apart_view,
-                                               .copy = apart_copy,
                                                .load_code = apart_load_code,
                                                .unload_code = apart_unload_code,
+                                               .open_stream = apart_open_stream,
+                                               .close_stream = apart_close_stream,
+                                               .copy = apart_copy,
                                                .launch = apart_launch,
                                                .wait = apart_wait};
 
@@ -142,7 +148,9 @@ static tn__image compile_doubling(kernel_test *t) {
 static void check_driver(const tn__device_driver *driver, const tn__image *image) {
   enum { N = 100 };
   tn__device device = {.driver = driver};
+  tn__stream stream = {.device = &device};
   check_ok(driver->open(&device));
+  check_ok(driver->open_stream(&stream));
   tn__device_limits limits;
   driver->limits(&device, &limits);
   assert_true(limits.alignment >= TN_KERNEL_ALIGNMENT && limits.most_bytes >= 3 * N * sizeof(int64_t));
@@ -155,7 +163,7 @@ static void check_driver(const tn__device_driver *driver, const tn__image *image
   void *y = driver->view(&device, ys, N * sizeof(int64_t)); /* the second half */
   int64_t in[N], out[N], n = N;
   for (int i = 0; i < N; i++) in[i] = 3 * i;
-  check_ok(driver->copy(&device, TN__COPY_IN, x, in, sizeof(in)));
+  check_ok(driver->copy(&stream, TN__COPY_IN, x, in, sizeof(in)));
   tn_kernel_env env = {
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof(env), .parallel_for = kernel_parallel_for, .thread_count = 1};
   void *there[] = {x, y}, *back[] = {y, x};
@@ -169,28 +177,29 @@ static void check_driver(const tn__device_driver *driver, const tn__image *image
                     second = first;
   second.buffers = back;
   int32_t result = -1;
-  check_ok(driver->launch(&device, &first)); /* one behind the other, which reads what that wrote */
-  check_ok(driver->launch(&device, &second));
+  check_ok(driver->launch(&stream, &first)); /* one behind the other, which reads what that wrote */
+  check_ok(driver->launch(&stream, &second));
   there[0] = back[0] = NULL; /* the lists were read */
-  check_ok(driver->wait(&device, &result));
+  check_ok(driver->wait(&stream, &result));
   assert_int_equal(result, TN_KERNEL_OK);
-  check_ok(driver->copy(&device, TN__COPY_OUT, out, x, sizeof(out)));
+  check_ok(driver->copy(&stream, TN__COPY_OUT, out, x, sizeof(out)));
   for (int i = 0; i < N; i++) assert_int_equal(out[i], (in[i] * 2 + i) * 2 + i);
-  check_ok(driver->copy(&device, TN__COPY_WITHIN, ys, y, sizeof(out)));
-  check_ok(driver->copy(&device, TN__COPY_OUT, out, ys, sizeof(out)));
+  check_ok(driver->copy(&stream, TN__COPY_WITHIN, ys, y, sizeof(out)));
+  check_ok(driver->copy(&stream, TN__COPY_OUT, out, ys, sizeof(out)));
   for (int i = 0; i < N; i++) assert_int_equal(out[i], in[i] * 2 + i);
   /* A kernel that fails tells its result once, and what is launched behind it does no harm. */
   in[0] = 9, there[0] = x;
-  check_ok(driver->copy(&device, TN__COPY_IN, x, in, sizeof(in)));
-  check_ok(driver->launch(&device, &first));
-  check_ok(driver->launch(&device, &first));
-  check_ok(driver->wait(&device, &result));
+  check_ok(driver->copy(&stream, TN__COPY_IN, x, in, sizeof(in)));
+  check_ok(driver->launch(&stream, &first));
+  check_ok(driver->launch(&stream, &first));
+  check_ok(driver->wait(&stream, &result));
   assert_int_equal(result, 3);
-  check_ok(driver->wait(&device, &result));
+  check_ok(driver->wait(&stream, &result));
   assert_int_equal(result, TN_KERNEL_OK);
   driver->free(&device, x, N * sizeof(int64_t));
   driver->free(&device, ys, 2 * N * sizeof(int64_t));
   driver->free(&device, NULL, 0);
+  driver->close_stream(&stream);
   driver->unload_code(&device, &code);
   driver->close(&device);
 }

@@ -168,12 +168,13 @@ static int forget_subjects(void **state) {
   return 0;
 }
 
-/* ---- an open device with the code ---------------------------------------------------------------------------------*/
+/* ---- an open device with the code, and a stream ------------------------------------------------------------------ */
 
 typedef struct open_device {
   const subject *of;
   const tn__device_driver *driver;
   tn__device device;
+  tn__stream stream;
   tn__device_code code;
   tn_kernel_env env;
 } open_device;
@@ -188,7 +189,12 @@ static tn_status *try_open(open_device *d, const subject *s, const tn_allocator 
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof d->env, .parallel_for = alone, .thread_count = 1};
   d->device = (tn__device){.driver = s->driver, .allocator = allocator, .id = s->id};
   TN_RETURN_IF_ERROR(s->driver->open(&d->device));
+  d->stream = (tn__stream){.device = &d->device, .allocator = allocator};
   tn_status *status = s->driver->load_code(&d->device, s->code, s->code_size, false, &d->code);
+  if (status == NULL) {
+    status = s->driver->open_stream(&d->stream);
+    if (status != NULL) s->driver->unload_code(&d->device, &d->code);
+  }
   if (status != NULL) s->driver->close(&d->device);
   return status;
 }
@@ -196,6 +202,7 @@ static tn_status *try_open(open_device *d, const subject *s, const tn_allocator 
 static void begin(open_device *d, const subject *s) { check_ok(try_open(d, s, NULL)); }
 
 static void end(open_device *d) {
+  d->driver->close_stream(&d->stream);
   d->driver->unload_code(&d->device, &d->code);
   d->driver->close(&d->device);
 }
@@ -209,10 +216,10 @@ static void *get(open_device *d, size_t bytes) {
 
 static void put_back(open_device *d, void *memory, size_t bytes) { d->driver->free(&d->device, memory, bytes); }
 static void in(open_device *d, void *to, const void *from, size_t bytes) {
-  check_ok(d->driver->copy(&d->device, TN__COPY_IN, to, from, bytes));
+  check_ok(d->driver->copy(&d->stream, TN__COPY_IN, to, from, bytes));
 }
 static void out(open_device *d, void *to, const void *from, size_t bytes) {
-  check_ok(d->driver->copy(&d->device, TN__COPY_OUT, to, from, bytes));
+  check_ok(d->driver->copy(&d->stream, TN__COPY_OUT, to, from, bytes));
 }
 static char *part(open_device *d, void *memory, size_t offset) { return d->driver->view(&d->device, memory, offset); }
 
@@ -232,7 +239,7 @@ static tn_status *try_launch(open_device *d, int kernel, void *a, void *b, void 
   void *buffers[] = {a, b, c};
   int64_t scalars[] = {n, (n + BLOCK - 1) / BLOCK};
   tn__device_launch l = launch_of(d, kernel, buffers, kernel == COUNT ? 1 : 3, scalars, kernel == COUNT ? 1 : 2);
-  tn_status *status = d->driver->launch(&d->device, &l);
+  tn_status *status = d->driver->launch(&d->stream, &l);
   memset(buffers, 0, sizeof buffers);
   memset(scalars, 0, sizeof scalars);
   return status;
@@ -244,7 +251,7 @@ static void launch(open_device *d, int kernel, void *a, void *b, void *c, int64_
 
 static int32_t result_of(open_device *d) {
   int32_t result = -1;
-  check_ok(d->driver->wait(&d->device, &result));
+  check_ok(d->driver->wait(&d->stream, &result));
   return result;
 }
 
@@ -324,13 +331,13 @@ static void check_copies_within(const subject *s) {
   }
   for (size_t m = 0; m < sizeof moves / sizeof moves[0]; m++) /* within one allocation, as memmove does */
     for (int i = 0; i < 2; i++) {
-      check_ok(d.driver->copy(&d.device, TN__COPY_WITHIN, part(&d, memory[i], moves[m].to),
+      check_ok(d.driver->copy(&d.stream, TN__COPY_WITHIN, part(&d, memory[i], moves[m].to),
                               part(&d, memory[i], moves[m].from), moves[m].bytes));
       memmove(host[i] + moves[m].to, host[i] + moves[m].from, moves[m].bytes);
       out(&d, got, memory[i], BYTES);
       assert_memory_equal(got, host[i], BYTES);
     }
-  check_ok(d.driver->copy(&d.device, TN__COPY_WITHIN, part(&d, memory[1], 11), part(&d, memory[0], 5), 7001));
+  check_ok(d.driver->copy(&d.stream, TN__COPY_WITHIN, part(&d, memory[1], 11), part(&d, memory[0], 5), 7001));
   memcpy(host[1] + 11, host[0] + 5, 7001);
   out(&d, got, memory[1], BYTES);
   assert_memory_equal(got, host[1], BYTES);
@@ -448,6 +455,118 @@ static void check_two(const subject *s) {
   end(&d[0]);
 }
 
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+enum { STREAMS = 3, STEPS = 60 };
+
+/* What a stream does in a thread of its own, on memory of its own. */
+typedef struct streaming {
+  open_device d; /* with a stream of its own */
+  pthread_barrier_t *all;
+  void *memory[3];
+  uint64_t counted;
+  int64_t got[N];
+  bool good;
+} streaming;
+
+static tn_status *stream_steps(streaming *s, const int64_t *x) {
+  int32_t result = TN_KERNEL_OK;
+  uint64_t zero = 0;
+  TN_RETURN_IF_ERROR(s->d.driver->copy(&s->d.stream, TN__COPY_IN, s->memory[0], x, N * sizeof *x));
+  TN_RETURN_IF_ERROR(s->d.driver->copy(&s->d.stream, TN__COPY_IN, s->memory[1], &zero, sizeof zero));
+  for (int i = 0; i < STEPS; i++) {
+    TN_RETURN_IF_ERROR(try_launch(&s->d, MIX, s->memory[0], s->memory[0], s->memory[2], N));
+    TN_RETURN_IF_ERROR(try_launch(&s->d, COUNT, s->memory[1], NULL, NULL, i));
+    if (i % 7 == 0)
+      TN_RETURN_IF_ERROR(s->d.driver->copy(&s->d.stream, TN__COPY_OUT, &s->counted, s->memory[1], sizeof s->counted));
+    if (i % 11 == 0) TN_RETURN_IF_ERROR(s->d.driver->wait(&s->d.stream, &result));
+    if (result != TN_KERNEL_OK) break;
+  }
+  TN_RETURN_IF_ERROR(s->d.driver->wait(&s->d.stream, &result));
+  TN_RETURN_IF_ERROR(s->d.driver->copy(&s->d.stream, TN__COPY_OUT, &s->counted, s->memory[1], sizeof s->counted));
+  TN_RETURN_IF_ERROR(s->d.driver->copy(&s->d.stream, TN__COPY_OUT, s->got, s->memory[2], sizeof s->got));
+  s->good = result == TN_KERNEL_OK;
+  return NULL;
+}
+
+static void *stream_in_thread(void *own) {
+  streaming *s = own;
+  int64_t x[N];
+  for (int i = 0; i < N; i++) x[i] = i + (int64_t)(s->memory[0] != NULL);
+  pthread_barrier_wait(s->all);
+  tn_status *status = stream_steps(s, x);
+  s->good = s->good && status == NULL;
+  tn_status_free(status);
+  return NULL;
+}
+
+/* Streams of one device work at the same time, with its code, while memory of it comes and goes. */
+static void check_streams(const subject *s) {
+  static streaming all[STREAMS];
+  open_device d;
+  pthread_t threads[STREAMS];
+  pthread_barrier_t barrier;
+  begin(&d, s);
+  pthread_barrier_init(&barrier, NULL, STREAMS + 1);
+  for (int i = 0; i < STREAMS; i++) {
+    all[i] = (streaming){.d = d, .all = &barrier};
+    all[i].d.stream = (tn__stream){.device = &d.device};
+    check_ok(s->driver->open_stream(&all[i].d.stream));
+    for (int k = 0; k < 3; k++) all[i].memory[k] = get(&d, N * sizeof(int64_t));
+    assert_int_equal(pthread_create(&threads[i], NULL, stream_in_thread, &all[i]), 0);
+  }
+  pthread_barrier_wait(&barrier);
+  for (int i = 0; i < 50; i++) {
+    void *memory = get(&d, 1000 + (size_t)i * 100);
+    put_back(&d, memory, 1000 + (size_t)i * 100);
+  }
+  uint64_t expected = 0;
+  for (int i = 0; i < STEPS; i++) expected = 3 * expected + (uint64_t)i;
+  for (int i = 0; i < STREAMS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+    assert_true(all[i].good);
+    assert_true(all[i].counted == expected);
+    for (int k = 0; k < N; k++) assert_int_equal(all[i].got[k], 4 * (k + 1));
+    s->driver->close_stream(&all[i].d.stream);
+    for (int k = 0; k < 3; k++) put_back(&d, all[i].memory[k], N * sizeof(int64_t));
+  }
+  pthread_barrier_destroy(&barrier);
+  end(&d);
+}
+
+/* What one stream has waited for, the other finds in the device's memory; and it is told of its own kernels alone. */
+static void check_two_streams(const subject *s) {
+  static int64_t x[N], got[N];
+  open_device d, second;
+  begin(&d, s);
+  second = d;
+  second.stream = (tn__stream){.device = &d.device};
+  check_ok(s->driver->open_stream(&second.stream));
+  void *a = get(&d, sizeof x), *b = get(&second, sizeof x), *c = get(&d, sizeof x);
+  for (int i = 0; i < N; i++) x[i] = i;
+  in(&d, a, x, sizeof x);
+  launch(&second, MIX, a, a, b, N);
+  assert_int_equal(result_of(&second), TN_KERNEL_OK);
+  launch(&d, MIX, b, a, c, N);
+  assert_int_equal(result_of(&d), TN_KERNEL_OK);
+  check_ok(s->driver->copy(&second.stream, TN__COPY_WITHIN, a, c, sizeof x));
+  out(&d, got, a, sizeof x);
+  for (int i = 0; i < N; i++) assert_int_equal(got[i], 13 * i);
+  x[3] = -1;
+  in(&d, a, x, sizeof x);
+  launch(&d, MIX, a, a, c, N);
+  launch(&second, MIX, b, b, c, N);
+  assert_int_equal(result_of(&second), TN_KERNEL_OK);
+  assert_int_equal(result_of(&d), TN_KERNEL_BAD_VALUE);
+  s->driver->close_stream(&second.stream);
+  launch(&d, MIX, b, b, c, N); /* one goes on when another is closed */
+  assert_int_equal(result_of(&d), TN_KERNEL_OK);
+  put_back(&d, a, sizeof x);
+  put_back(&d, b, sizeof x);
+  put_back(&d, c, sizeof x);
+  end(&d);
+}
+
 /* ---- limits and failures ----------------------------------------------------------------------------------------- */
 
 static void check_limits(const subject *s) {
@@ -492,9 +611,9 @@ static tn_status *work(open_device *d) {
   tn_status *status = NULL;
   for (; count < 20 && status == NULL; count++) status = d->driver->allocate(&d->device, 8, &memory[count]);
   if (status != NULL) count--;
-  if (status == NULL) status = d->driver->copy(&d->device, TN__COPY_IN, memory[3], &one, 8);
+  if (status == NULL) status = d->driver->copy(&d->stream, TN__COPY_IN, memory[3], &one, 8);
   if (status == NULL) status = try_launch(d, COUNT, memory[3], NULL, NULL, 5);
-  if (status == NULL) status = d->driver->wait(&d->device, &result);
+  if (status == NULL) status = d->driver->wait(&d->stream, &result);
   while (count > 0) d->driver->free(&d->device, memory[--count], 8);
   return status;
 }
@@ -527,15 +646,15 @@ static void check_queues(const subject *s) {
   enum { INPUTS = 12 };
   static int64_t x[INPUTS][N], y[INPUTS][N];
   open_device d[2];
-  tn__device *devices[2];
+  tn__stream *streams[2];
   void *memory[2][2];
   if (s->driver->inline_host) return; /* the host has no queue */
   for (int i = 0; i < 2; i++) {
     begin(&d[i], s);
-    devices[i] = &d[i].device;
+    streams[i] = &d[i].stream;
     for (int k = 0; k < 2; k++) memory[i][k] = get(&d[i], sizeof x[0]);
   }
-  tn__queues_options options = {.devices = devices, .device_count = 2, .slot_count = 2, .most_arguments = 8};
+  tn__queues_options options = {.streams = streams, .device_count = 2, .slot_count = 2, .most_arguments = 8};
   tn__queues *queues;
   check_ok(tn__queues_create(&options, &queues));
   for (int i = 0; i < INPUTS; i++) {
@@ -600,6 +719,8 @@ static void test_reuse(void **state) { on_each(check_reuse, true); }
 static void test_kernels(void **state) { on_each(check_kernels, true); }
 static void test_results(void **state) { on_each(check_results, true); }
 static void test_two(void **state) { on_each(check_two, true); }
+static void test_streams(void **state) { on_each(check_streams, true); }
+static void test_two_streams(void **state) { on_each(check_two_streams, true); }
 static void test_limits(void **state) { on_each(check_limits, false); }
 static void test_left(void **state) { on_each(check_left, false); }
 static void test_host_memory(void **state) { on_each(check_host_memory, false); }
@@ -610,7 +731,8 @@ int main(void) {
       cmocka_unit_test(test_addresses),   cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies_within),
       cmocka_unit_test(test_reuse),       cmocka_unit_test(test_kernels), cmocka_unit_test(test_results),
       cmocka_unit_test(test_two),         cmocka_unit_test(test_limits),  cmocka_unit_test(test_left),
-      cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),  cmocka_unit_test(test_streams),
+      cmocka_unit_test(test_two_streams),
   };
   return cmocka_run_group_tests_name("device conformance", tests, find_subjects, forget_subjects);
 }

@@ -14,9 +14,19 @@ static const tn__device_driver *driver;
 static int found;
 static char name[300]; /* "opencl:0 (...)" */
 
+/* Of the device that is open. */
+static tn__stream stream;
+
 static void begin(tn__device *device) {
   *device = (tn__device){.driver = driver};
   check_ok(driver->open(device));
+  stream = (tn__stream){.device = device};
+  check_ok(driver->open_stream(&stream));
+}
+
+static void end(tn__device *device) {
+  driver->close_stream(&stream);
+  driver->close(device);
 }
 
 /* The first that this process does with OpenCL. */
@@ -58,7 +68,7 @@ static int find_device(void **state) {
   begin(&device);
   driver->limits(&device, &limits);
   snprintf(name, sizeof name, "opencl:0 (%.*s)", (int)strcspn(limits.about, ";"), limits.about);
-  driver->close(&device);
+  end(&device);
   return 0;
 }
 
@@ -84,7 +94,7 @@ static tn_status *load(tn__device *device, const char *text, const made_kernel *
 }
 
 /* Launches the unit's one kernel on `memory` with n = 5 and three blocks. */
-static tn_status *launch_on(tn__device *device, const tn__device_code *code, void *memory) {
+static tn_status *launch_on(const tn__device_code *code, void *memory) {
   void *buffers[] = {memory};
   int64_t scalars[] = {5, 3};
   tn__device_launch launch = {.code = code,
@@ -93,7 +103,7 @@ static tn_status *launch_on(tn__device *device, const tn__device_code *code, voi
                               .scalars = scalars,
                               .buffer_count = 1,
                               .scalar_count = 2};
-  return driver->launch(device, &launch);
+  return driver->launch(&stream, &launch);
 }
 
 static const made_kernel usual = {.buffers = 1, .text_scalars = 1, .scalars = 2, .launches = {{.name = "usual"}}};
@@ -123,7 +133,7 @@ static void test_a_text_that_is_refused(void **state) {
   check_fails(driver->load_code(&device, unit.bytes, 7, false, &code), TN_INVALID_ARGUMENT,
               message("the source of a device's kernels is damaged: it does not begin as one"));
   free(unit.bytes);
-  driver->close(&device);
+  end(&device);
 }
 
 static void test_records_that_do_not_fit(void **state) {
@@ -141,12 +151,12 @@ static void test_records_that_do_not_fit(void **state) {
               message("the kernel \"usual\" takes 4 arguments, and its record says 6"));
   check_ok(load(&device, usual_text, &usual, &code));
   tn__device_launch launch = {.code = &code, .offset = sizeof(tn__source_unit)};
-  check_fails(driver->launch(&device, &launch), TN_INVALID_ARGUMENT,
+  check_fails(driver->launch(&stream, &launch), TN_INVALID_ARGUMENT,
               message("a kernel is launched with 0 buffers and 0 scalars, and its record says 1 and 2"));
   launch.offset = 3;
-  check_fails(driver->launch(&device, &launch), TN_INVALID_ARGUMENT, message("its program has no kernel at 3"));
+  check_fails(driver->launch(&stream, &launch), TN_INVALID_ARGUMENT, message("its program has no kernel at 3"));
   driver->unload_code(&device, &code);
-  driver->close(&device);
+  end(&device);
 }
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
@@ -168,7 +178,7 @@ static void test_launches_beyond_the_limits(void **state) {
            "the kernel \"usual\" has blocks of %d x %d x 1 threads, and the device takes %d at most: compile for this "
            "device's limits (`tenon targets` tells them)",
            limits.threads_of_block, limits.threads_of_block, limits.threads_of_block);
-  check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED, message(text));
+  check_fails(launch_on(&code, memory), TN_UNSUPPORTED, message(text));
   driver->unload_code(&device, &code);
   /* What threads share, by the record and by the text. */
   made_kernel sharing = usual;
@@ -178,14 +188,14 @@ static void test_launches_beyond_the_limits(void **state) {
            "the kernel \"usual\" has %zu bytes that a block's threads share, and the device %zu: compile for this "
            "device's limits (`tenon targets` tells them)",
            limits.shared_bytes + 8, limits.shared_bytes);
-  check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED, message(text));
+  check_fails(launch_on(&code, memory), TN_UNSUPPORTED, message(text));
   driver->unload_code(&device, &code);
   /* A grid of as many blocks as no number of threads counts. */
   made_kernel grid = usual;
   grid.launches[0].block[0] = 16;
   grid.launches[0].grid[0].value = INT64_MAX / 8;
   check_ok(load(&device, usual_text, &grid, &code));
-  check_fails(launch_on(&device, &code, memory), TN_UNSUPPORTED,
+  check_fails(launch_on(&code, memory), TN_UNSUPPORTED,
               message("the kernel \"usual\" is to run with 1152921504606846975 blocks along x, and the device "
                       "takes 576460752303423487 at most"));
   driver->unload_code(&device, &code);
@@ -197,7 +207,7 @@ static void test_launches_beyond_the_limits(void **state) {
                                 limits.memory_bytes,
                                 limits.memory_bytes > limits.most_bytes ? limits.most_bytes : limits.memory_bytes),
                        text)));
-  driver->close(&device);
+  end(&device);
 }
 
 static void test_grids_come_from_scalars(void **state) {
@@ -209,18 +219,18 @@ static void test_grids_come_from_scalars(void **state) {
   NEEDS_A_DEVICE;
   begin(&device);
   check_ok(driver->allocate(&device, sizeof words, &memory));
-  check_ok(driver->copy(&device, TN__COPY_IN, memory, words, sizeof words));
+  check_ok(driver->copy(&stream, TN__COPY_IN, memory, words, sizeof words));
   made_kernel kernel = usual;
   kernel.launches[0].grid[0] = (tn__source_extent){.symbolic = 1, .value = 1};
   check_ok(load(&device, usual_text, &kernel, &code));
-  check_ok(launch_on(&device, &code, memory));
-  check_ok(driver->wait(&device, &result));
+  check_ok(launch_on(&code, memory));
+  check_ok(driver->wait(&stream, &result));
   assert_int_equal(result, TN_KERNEL_OK);
-  check_ok(driver->copy(&device, TN__COPY_OUT, words, memory, sizeof words));
+  check_ok(driver->copy(&stream, TN__COPY_OUT, words, memory, sizeof words));
   assert_memory_equal(words, expected, sizeof words);
   driver->unload_code(&device, &code);
   driver->free(&device, memory, sizeof words);
-  driver->close(&device);
+  end(&device);
 }
 
 /* ---- addresses --------------------------------------------------------------------------------------------------- */
@@ -243,19 +253,19 @@ static void test_addresses(void **state) {
   close(ends[1]);
   char *late = (char *)memory + 93;
   snprintf(text, sizeof text, "8 bytes at %p are not in memory of this device", (void *)late);
-  check_fails(driver->copy(&device, TN__COPY_IN, late, bytes, 8), TN_INVALID_ARGUMENT, message(text));
-  check_fails(driver->copy(&device, TN__COPY_WITHIN, memory, late, 8), TN_INVALID_ARGUMENT, message(text));
+  check_fails(driver->copy(&stream, TN__COPY_IN, late, bytes, 8), TN_INVALID_ARGUMENT, message(text));
+  check_fails(driver->copy(&stream, TN__COPY_WITHIN, memory, late, 8), TN_INVALID_ARGUMENT, message(text));
   snprintf(text, sizeof text, "8 bytes at %p are not in memory of this device", (void *)bytes);
-  check_fails(driver->copy(&device, TN__COPY_OUT, bytes, bytes, 8), TN_INVALID_ARGUMENT, message(text));
+  check_fails(driver->copy(&stream, TN__COPY_OUT, bytes, bytes, 8), TN_INVALID_ARGUMENT, message(text));
   check_ok(load(&device, usual_text, &usual, &code));
   char whole[1000];
   snprintf(text, sizeof text, "0 bytes at %p are not in memory of this device", (void *)bytes);
   snprintf(whole, sizeof whole, "buffer 0 of the kernel \"usual\": %s", message(text));
-  check_fails(launch_on(&device, &code, bytes), TN_INVALID_ARGUMENT, whole);
+  check_fails(launch_on(&code, bytes), TN_INVALID_ARGUMENT, whole);
   driver->unload_code(&device, &code);
   driver->free(&device, memory, 100);
   driver->free(&device, second, 100);
-  driver->close(&device);
+  end(&device);
 }
 
 static void test_missing_devices(void **state) {
@@ -297,9 +307,9 @@ static void load_and_run(tn__device *device, int64_t expected) {
            (long long)expected, (long long)expected - 5);
   check_ok(load(device, text, &usual, &code));
   check_ok(driver->allocate(device, 8, &memory));
-  check_ok(launch_on(device, &code, memory));
-  check_ok(driver->wait(device, &result));
-  check_ok(driver->copy(device, TN__COPY_OUT, &word, memory, 8));
+  check_ok(launch_on(&code, memory));
+  check_ok(driver->wait(&stream, &result));
+  check_ok(driver->copy(&stream, TN__COPY_OUT, &word, memory, 8));
   assert_int_equal(word, expected);
   driver->free(device, memory, 8);
   driver->unload_code(device, &code);
@@ -335,7 +345,7 @@ static void test_programs_are_kept(void **state) {
   setenv("TENON_CACHE_DIR", "/proc/no/such/place", 1);
   load_and_run(&device, 4321);
   setenv("TENON_CACHE_DIR", *state, 1);
-  driver->close(&device);
+  end(&device);
   remove_folder(own);
 }
 

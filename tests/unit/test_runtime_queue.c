@@ -51,7 +51,7 @@ static tn__device_code code_of(tn_kernel kernel) {
 typedef struct scene {
   int count;
   tn__device devices[MOST_DEVICES];
-  tn__device *list[MOST_DEVICES];
+  tn__stream streams[MOST_DEVICES], *list[MOST_DEVICES];
   tn__queues *queues;
   pthread_mutex_t turn;
 } scene;
@@ -61,17 +61,22 @@ static void begin(scene *s, const tn__device_driver *driver, int count, int slot
   pthread_mutex_init(&s->turn, NULL);
   for (int i = 0; i < count; i++) {
     s->devices[i] = (tn__device){.driver = driver, .id = i, .turn = &s->turn};
-    s->list[i] = &s->devices[i];
+    s->streams[i] = (tn__stream){.device = &s->devices[i]};
+    s->list[i] = &s->streams[i];
     check_ok(driver->open(&s->devices[i]));
+    check_ok(driver->open_stream(&s->streams[i]));
   }
   const tn__queues_options options = {
-      .devices = s->list, .device_count = count, .slot_count = slots, .most_arguments = 4};
+      .streams = s->list, .device_count = count, .slot_count = slots, .most_arguments = 4};
   check_ok(tn__queues_create(&options, &s->queues));
 }
 
 static void end(scene *s) {
   tn__queues_release(s->queues);
-  for (int i = 0; i < s->count; i++) s->devices[i].driver->close(&s->devices[i]);
+  for (int i = 0; i < s->count; i++) {
+    s->devices[i].driver->close_stream(&s->streams[i]);
+    s->devices[i].driver->close(&s->devices[i]);
+  }
   pthread_mutex_destroy(&s->turn);
 }
 
@@ -294,7 +299,7 @@ static void test_what_is_cancelled_does_not_begin(void **state) {
 }
 
 /* A driver that cannot says why, and release takes what nobody asked for. */
-static tn_status *no_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+static tn_status *no_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   return tn_status_create(TN_IO, "the device is gone");
 }
 
@@ -341,7 +346,8 @@ static void test_nobody_else_touches_an_island(void **state) {
     int64_t n = 0;
     const tn__device_launch l = {
         .code = &code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
-    tn_status_free(devices[0].driver->launch(&devices[0], &l));
+    tn__stream stream = {.device = &devices[0]};
+    tn_status_free(devices[0].driver->launch(&stream, &l));
     _exit(0);
   }
   int result = 0;
@@ -354,6 +360,7 @@ static void test_an_islands_memory(void **state) {
   tn__device device = {.driver = &tn__device_island, .id = TN__ISLAND_MOST};
   check_fails(device.driver->open(&device), TN_NOT_FOUND,
               "there is no island with number 256: the numbers go from 0 to 255");
+  tn__stream stream = {.device = &device};
   device.id = 3;
   check_ok(device.driver->open(&device));
   void *blocks[40], *again;
@@ -364,10 +371,10 @@ static void test_an_islands_memory(void **state) {
   check_ok(device.driver->allocate(&device, 8192, &again));
   assert_ptr_equal(again, blocks[7]); /* the gap, when it is large enough */
   int64_t word = 5;
-  check_ok(device.driver->copy(&device, TN__COPY_IN, again, &word, sizeof word));
+  check_ok(device.driver->copy(&stream, TN__COPY_IN, again, &word, sizeof word));
   device.driver->free(&device, again, 8192);
   check_ok(device.driver->allocate(&device, 8, &again));
-  check_ok(device.driver->copy(&device, TN__COPY_OUT, &word, again, sizeof word));
+  check_ok(device.driver->copy(&stream, TN__COPY_OUT, &word, again, sizeof word));
   assert_int_equal(word, 0); /* nothing of what was there */
   check_fails(device.driver->allocate(&device, TN__ISLAND_BYTES - 8192, &again), TN_OUT_OF_MEMORY,
               "out of memory: island 3 has 4294967296 bytes, 327680 of them in use, and 4294959104 more are asked for");
@@ -387,12 +394,13 @@ static void *refuse_large(void *user, void *pointer, size_t old_size, size_t new
 static void test_one_device_needs_little(void **state) {
   const tn_allocator small = {refuse_large, NULL};
   tn__device devices[2] = {{.driver = &tn__device_cpu}, {.driver = &tn__device_cpu, .id = 1}};
-  tn__device *const one[3] = {NULL, &devices[0], NULL}, *const two[3] = {NULL, &devices[0], &devices[1]};
-  tn__queues_options options = {.allocator = &small, .devices = one, .device_count = 3, .most_arguments = 4};
+  tn__stream streams[2] = {{.device = &devices[0]}, {.device = &devices[1]}};
+  tn__stream *const one[3] = {NULL, &streams[0], NULL}, *const two[3] = {NULL, &streams[0], &streams[1]};
+  tn__queues_options options = {.allocator = &small, .streams = one, .device_count = 3, .most_arguments = 4};
   tn__queues *queues;
   check_ok(tn__queues_create(&options, &queues));
   tn__queues_release(queues);
-  options.devices = two;
+  options.streams = two;
   check_fails(tn__queues_create(&options, &queues), TN_OUT_OF_MEMORY, "out of memory for copies between devices");
 }
 

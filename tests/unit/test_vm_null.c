@@ -1,10 +1,10 @@
 /* What the VM asks of devices for a small program on the host and two others: pinned call by call, with the null device
- * in their place; and what becomes of a session whose device is gone in the middle. */
+ * in their place; what sessions share of them; and what becomes of a session whose device is gone in the middle. */
 #include "unit/failing_allocator.h"
 #include "unit/null_device.h"
 #include "unit/trampoline.h"
 
-#include "runtime/executable/executable.h"
+#include "runtime/executable/opened.h"
 #include "runtime/format/format.h"
 
 #define DIM(n) ((tn__operand){0, 0, n})
@@ -102,46 +102,194 @@ static void check_record(int device, const char *expected) {
   assert_string_equal(text, expected);
 }
 
+static void check_invoke(tn_session *session) {
+  int64_t x[N] = {1, 2, 3}, y[N] = {9, 9, 9};
+  check_ok(invoke(session, x, y));
+  for (int i = 0; i < N; i++) assert_int_equal(y[i], 0);
+}
+
 static void test_what_is_asked(void **state) {
   program p;
   tn_session *session;
-  int64_t x[N] = {1, 2, 3}, y[N] = {9, 9, 9};
   null_forget();
   make(&p, NULL);
+  check_record(FIRST, ""); /* nothing is opened before it is needed */
   check_ok(open_session(&p, NULL, &session));
-  check_record(FIRST, "open\n");
-  check_record(SECOND, "open\nallocate a0 24\ncopy in a0+0 24\n"); /* the constant, once */
-  check_ok(invoke(session, x, y));
-  for (int i = 0; i < N; i++) assert_int_equal(y[i], 0);
-  check_ok(invoke(session, x, y)); /* the memory is there */
+  check_record(FIRST, "open\nstream\n");
+  check_record(SECOND, "open\nstream\nallocate a0 24\ncopy in a0+0 24\nend\nstream\n"); /* the constant, once */
+  check_invoke(session);
+  check_invoke(session); /* the memory is there */
   tn_session_release(session);
   check_record(FIRST,
-               "open\n"
+               "open\nstream\n"
                "allocate a0 256\n"
                "copy in a0+0 24\nlaunch 0 (a0+0 a0+0 a0+64 | 3)\ncopy out a0+64 24\n"
                "copy in a0+0 24\nlaunch 0 (a0+0 a0+0 a0+64 | 3)\ncopy out a0+64 24\n"
-               "free a0\n"
-               "close\n");
+               "end\n");
+  release(&p);
+  assert_non_null(strstr(null_records[FIRST].text, "end\nfree a0\nclose\n"));
   check_record(SECOND,
                "open\n"
-               "allocate a0 24\ncopy in a0+0 24\n"
+               "stream\nallocate a0 24\ncopy in a0+0 24\nend\n"
+               "stream\n"
                "allocate a1 256\n"
                "copy in a1+64 24\nlaunch 16 (a1+64 a0+0 a1+128 | 3)\ncopy out a1+128 24\n"
                "copy in a1+64 24\nlaunch 16 (a1+64 a0+0 a1+128 | 3)\ncopy out a1+128 24\n"
-               "free a1\nfree a0\n"
+               "end\n"
+               "free a0\nfree a1\n"
                "close\n");
   null_check_closed();
+}
+
+static int count_of(int device, const char *words) {
+  int count = 0;
+  for (const char *at = null_records[device].text; (at = strstr(at, words)) != NULL; at++) count++;
+  return count;
+}
+
+/* Sessions have one open device and one copy of the constant between them, also when they come and go; and the memory
+ * of those that went is for the next. */
+static void test_sessions_share(void **state) {
+  program p;
+  tn_session *sessions[3];
+  null_forget();
+  make(&p, NULL);
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < 3; i++) {
+      check_ok(open_session(&p, NULL, &sessions[i]));
+      check_invoke(sessions[i]);
+    }
+    for (int i = 0; i < 3; i++) check_invoke(sessions[i]);
+    for (int i = 0; i < 3; i++) tn_session_release(sessions[i]);
+  }
+  for (int device = FIRST; device <= SECOND; device += SECOND - FIRST) {
+    assert_int_equal(count_of(device, "open\n"), 1);
+    assert_int_equal(count_of(device, "allocate"), device == FIRST ? 3 : 3 + 1);
+    assert_int_equal(count_of(device, "stream\n"), device == FIRST ? 9 : 9 + 1);
+    assert_int_equal(count_of(device, "free"), 0);
+  }
+  assert_int_equal(count_of(SECOND, "copy in a0+0"), 1);
   release(&p);
+  null_check_closed();
+}
+
+enum { THREADS = 2, ROUNDS = 20 };
+static pthread_barrier_t all_threads;
+static void *run_in_thread(void *own) {
+  const program *p = own;
+  for (int i = 0; i < ROUNDS; i++) {
+    tn_session *session;
+    int64_t x[N] = {1, 2, 3}, y[N] = {9, 9, 9};
+    pthread_barrier_wait(&all_threads);
+    tn_status *status = open_session(p, NULL, &session);
+    for (int k = 0; k < 3 && status == NULL; k++) status = invoke(session, x, y);
+    if (status == NULL && i % 2 == 0) { /* in flight */
+      status = tn_session_start(session, NULL);
+      if (status == NULL) status = tn_session_wait(session);
+    }
+    tn_session_release(session);
+    bool good = status == NULL && y[0] == 0;
+    tn_status_free(status);
+    if (!good) return NULL;
+  }
+  return own;
+}
+
+/* Two threads each make sessions, run them and give them up, at once. */
+static void test_sessions_in_threads(void **state) {
+  program p;
+  pthread_t threads[THREADS];
+  void *good;
+  null_forget();
+  make(&p, NULL);
+  pthread_barrier_init(&all_threads, NULL, THREADS);
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_in_thread, &p), 0);
+  for (int i = 0; i < THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], &good), 0);
+    assert_non_null(good);
+  }
+  pthread_barrier_destroy(&all_threads);
+  assert_int_equal(count_of(SECOND, "open\n"), 1);
+  assert_int_equal(count_of(SECOND, "copy in a0+0"), 1);
+  assert_true(count_of(FIRST, "allocate") <= THREADS);
+  release(&p);
+  null_check_closed();
+}
+
+/* What one session gave up is the next one's. */
+static void test_a_device_without_memory(void **state) {
+  program p;
+  tn_session *first, *second;
+  int64_t x[N] = {1, 2, 3}, y[N];
+  null_forget();
+  make(&p, NULL);
+  check_ok(open_session(&p, NULL, &first));
+  check_ok(open_session(&p, NULL, &second));
+  check_invoke(first);
+  null_most_live = 1;
+  check_fails(invoke(second, x, y), TN_OUT_OF_MEMORY, "out of memory: null:2 has none for 256 bytes");
+  tn_session_release(first);
+  check_invoke(second);
+  tn_session_release(second);
+  release(&p);
+  null_check_closed();
+}
+
+/* Memory is kept for whoever wants about as much. When a device has no more, all that is kept goes back to it, once;
+ * then it is out of memory. */
+static void test_memory_that_is_kept(void **state) {
+  program p;
+  tn__opened *devices;
+  void *memory[3], *again, *more;
+  null_forget();
+  make(&p, NULL);
+  check_ok(tn__opened_take(p.exe, &devices));
+  tn__opened_device *d = tn__opened_at(devices, 1);
+  static const size_t sizes[] = {1000, 3000, 5000}, wanted[] = {900, 2500, 4999};
+  for (int i = 0; i < 3; i++) check_ok(tn__opened_memory_take(devices, d, &(size_t){sizes[i]}, SIZE_MAX, &memory[i]));
+  for (int i = 0; i < 3; i++) tn__opened_memory_give_back(devices, d, memory[i], sizes[i]);
+  for (int i = 0; i < 3; i++) { /* the smallest that does */
+    size_t bytes = wanted[i];
+    check_ok(tn__opened_memory_take(devices, d, &bytes, SIZE_MAX, &again));
+    assert_ptr_equal(again, memory[i]);
+    assert_int_equal(bytes, sizes[i]);
+    tn__opened_memory_give_back(devices, d, again, bytes);
+  }
+  size_t small = 100, limited = 4999;
+  check_ok(tn__opened_memory_take(devices, d, &small, SIZE_MAX, &again)); /* none of them: it would be a waste */
+  check_ok(tn__opened_memory_take(devices, d, &limited, 4999, &more));    /* nor what is above a limit */
+  assert_int_equal(small, 100);
+  assert_int_equal(limited, 4999);
+  assert_int_equal(null_records[FIRST].live, 5);
+  null_most_live = 5;
+  size_t bytes = 40000;
+  tn__opened_memory_give_back(devices, d, more, limited);
+  check_ok(tn__opened_memory_take(devices, d, &bytes, SIZE_MAX, &more));
+  assert_int_equal(null_records[FIRST].live, 2);
+  assert_int_equal(count_of(FIRST, "free"), 4);
+  null_most_live = 2;
+  tn__opened_memory_give_back(devices, d, again, small);
+  null_most_live = 1;
+  check_fails(tn__opened_memory_take(devices, d, &bytes, SIZE_MAX, &again), TN_OUT_OF_MEMORY,
+              "out of memory: null:2 has none for 40000 bytes");
+  assert_int_equal(null_records[FIRST].live, 1);
+  tn__opened_memory_give_back(devices, d, more, 40000);
+  tn__opened_give_back(devices);
+  check_ok(tn__opened_take(p.exe, &devices)); /* to be out of memory is no failure of the device */
+  assert_int_equal(count_of(FIRST, "open\n"), 1);
+  tn__opened_give_back(devices);
+  release(&p);
+  null_check_closed();
 }
 
 /* A device is gone from one call on, and that is each call once: the session tells it, at its creation or at an invoke,
- * does not hang, and loses nothing. */
+ * does not hang, and loses nothing; and when it is back, sessions that come later know nothing of it. */
 static void test_a_device_that_disappears(void **state) {
   int at = 0;
   for (bool failed = true; failed; at++) {
     program p;
     failing_allocator allocator;
-    tn_session *session = NULL;
+    tn_session *session = NULL, *later;
     int64_t x[N] = {1, 2, 3}, y[N];
     null_forget();
     failing_allocator_init(&allocator, -1);
@@ -154,20 +302,94 @@ static void test_a_device_that_disappears(void **state) {
       assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
       assert_non_null(strstr(tn_status_message(status), " is gone"));
       tn_status_free(status);
-      if (session != NULL) { /* it stays away */
+      if (session == NULL) null_check_closed(); /* nothing is half open */
+      if (session != NULL) {                    /* it stays away, for all */
         status = tn_session_invoke(session, NULL);
         assert_non_null(status);
         tn_status_free(status);
-        null_gone_at = -1; /* and back again, it serves */
-        check_ok(invoke(session, x, y));
       }
+      status = open_session(&p, &allocator.allocator, &later);
+      assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
+      tn_status_free(status);
+      null_gone_at = -1; /* and back again, it serves */
+      if (session != NULL) check_ok(invoke(session, x, y));
     }
+    null_gone_at = -1;
+    check_ok(open_session(&p, &allocator.allocator, &later));
+    check_invoke(later);
+    if (failed && session != NULL) assert_int_equal(null_records[FIRST].open, 2); /* anew, beside what was there */
     tn_session_release(session);
+    tn_session_release(later);
+    assert_int_equal(null_records[FIRST].open, 1);
+    assert_int_equal(null_records[SECOND].open, 1);
     release(&p);
     null_check_closed();
     assert_int_equal(allocator.live_count, 0);
   }
   assert_true(at > 15);
+}
+
+/* While no session is there a device goes and comes back: the streams that the next session wants cannot be had of what
+ * was open, and it opens all anew. */
+static tn_status *stream_of_what_was_opened_again(tn__stream *stream) {
+  if (count_of(FIRST, "open\n") < 2) return tn_status_create(TN_INTERNAL, "the context is lost");
+  return null_open_stream(stream);
+}
+
+static void test_a_device_that_came_back(void **state) {
+  program p;
+  tn_session *session;
+  null_forget();
+  make(&p, NULL);
+  check_ok(open_session(&p, NULL, &session));
+  tn_session_release(session);
+  p.driver.open_stream = stream_of_what_was_opened_again;
+  check_ok(open_session(&p, NULL, &session));
+  check_invoke(session);
+  tn_session_release(session);
+  assert_int_equal(count_of(SECOND, "open\n"), 2);
+  assert_int_equal(count_of(SECOND, "close\n"), 1);
+  release(&p);
+  null_check_closed();
+}
+
+/* Each allocation of the host's fails once, at the first session on the executable and at one beside another. */
+static void test_no_memory_of_the_host(void **state) {
+  for (int beside = 0; beside < 2; beside++)
+    for (int at = 0;; at++) {
+      program p;
+      failing_allocator allocator, own;
+      tn_session *session, *other = NULL;
+      null_forget();
+      failing_allocator_init(&allocator, -1);
+      failing_allocator_init(&own, -1);
+      make(&p, &allocator.allocator);
+      if (beside) check_ok(open_session(&p, NULL, &other));
+      allocator.fail_at = allocator.calls + at;
+      own.fail_at = beside ? at : -1;
+      tn_status *status = open_session(&p, beside ? &own.allocator : &allocator.allocator, &session);
+      bool failed = status != NULL;
+      if (failed) {
+        assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+        tn_status_free(status);
+        assert_int_equal(null_records[FIRST].open, null_records[SECOND].open); /* all or none */
+        assert_int_equal(null_records[FIRST].streams, beside);
+        allocator.fail_at = own.fail_at = -1;
+        check_ok(open_session(&p, NULL, &session)); /* the next one knows nothing of it */
+      }
+      allocator.fail_at = own.fail_at = -1;
+      check_invoke(session);
+      assert_int_equal(null_records[SECOND].open, 1);
+      tn_session_release(session);
+      tn_session_release(other);
+      release(&p);
+      null_check_closed();
+      assert_int_equal(allocator.live_count, 0);
+      assert_int_equal(own.live_count, 0);
+      if (failed) continue;
+      assert_true(at > 10);
+      break;
+    }
 }
 
 static void test_a_kernel_that_fails(void **state) {
@@ -190,8 +412,10 @@ static void test_a_kernel_that_fails(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_asked),
-      cmocka_unit_test(test_a_device_that_disappears),
+      cmocka_unit_test(test_what_is_asked),           cmocka_unit_test(test_sessions_share),
+      cmocka_unit_test(test_sessions_in_threads),     cmocka_unit_test(test_a_device_without_memory),
+      cmocka_unit_test(test_memory_that_is_kept),     cmocka_unit_test(test_a_device_that_disappears),
+      cmocka_unit_test(test_a_device_that_came_back), cmocka_unit_test(test_no_memory_of_the_host),
       cmocka_unit_test(test_a_kernel_that_fails),
   };
   return cmocka_run_group_tests_name("null device", tests, NULL, NULL);

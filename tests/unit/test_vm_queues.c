@@ -48,9 +48,9 @@ static int32_t fail_on_21(const tn_kernel_env *env, void *const *buffers, const 
   return mix(env, buffers, scalars);
 }
 
-static tn_status *slow_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+static tn_status *slow_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   usleep(50000);
-  return tn__device_island_concurrent.copy(device, kind, to, from, bytes);
+  return tn__device_island_concurrent.copy(stream, kind, to, from, bytes);
 }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */

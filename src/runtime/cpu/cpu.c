@@ -33,7 +33,7 @@ static void cpu_free(tn__device *device, void *memory, size_t bytes) {
 
 static void *cpu_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }
 
-static tn_status *cpu_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+static tn_status *cpu_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   if (bytes > 0) memmove(to, from, bytes);
   return NULL;
 }
@@ -78,18 +78,25 @@ static void cpu_unload_code(tn__device *device, tn__device_code *code) {
 /* ---- kernels ---------------------------------------------------------------------------------------------------- */
 
 /* Results are kept in `state`, which is a pointer's worth of room: there is nothing else to keep. */
-static tn_status *cpu_launch(tn__device *device, const tn__device_launch *launch) {
-  if (device->state != NULL) return NULL; /* a kernel failed before */
-  const char *entry = (const char *)launch->code->base + launch->offset;
-  tn_kernel kernel;
-  memcpy(&kernel, &entry, sizeof(kernel)); /* ISO C has no conversion from data to function pointers; POSIX has */
-  device->state = (void *)(intptr_t)kernel(launch->env, launch->buffers, launch->scalars);
+static tn_status *cpu_open_stream(tn__stream *stream) {
+  stream->state = NULL;
   return NULL;
 }
 
-static tn_status *cpu_wait(tn__device *device, int32_t *result) {
-  *result = (int32_t)(intptr_t)device->state;
-  device->state = NULL;
+static void cpu_close_stream(tn__stream *stream) {}
+
+static tn_status *cpu_launch(tn__stream *stream, const tn__device_launch *launch) {
+  if (stream->state != NULL) return NULL; /* a kernel failed before */
+  const char *entry = (const char *)launch->code->base + launch->offset;
+  tn_kernel kernel;
+  memcpy(&kernel, &entry, sizeof(kernel)); /* ISO C has no conversion from data to function pointers; POSIX has */
+  stream->state = (void *)(intptr_t)kernel(launch->env, launch->buffers, launch->scalars);
+  return NULL;
+}
+
+static tn_status *cpu_wait(tn__stream *stream, int32_t *result) {
+  *result = (int32_t)(intptr_t)stream->state;
+  stream->state = NULL;
   return NULL;
 }
 
@@ -104,9 +111,11 @@ const tn__device_driver tn__device_cpu = {
     .allocate = cpu_allocate,
     .free = cpu_free,
     .view = cpu_view,
-    .copy = cpu_copy,
     .load_code = cpu_load_code,
     .unload_code = cpu_unload_code,
+    .open_stream = cpu_open_stream,
+    .close_stream = cpu_close_stream,
+    .copy = cpu_copy,
     .launch = cpu_launch,
     .wait = cpu_wait,
 };

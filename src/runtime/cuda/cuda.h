@@ -3,8 +3,8 @@
  * nothing of NVIDIA's: what is used of the two interfaces, which are stable, is declared here.
  *
  * Devices have the driver's numbers. An open one has the device's primary context, which all users of it in a process
- * share, and a stream of its own, in order, so launches and copies take place in the order of calls. As contexts belong
- * to threads, each function enters the device's and leaves it.
+ * share, and each of its streams one of CUDA's, in order, so launches and copies take place in the order of calls. As
+ * contexts belong to threads, each function enters the device's and leaves it.
  *
  * Memory is the device's, at its own addresses, which the host cannot read. Code is a source unit in CUDA C, which is
  * compiled for the device's architecture or, where the compiler is too old for that, for the latest that it knows, as
@@ -62,15 +62,20 @@ enum { TN__CUDA_NAME = 128 };
 typedef struct tn__cuda {
   tn__cuda_api cu;
   tn__cuda_device device;
-  tn__cuda_handle context, stream;
-  tn__cuda_address status;  /* an i32: the first kernel's result that was none of TN_KERNEL_OK */
-  bool unsettled;           /* launched since the status was read */
+  tn__cuda_handle context;
   char name[TN__CUDA_NAME]; /* of the device, for messages */
   int architecture;         /* 90 is sm_90 */
   int driver_version;       /* 12040 is CUDA 12.4 */
   tn__device_limits limits;
   size_t along[3], blocks[3]; /* threads of a block and blocks of a grid, along each axis */
 } tn__cuda;
+
+/* A stream's. */
+typedef struct tn__cuda_stream {
+  tn__cuda_handle stream;
+  tn__cuda_address status; /* an i32: the first kernel's result that was none of TN_KERNEL_OK */
+  bool unsettled;          /* launched since the status was read */
+} tn__cuda_stream;
 
 /* What the driver calls a failure, with the device in front. */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__cuda_failed(const tn__device *device, tn__cuda_result result, const char *what,
@@ -98,6 +103,7 @@ typedef struct tn__cuda_code {
   tn__source_unit *unit; /* a copy */
   tn__cuda_handle module;
   tn__cuda_kernel *kernels; /* of each launch of the unit */
+  pthread_mutex_t mutex;    /* of what follows: streams launch one after the other */
   int64_t *values;          /* the arguments of a launch: most_values of them */
   void **parameters;        /* where they are */
   size_t most_values;
@@ -105,7 +111,7 @@ typedef struct tn__cuda_code {
 
 tn_status *tn__cuda_load_code(tn__device *device, const void *bytes, size_t size, bool in_place, tn__device_code *out);
 void tn__cuda_unload_code(tn__device *device, tn__device_code *code);
-tn_status *tn__cuda_launch(tn__device *device, const tn__device_launch *launch);
+tn_status *tn__cuda_launch(tn__stream *stream, const tn__device_launch *launch);
 
 /* Compiles the text for the device, or takes what was made of it before: an image that the driver loads. `*out` is for
  * free(). */

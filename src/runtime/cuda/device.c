@@ -47,18 +47,6 @@ static tn__cuda_result read_limits(tn__cuda *c) {
   return result;
 }
 
-static tn_status *make_stream(const tn__device *device) {
-  tn__cuda *c = device->state;
-  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
-  tn__cuda_result result = c->cu.cuStreamCreate(&c->stream, NON_BLOCKING);
-  if (result != 0) c->stream = NULL;
-  if (result == 0) result = c->cu.cuMemAlloc_v2(&c->status, sizeof(int32_t));
-  if (result == 0) result = c->cu.cuMemsetD32Async(c->status, TN_KERNEL_OK, 1, c->stream);
-  if (result == 0) result = c->cu.cuStreamSynchronize(c->stream);
-  tn__cuda_leave(device);
-  return result == 0 ? NULL : tn__cuda_failed(device, result, "there is no stream for it");
-}
-
 /* The primary contexts that are kept, a bit for each device; those of a higher number are not. Making one takes the
  * driver some tenths of a second, so the first that a process opens of a device holds one reference more, as CUDA's own
  * runtime does. Where a kernel failed a context takes nothing any more, and goes when the last that has it closes. */
@@ -90,7 +78,7 @@ static tn_status *begin(const tn__device *device) {
   result = c->cu.cuDevicePrimaryCtxRetain(&c->context, c->device);
   if (result == 0) {
     keep_context(device);
-    return make_stream(device);
+    return NULL;
   }
   c->context = NULL;
   return tn__cuda_failed(device, result, "there is no context for it");
@@ -98,14 +86,6 @@ static tn_status *begin(const tn__device *device) {
 
 static void cuda_close(tn__device *device) {
   tn__cuda *c = device->state;
-  tn_status *status = c->context == NULL ? NULL : tn__cuda_enter(device);
-  if (c->context != NULL && status == NULL) {
-    if (c->stream != NULL && c->cu.cuStreamSynchronize(c->stream) != 0) drop_context(device);
-    if (c->status != 0) (void)c->cu.cuMemFree_v2(c->status);
-    if (c->stream != NULL) (void)c->cu.cuStreamDestroy_v2(c->stream);
-    tn__cuda_leave(device);
-  }
-  tn_status_free(status);
   if (c->context != NULL) (void)c->cu.cuDevicePrimaryCtxRelease_v2(c->device);
   tn__free(device->allocator, c, sizeof *c, 0);
   device->state = NULL;
@@ -169,57 +149,101 @@ static void cuda_free(tn__device *device, void *memory, size_t bytes) {
 
 static void *cuda_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }
 
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+static void cuda_close_stream(tn__stream *stream) {
+  const tn__cuda *c = stream->device->state;
+  tn__cuda_stream *s = stream->state;
+  tn_status *status = tn__cuda_enter(stream->device);
+  if (status == NULL) {
+    if (s->stream == NULL || c->cu.cuStreamSynchronize(s->stream) != 0) drop_context(stream->device);
+    if (s->status != 0) (void)c->cu.cuMemFree_v2(s->status);
+    if (s->stream != NULL) (void)c->cu.cuStreamDestroy_v2(s->stream);
+    tn__cuda_leave(stream->device);
+  }
+  tn_status_free(status);
+  tn__free(stream->allocator, s, sizeof *s, 0);
+  stream->state = NULL;
+}
+
+static tn_status *make_stream(const tn__device *device, tn__cuda_stream *s) {
+  const tn__cuda *c = device->state;
+  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
+  tn__cuda_result result = c->cu.cuStreamCreate(&s->stream, NON_BLOCKING);
+  if (result != 0) s->stream = NULL;
+  if (result == 0) result = c->cu.cuMemAlloc_v2(&s->status, sizeof(int32_t));
+  if (result == 0) result = c->cu.cuMemsetD32Async(s->status, TN_KERNEL_OK, 1, s->stream);
+  if (result == 0) result = c->cu.cuStreamSynchronize(s->stream);
+  tn__cuda_leave(device);
+  return result == 0 ? NULL : tn__cuda_failed(device, result, "there is no stream for it");
+}
+
+static tn_status *cuda_open_stream(tn__stream *stream) {
+  void *memory;
+  stream->state = NULL;
+  TN_RETURN_IF_ERROR(tn__alloc(stream->allocator, 1, sizeof(tn__cuda_stream), 0, &memory));
+  stream->state = memory;
+  tn_status *status = make_stream(stream->device, memory);
+  if (status != NULL) cuda_close_stream(stream);
+  return status;
+}
+
 /* Parts of one allocation that overlap go through memory of its own. */
-static tn__cuda_result copy_overlapping(const tn__cuda *c, tn__cuda_address to, tn__cuda_address from, size_t bytes) {
+static tn__cuda_result copy_overlapping(const tn__cuda *c, tn__cuda_handle stream, tn__cuda_address to,
+                                        tn__cuda_address from, size_t bytes) {
   tn__cuda_address between = 0;
   tn__cuda_result result = c->cu.cuMemAlloc_v2(&between, bytes), last;
   if (result != 0) return result;
-  result = c->cu.cuMemcpyDtoDAsync_v2(between, from, bytes, c->stream);
-  if (result == 0) result = c->cu.cuMemcpyDtoDAsync_v2(to, between, bytes, c->stream);
-  last = c->cu.cuStreamSynchronize(c->stream);
+  result = c->cu.cuMemcpyDtoDAsync_v2(between, from, bytes, stream);
+  if (result == 0) result = c->cu.cuMemcpyDtoDAsync_v2(to, between, bytes, stream);
+  last = c->cu.cuStreamSynchronize(stream);
   (void)c->cu.cuMemFree_v2(between);
   return result == 0 ? last : result;
 }
 
-static tn__cuda_result copy(const tn__cuda *c, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+static tn__cuda_result copy(const tn__cuda *c, tn__cuda_handle stream, tn__copy_kind kind, void *to, const void *from,
+                            size_t bytes) {
   tn__cuda_address target = address_of(to), source = address_of(from);
-  if (kind == TN__COPY_IN) return c->cu.cuMemcpyHtoDAsync_v2(target, from, bytes, c->stream);
-  if (kind == TN__COPY_OUT) return c->cu.cuMemcpyDtoHAsync_v2(to, source, bytes, c->stream);
-  if (source < target + bytes && target < source + bytes) return copy_overlapping(c, target, source, bytes);
-  return c->cu.cuMemcpyDtoDAsync_v2(target, source, bytes, c->stream);
+  if (kind == TN__COPY_IN) return c->cu.cuMemcpyHtoDAsync_v2(target, from, bytes, stream);
+  if (kind == TN__COPY_OUT) return c->cu.cuMemcpyDtoHAsync_v2(to, source, bytes, stream);
+  if (source < target + bytes && target < source + bytes) return copy_overlapping(c, stream, target, source, bytes);
+  return c->cu.cuMemcpyDtoDAsync_v2(target, source, bytes, stream);
 }
 
-static tn_status *cuda_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+static tn_status *cuda_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   static const char *const where[] = {[TN__COPY_IN] = "to", [TN__COPY_OUT] = "from", [TN__COPY_WITHIN] = "within"};
+  const tn__device *device = stream->device;
   const tn__cuda *c = device->state;
+  tn__cuda_handle own = ((const tn__cuda_stream *)stream->state)->stream;
   if (bytes == 0) return NULL;
   TN_RETURN_IF_ERROR(tn__cuda_enter(device));
-  tn__cuda_result result = copy(c, kind, to, from, bytes);
-  if (result == 0) result = c->cu.cuStreamSynchronize(c->stream);
+  tn__cuda_result result = copy(c, own, kind, to, from, bytes);
+  if (result == 0) result = c->cu.cuStreamSynchronize(own);
   tn__cuda_leave(device);
   return result == 0 ? NULL : tn__cuda_failed(device, result, "%zu bytes cannot be copied %s it", bytes, where[kind]);
 }
 
-/* ---- kernels ----------------------------------------------------------------------------------------------------- */
-
-static tn_status *cuda_wait(tn__device *device, int32_t *result) {
-  tn__cuda *c = device->state;
+static tn_status *cuda_wait(tn__stream *stream, int32_t *result) {
+  const tn__cuda *c = stream->device->state;
+  tn__cuda_stream *s = stream->state;
   int32_t value = TN_KERNEL_OK;
   *result = TN_KERNEL_OK;
-  if (!c->unsettled) return NULL;
-  c->unsettled = false;
-  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
-  tn__cuda_result said = c->cu.cuMemcpyDtoHAsync_v2(&value, c->status, sizeof value, c->stream);
-  if (said == 0) said = c->cu.cuStreamSynchronize(c->stream);
+  if (!s->unsettled) return NULL;
+  s->unsettled = false;
+  TN_RETURN_IF_ERROR(tn__cuda_enter(stream->device));
+  tn__cuda_result said = c->cu.cuMemcpyDtoHAsync_v2(&value, s->status, sizeof value, s->stream);
+  if (said == 0) said = c->cu.cuStreamSynchronize(s->stream);
   if (said == 0 && value != TN_KERNEL_OK) {
-    said = c->cu.cuMemsetD32Async(c->status, TN_KERNEL_OK, 1, c->stream);
-    if (said == 0) said = c->cu.cuStreamSynchronize(c->stream);
+    said = c->cu.cuMemsetD32Async(s->status, TN_KERNEL_OK, 1, s->stream);
+    if (said == 0) said = c->cu.cuStreamSynchronize(s->stream);
   }
-  tn__cuda_leave(device);
-  if (said != 0) return tn__cuda_failed(device, said, "its kernels cannot be waited for");
+  tn__cuda_leave(stream->device);
+  if (said != 0) return tn__cuda_failed(stream->device, said, "its kernels cannot be waited for");
   *result = value;
   return NULL;
 }
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const tn__device_driver cuda_driver = {
     .name = "cuda",
@@ -230,9 +254,11 @@ static const tn__device_driver cuda_driver = {
     .allocate = cuda_allocate,
     .free = cuda_free,
     .view = cuda_view,
-    .copy = cuda_copy,
     .load_code = tn__cuda_load_code,
     .unload_code = tn__cuda_unload_code,
+    .open_stream = cuda_open_stream,
+    .close_stream = cuda_close_stream,
+    .copy = cuda_copy,
     .launch = tn__cuda_launch,
     .wait = cuda_wait,
 };

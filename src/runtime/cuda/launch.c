@@ -72,6 +72,7 @@ tn_status *tn__cuda_load_code(tn__device *device, const void *bytes, size_t size
   *out = (tn__device_code){0};
   TN_RETURN_IF_ERROR(tn__alloc(device->allocator, 1, sizeof(tn__cuda_code), 0, &memory));
   *out = (tn__device_code){.size = size, .kept = memory};
+  pthread_mutex_init(&((tn__cuda_code *)memory)->mutex, NULL);
   tn_status *status = load(device, bytes, size, memory);
   out->base = ((tn__cuda_code *)memory)->unit;
   if (status != NULL) tn__cuda_unload_code(device, out);
@@ -98,6 +99,7 @@ void tn__cuda_unload_code(tn__device *device, tn__device_code *out) {
     tn__free(device->allocator, code->values, code->most_values * sizeof *code->values, 0);
     tn__free(device->allocator, code->parameters, code->most_values * sizeof *code->parameters, 0);
     tn__source_free(device, code->unit, out->size);
+    pthread_mutex_destroy(&code->mutex);
     tn__free(device->allocator, code, sizeof *code, 0);
   }
   *out = (tn__device_code){0};
@@ -105,8 +107,10 @@ void tn__cuda_unload_code(tn__device *device, tn__device_code *out) {
 
 /* ---- launching --------------------------------------------------------------------------------------------------- */
 
-static tn_status *launch_one(tn__device *device, const tn__device_launch *launch, uint32_t number) {
-  tn__cuda *c = device->state;
+static tn_status *launch_one(const tn__stream *stream, const tn__device_launch *launch, uint32_t number) {
+  const tn__device *device = stream->device;
+  const tn__cuda *c = device->state;
+  tn__cuda_stream *s = stream->state;
   const tn__cuda_code *code = launch->code->kept;
   const tn__source_launch *l = &tn__source_launches(code->unit)[number];
   const tn__cuda_kernel *k = &code->kernels[number];
@@ -124,26 +128,36 @@ static tn_status *launch_one(tn__device *device, const tn__device_launch *launch
   if (!any) return NULL;
   tn__cuda_result result =
       c->cu.cuLaunchKernel(k->function, (unsigned)blocks[0], (unsigned)blocks[1], (unsigned)blocks[2], l->block[0],
-                           l->block[1], l->block[2], 0, c->stream, code->parameters, NULL);
+                           l->block[1], l->block[2], 0, s->stream, code->parameters, NULL);
   if (result != 0) return tn__cuda_failed(device, result, "the kernel \"%s\" cannot be launched", name);
-  c->unsettled = true;
+  s->unsettled = true;
   return NULL;
 }
 
-tn_status *tn__cuda_launch(tn__device *device, const tn__device_launch *launch) {
-  const tn__cuda *c = device->state;
+/* In the device's context, when the lists are this caller's. */
+static tn_status *launch_all(const tn__stream *stream, const tn__device_launch *launch,
+                             const tn__source_kernel *kernel) {
+  const tn__cuda_stream *s = stream->state;
   const tn__cuda_code *code = launch->code->kept;
-  const tn__source_kernel *kernel;
-  TN_RETURN_IF_ERROR(tn__cuda_placed(device, tn__source_launched(code == NULL ? NULL : code->unit, launch, &kernel)));
   size_t count = 0;
   for (uint32_t i = 0; i < launch->buffer_count; i++)
     memcpy(&code->values[count++], &launch->buffers[i], sizeof(void *));
   for (uint32_t i = 0; i < kernel->text_scalar_count; i++) code->values[count++] = launch->scalars[i];
-  memcpy(&code->values[count], &c->status, sizeof c->status);
+  memcpy(&code->values[count], &s->status, sizeof s->status);
+  for (uint32_t i = 0; i < kernel->launch_count; i++)
+    TN_RETURN_IF_ERROR(launch_one(stream, launch, kernel->first_launch + i));
+  return NULL;
+}
+
+tn_status *tn__cuda_launch(tn__stream *stream, const tn__device_launch *launch) {
+  const tn__device *device = stream->device;
+  tn__cuda_code *code = launch->code->kept;
+  const tn__source_kernel *kernel;
+  TN_RETURN_IF_ERROR(tn__cuda_placed(device, tn__source_launched(code == NULL ? NULL : code->unit, launch, &kernel)));
   TN_RETURN_IF_ERROR(tn__cuda_enter(device));
-  tn_status *status = NULL;
-  for (uint32_t i = 0; i < kernel->launch_count && status == NULL; i++)
-    status = launch_one(device, launch, kernel->first_launch + i);
+  pthread_mutex_lock(&code->mutex);
+  tn_status *status = launch_all(stream, launch, kernel);
+  pthread_mutex_unlock(&code->mutex);
   tn__cuda_leave(device);
   return status;
 }

@@ -13,6 +13,7 @@
 #include "runtime/executable/apart.h"
 #include "runtime/executable/bytes.h"
 #include "runtime/executable/executable.h"
+#include "runtime/executable/opened.h"
 #include "runtime/executable/values.h"
 
 /* ---- code ------------------------------------------------------------------------------------------------------- */
@@ -99,6 +100,7 @@ static tn_status *load(tn_executable *exe, const char *path, const tn_load_optio
   TN_RETURN_IF_ERROR(tn__values_find(exe));
   exe->summary = summarize(exe);
   if (exe->verify_only) return NULL;
+  if (exe->is_divided) TN_RETURN_IF_ERROR(tn__opened_shared_create(exe));
   if (options->perf_map) tn__debug_write_perf_map(exe);
   if (exe->apart == NULL) exe->jit = tn__debug_register(exe);
   tn__log(&exe->log, TN_LOG_DEBUG, "loaded an executable for %s: %u kernels, %zu bytes", exe->targets[0],
@@ -207,6 +209,7 @@ tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable
 void tn_executable_release(tn_executable *exe) {
   if (exe == NULL) return;
   tn__debug_unregister(exe, exe->jit);
+  tn__opened_shared_release(exe);
   if (exe->device.driver != NULL) {
     exe->device.driver->unload_code(&exe->device, &exe->code);
     exe->device.driver->close(&exe->device);

@@ -1,4 +1,5 @@
-/* A loaded executable: tables checked and decoded, code mapped. Immutable once loaded, so threads share it freely. */
+/* A loaded executable: tables checked and decoded, code mapped. Immutable once loaded, so threads share it freely;
+ * devices that are open (opened.h) have a lock. */
 #ifndef TENON_RUNTIME_EXECUTABLE_EXECUTABLE_H
 #define TENON_RUNTIME_EXECUTABLE_EXECUTABLE_H
 
@@ -29,7 +30,7 @@ typedef struct tn__constant_entry {
   const int64_t *dims;
   const void *data; /* in the host's memory */
   uint64_t size;
-  uint32_t device; /* whose kernels read it: a session copies it there */
+  uint32_t device; /* whose kernels read it: it is copied there, once, unless that is the host itself */
 } tn__constant_entry;
 
 typedef struct tn__register {
@@ -124,7 +125,8 @@ typedef struct tn__text_entry {
 } tn__text_entry;
 
 typedef struct tn__jit_entry tn__jit_entry;
-typedef struct tn__values tn__values; /* values.h */
+typedef struct tn__values tn__values;               /* values.h */
+typedef struct tn__opened_shared tn__opened_shared; /* opened.h */
 
 struct tn_executable {
   tn__region region;
@@ -164,7 +166,8 @@ struct tn_executable {
   bool is_divided;      /* there are devices that are not the host itself */
   bool has_events;      /* and their work is ordered by events: they have queues; else the host waits for each step */
   uint32_t event_count; /* of all functions */
-  tn__jit_entry *jit;   /* registration with GDB */
+  tn__opened_shared *shared; /* what its sessions share of devices that are not the host; NULL: there are none */
+  tn__jit_entry *jit;        /* registration with GDB */
   tn_executable_summary summary;
 };
 

@@ -17,9 +17,7 @@ typedef struct island {
   char *memory;  /* TN__ISLAND_BYTES of address space */
   block *blocks; /* in order of `at` */
   size_t count, capacity;
-  size_t used; /* the end of the last block */
-  bool failed; /* a kernel failed, and nobody has waited since */
-  int32_t result;
+  size_t used;         /* the end of the last block */
   pthread_mutex_t own; /* where the device has no turn with others */
 } island;
 
@@ -29,7 +27,7 @@ static pthread_mutex_t *turn_of(const tn__device *device) {
   return device->turn != NULL ? device->turn : &i->own;
 }
 
-static bool is_checked(const tn__device *device) { return device->driver == &tn__device_island; }
+static bool is_checked(const tn__device *device) { return device->driver->takes_turns; }
 
 static tn_status *refused(const tn__device *device, const char *what) {
   return tn_status_create(TN_INTERNAL, "island %d: the operating system refuses access to %s", (int)device->id, what);
@@ -158,11 +156,11 @@ static void island_free(tn__device *device, void *memory, size_t bytes) {
 
 static void *island_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }
 
-static tn_status *island_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+static tn_status *island_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   if (bytes == 0) return NULL;
-  TN_RETURN_IF_ERROR(begin_turn(device));
+  TN_RETURN_IF_ERROR(begin_turn(stream->device));
   memmove(to, from, bytes);
-  end_turn(device);
+  end_turn(stream->device);
   return NULL;
 }
 
@@ -175,30 +173,36 @@ static tn_status *island_load_code(tn__device *device, const void *bytes, size_t
 
 static void island_unload_code(tn__device *device, tn__device_code *code) { tn__device_cpu.unload_code(device, code); }
 
-static tn_status *island_launch(tn__device *device, const tn__device_launch *launch) {
-  island *i = device->state;
-  if (i->failed) return NULL;
+/* The result of a kernel that failed is kept in `state`, as the CPU does. */
+static tn_status *island_open_stream(tn__stream *stream) {
+  stream->state = NULL;
+  return NULL;
+}
+
+static void island_close_stream(tn__stream *stream) {}
+
+static tn_status *island_launch(tn__stream *stream, const tn__device_launch *launch) {
+  if (stream->state != NULL) return NULL;
   const char *entry = (const char *)launch->code->base + launch->offset;
   tn_kernel kernel;
   memcpy(&kernel, &entry, sizeof(kernel)); /* as the CPU does */
-  TN_RETURN_IF_ERROR(begin_turn(device));
-  i->result = kernel(launch->env, launch->buffers, launch->scalars);
-  end_turn(device);
-  i->failed = i->result != TN_KERNEL_OK;
+  TN_RETURN_IF_ERROR(begin_turn(stream->device));
+  stream->state = (void *)(intptr_t)kernel(launch->env, launch->buffers, launch->scalars);
+  end_turn(stream->device);
   return NULL;
 }
 
-static tn_status *island_wait(tn__device *device, int32_t *result) {
-  island *i = device->state;
-  *result = i->failed ? i->result : TN_KERNEL_OK;
-  i->failed = false;
+static tn_status *island_wait(tn__stream *stream, int32_t *result) {
+  *result = (int32_t)(intptr_t)stream->state;
+  stream->state = NULL;
   return NULL;
 }
 
-#define FUNCTIONS                                                                                                      \
-  .name = "island", .type = kDLExtDev, .synchronous = true, .open = island_open, .close = island_close,                \
-  .limits = island_limits, .allocate = island_allocate, .free = island_free, .view = island_view, .copy = island_copy, \
-  .load_code = island_load_code, .unload_code = island_unload_code, .launch = island_launch, .wait = island_wait
+#define FUNCTIONS                                                                                       \
+  .name = "island", .type = kDLExtDev, .synchronous = true, .open = island_open, .close = island_close, \
+  .limits = island_limits, .allocate = island_allocate, .free = island_free, .view = island_view,       \
+  .load_code = island_load_code, .unload_code = island_unload_code, .open_stream = island_open_stream,  \
+  .close_stream = island_close_stream, .copy = island_copy, .launch = island_launch, .wait = island_wait
 
-const tn__device_driver tn__device_island = {FUNCTIONS};
+const tn__device_driver tn__device_island = {FUNCTIONS, .takes_turns = true};
 const tn__device_driver tn__device_island_concurrent = {FUNCTIONS};

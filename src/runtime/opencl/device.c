@@ -1,6 +1,7 @@
 /* Opening and closing, limits, the table, and the plug-in's one function. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,6 +14,20 @@ static tn_status *get(const tn__device *device, cl_device_info info, size_t size
   const tn__opencl *o = device->state;
   cl_int error = o->cl.clGetDeviceInfo(o->device, info, size, out, NULL);
   return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "it does not tell its attribute 0x%x", info);
+}
+
+/* A text, of which what does not fit is left out. */
+static tn_status *get_text(const tn__device *device, cl_device_info info, char *out, size_t size) {
+  const tn__opencl *o = device->state;
+  size_t length = 0;
+  cl_int error = o->cl.clGetDeviceInfo(o->device, info, 0, NULL, &length);
+  char *text = error == CL_SUCCESS ? calloc(1, length + 1) : NULL;
+  if (error == CL_SUCCESS && text == NULL)
+    return tn__opencl_refuse(device, TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text about it", length);
+  tn_status *status = get(device, info, length, text); /* which tells what went wrong before, too */
+  if (status == NULL) snprintf(out, size, "%s", text);
+  free(text);
+  return status;
 }
 
 /* Are there what this driver takes for granted? */
@@ -57,7 +72,7 @@ static tn_status *read_limits(const tn__device *device) {
   };
   char platform[TN__OPENCL_NAME] = "", version[TN__OPENCL_NAME] = "";
   o->cl.clGetPlatformInfo(o->platform, CL_PLATFORM_NAME, sizeof platform, platform, NULL);
-  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_VERSION, sizeof version, version));
+  TN_RETURN_IF_ERROR(get_text(device, CL_DEVICE_VERSION, version, sizeof version));
   snprintf(o->limits.about, sizeof o->limits.about, "%.100s; %.60s, %.88s", o->name, platform, version);
   return NULL;
 }
@@ -66,23 +81,14 @@ static tn_status *make_context(const tn__device *device) {
   tn__opencl *o = device->state;
   cl_int error;
   o->context = o->cl.clCreateContext(NULL, 1, &o->device, NULL, NULL, &error);
-  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no context for it");
-  o->queue = o->cl.clCreateCommandQueue(o->context, o->device, 0, &error);
-  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no queue for it");
-  cl_int ok = TN_KERNEL_OK;
-  o->status = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof ok, &ok, &error);
-  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no memory for its result");
-  return NULL;
+  return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "there is no context for it");
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static void opencl_close(tn__device *device) {
   tn__opencl *o = device->state;
-  if (o->queue != NULL) o->cl.clFinish(o->queue);
   tn__opencl_release_blocks(device);
-  if (o->status != NULL) o->cl.clReleaseMemObject(o->status);
-  if (o->queue != NULL) o->cl.clReleaseCommandQueue(o->queue);
   if (o->context != NULL) o->cl.clReleaseContext(o->context);
   pthread_mutex_destroy(&o->mutex);
   tn__free(device->allocator, o, sizeof *o, 0);
@@ -91,7 +97,7 @@ static void opencl_close(tn__device *device) {
 
 static tn_status *begin(const tn__device *device) {
   tn__opencl *o = device->state;
-  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_NAME, sizeof o->name, o->name));
+  TN_RETURN_IF_ERROR(get_text(device, CL_DEVICE_NAME, o->name, sizeof o->name));
   TN_RETURN_IF_ERROR(check_device(device));
   TN_RETURN_IF_ERROR(read_limits(device));
   return make_context(device);
@@ -117,15 +123,24 @@ static tn_status *open_found(tn__device *device) {
 }
 
 /* Drivers start threads, which are not to get the program's signals. */
-static tn_status *opencl_open(tn__device *device) {
+static sigset_t begin_opening(void) {
   sigset_t signals, before;
-  device->state = NULL;
   sigfillset(&signals);
   pthread_sigmask(SIG_SETMASK, &signals, &before);
   pthread_mutex_lock(&opening);
-  tn_status *status = open_found(device);
+  return before;
+}
+
+static void end_opening(const sigset_t *signals) {
   pthread_mutex_unlock(&opening);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_sigmask(SIG_SETMASK, signals, NULL);
+}
+
+static tn_status *opencl_open(tn__device *device) {
+  device->state = NULL;
+  sigset_t signals = begin_opening();
+  tn_status *status = open_found(device);
+  end_opening(&signals);
   return status;
 }
 
@@ -134,21 +149,57 @@ static void opencl_limits(const tn__device *device, tn__device_limits *out) {
   *out = o->limits;
 }
 
+/* ---- streams ----------------------------------------------------------------------------------------------------- */
+
+static void opencl_close_stream(tn__stream *stream) {
+  const tn__opencl *o = stream->device->state;
+  tn__opencl_stream *s = stream->state;
+  if (s->queue != NULL) o->cl.clFinish(s->queue);
+  if (s->status != NULL) o->cl.clReleaseMemObject(s->status);
+  if (s->queue != NULL) o->cl.clReleaseCommandQueue(s->queue);
+  tn__free(stream->allocator, s, sizeof *s, 0);
+  stream->state = NULL;
+}
+
+static tn_status *make_queue(const tn__device *device, tn__opencl_stream *s) {
+  const tn__opencl *o = device->state;
+  cl_int error, ok = TN_KERNEL_OK;
+  s->queue = o->cl.clCreateCommandQueue(o->context, o->device, 0, &error);
+  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "there is no queue for it");
+  s->status = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof ok, &ok, &error);
+  return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "there is no memory for its result");
+}
+
+static tn_status *opencl_open_stream(tn__stream *stream) {
+  void *memory;
+  stream->state = NULL;
+  TN_RETURN_IF_ERROR(tn__alloc(stream->allocator, 1, sizeof(tn__opencl_stream), 0, &memory));
+  stream->state = memory;
+  sigset_t signals = begin_opening();
+  tn_status *status = make_queue(stream->device, memory);
+  end_opening(&signals);
+  if (status != NULL) opencl_close_stream(stream);
+  return status;
+}
+
 /* In order, and reads are waited for: what was read is behind all that was launched. */
-static tn_status *opencl_wait(tn__device *device, int32_t *result) {
-  tn__opencl *o = device->state;
+static tn_status *opencl_wait(tn__stream *stream, int32_t *result) {
+  const tn__opencl *o = stream->device->state;
+  tn__opencl_stream *s = stream->state;
   cl_int ok = TN_KERNEL_OK, value = TN_KERNEL_OK;
   *result = TN_KERNEL_OK;
-  if (!o->unsettled) return NULL;
-  o->unsettled = false;
-  cl_int error = o->cl.clEnqueueReadBuffer(o->queue, o->status, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
-  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "its kernels cannot be waited for");
+  if (!s->unsettled) return NULL;
+  s->unsettled = false;
+  cl_int error = o->cl.clEnqueueReadBuffer(s->queue, s->status, CL_TRUE, 0, sizeof value, &value, 0, NULL, NULL);
+  if (error != CL_SUCCESS) return tn__opencl_failed(stream->device, error, "its kernels cannot be waited for");
   if (value == TN_KERNEL_OK) return NULL;
-  error = o->cl.clEnqueueWriteBuffer(o->queue, o->status, CL_TRUE, 0, sizeof ok, &ok, 0, NULL, NULL);
-  if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "the result of its kernels cannot be reset");
+  error = o->cl.clEnqueueWriteBuffer(s->queue, s->status, CL_TRUE, 0, sizeof ok, &ok, 0, NULL, NULL);
+  if (error != CL_SUCCESS) return tn__opencl_failed(stream->device, error, "the result of its kernels cannot be reset");
   *result = value; /* or a status, never both */
   return NULL;
 }
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const tn__device_driver opencl_driver = {
     .name = "opencl",
@@ -159,9 +210,11 @@ static const tn__device_driver opencl_driver = {
     .allocate = tn__opencl_allocate,
     .free = tn__opencl_free,
     .view = tn__opencl_view,
-    .copy = tn__opencl_copy,
     .load_code = tn__opencl_load_code,
     .unload_code = tn__opencl_unload_code,
+    .open_stream = opencl_open_stream,
+    .close_stream = opencl_close_stream,
+    .copy = tn__opencl_copy,
     .launch = tn__opencl_launch,
     .wait = opencl_wait,
 };

@@ -64,6 +64,7 @@ tn_status *tn__opencl_load_code(tn__device *device, const void *bytes, size_t si
   *out = (tn__device_code){0};
   TN_RETURN_IF_ERROR(tn__alloc(device->allocator, 1, sizeof(tn__opencl_code), 0, &memory));
   *out = (tn__device_code){.size = size, .kept = memory};
+  pthread_mutex_init(&((tn__opencl_code *)memory)->mutex, NULL);
   tn_status *status = load(device, bytes, size, memory);
   out->base = ((tn__opencl_code *)memory)->unit;
   if (status != NULL) tn__opencl_unload_code(device, out);
@@ -80,6 +81,7 @@ void tn__opencl_unload_code(tn__device *device, tn__device_code *out) {
     if (code->program != NULL) o->cl.clReleaseProgram(code->program);
     tn__free(device->allocator, code->kernels, count * sizeof *code->kernels, 0);
     tn__source_free(device, code->unit, out->size);
+    pthread_mutex_destroy(&code->mutex);
     tn__free(device->allocator, code, sizeof *code, 0);
   }
   *out = (tn__device_code){0};
@@ -87,9 +89,11 @@ void tn__opencl_unload_code(tn__device *device, tn__device_code *out) {
 
 /* ---- launching --------------------------------------------------------------------------------------------------- */
 
-static tn_status *set_arguments(const tn__device *device, const tn__device_launch *launch,
+static tn_status *set_arguments(const tn__stream *stream, const tn__device_launch *launch,
                                 const tn__source_kernel *kernel, const char *name, cl_kernel function) {
+  const tn__device *device = stream->device;
   const tn__opencl *o = device->state;
+  const tn__opencl_stream *s = stream->state;
   cl_uint at = 0;
   cl_int error = CL_SUCCESS;
   for (uint32_t i = 0; i < launch->buffer_count && error == CL_SUCCESS; i++) {
@@ -107,14 +111,16 @@ static tn_status *set_arguments(const tn__device *device, const tn__device_launc
     cl_long scalar = launch->scalars[i];
     error = o->cl.clSetKernelArg(function, at++, sizeof scalar, &scalar);
   }
-  if (error == CL_SUCCESS) error = o->cl.clSetKernelArg(function, at, sizeof(cl_mem), &o->status);
+  if (error == CL_SUCCESS) error = o->cl.clSetKernelArg(function, at, sizeof(cl_mem), &s->status);
   if (error == CL_SUCCESS) return NULL;
   return tn__opencl_failed(device, error, "the kernel \"%s\" does not take its argument %u", name, at);
 }
 
-static tn_status *launch_one(tn__device *device, const tn__device_launch *launch, const tn__source_kernel *kernel,
+static tn_status *launch_one(tn__stream *stream, const tn__device_launch *launch, const tn__source_kernel *kernel,
                              uint32_t number) {
-  tn__opencl *o = device->state;
+  const tn__device *device = stream->device;
+  const tn__opencl *o = device->state;
+  tn__opencl_stream *s = stream->state;
   const tn__opencl_code *code = launch->code->kept;
   const tn__source_launch *l = &tn__source_launches(code->unit)[number];
   const tn__opencl_kernel *k = &code->kernels[number];
@@ -130,24 +136,30 @@ static tn_status *launch_one(tn__device *device, const tn__device_launch *launch
   TN_RETURN_IF_ERROR(tn__opencl_placed(device, tn__source_grid(name, l, launch->scalars, &limits, items, &any)));
   if (!any) return NULL;
   for (int a = 0; a < 3; a++) items[a] *= block[a];
-  TN_RETURN_IF_ERROR(set_arguments(device, launch, kernel, name, k->kernel));
-  cl_int error = o->cl.clEnqueueNDRangeKernel(o->queue, k->kernel, 3, NULL, items, block, 0, NULL, NULL);
+  TN_RETURN_IF_ERROR(set_arguments(stream, launch, kernel, name, k->kernel));
+  cl_int error = o->cl.clEnqueueNDRangeKernel(s->queue, k->kernel, 3, NULL, items, block, 0, NULL, NULL);
   if (error != CL_SUCCESS)
     return tn__opencl_failed(device, error,
                              "the kernel \"%s\" cannot be launched with %zu x %zu x %zu threads in blocks "
                              "of %zu x %zu x %zu",
                              name, items[0], items[1], items[2], block[0], block[1], block[2]);
-  o->unsettled = true;
+  s->unsettled = true;
   return NULL;
 }
 
-tn_status *tn__opencl_launch(tn__device *device, const tn__device_launch *launch) {
+tn_status *tn__opencl_launch(tn__stream *stream, const tn__device_launch *launch) {
+  const tn__device *device = stream->device;
   const tn__opencl *o = device->state;
-  const tn__opencl_code *code = launch->code->kept;
+  tn__opencl_code *code = launch->code->kept;
   const tn__source_kernel *kernel;
   TN_RETURN_IF_ERROR(tn__opencl_placed(device, tn__source_launched(code == NULL ? NULL : code->unit, launch, &kernel)));
-  for (uint32_t i = 0; i < kernel->launch_count; i++)
-    TN_RETURN_IF_ERROR(launch_one(device, launch, kernel, kernel->first_launch + i));
-  cl_int error = o->cl.clFlush(o->queue); /* so that it begins before anybody waits */
+  tn_status *status = NULL;
+  pthread_mutex_lock(&code->mutex);
+  for (uint32_t i = 0; i < kernel->launch_count && status == NULL; i++)
+    status = launch_one(stream, launch, kernel, kernel->first_launch + i);
+  pthread_mutex_unlock(&code->mutex);
+  if (status != NULL) return status;
+  /* so that it begins before anybody waits */
+  cl_int error = o->cl.clFlush(((const tn__opencl_stream *)stream->state)->queue);
   return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "its queue takes no kernels");
 }

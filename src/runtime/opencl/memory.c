@@ -139,43 +139,46 @@ void tn__opencl_release_blocks(tn__device *device) {
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 /* The device refuses to copy between parts of one object that overlap: then through memory of its own. */
-static cl_int copy_overlapping(tn__opencl *o, cl_mem memory, size_t from, size_t to, size_t bytes) {
+static cl_int copy_overlapping(const tn__opencl *o, cl_command_queue queue, cl_mem memory, size_t from, size_t to,
+                               size_t bytes) {
   cl_int error;
   cl_mem between = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
   if (error != CL_SUCCESS) return error;
-  error = o->cl.clEnqueueCopyBuffer(o->queue, memory, between, from, 0, bytes, 0, NULL, NULL);
-  if (error == CL_SUCCESS) error = o->cl.clEnqueueCopyBuffer(o->queue, between, memory, 0, to, bytes, 0, NULL, NULL);
+  error = o->cl.clEnqueueCopyBuffer(queue, memory, between, from, 0, bytes, 0, NULL, NULL);
+  if (error == CL_SUCCESS) error = o->cl.clEnqueueCopyBuffer(queue, between, memory, 0, to, bytes, 0, NULL, NULL);
   o->cl.clReleaseMemObject(between);
   return error;
 }
 
-static tn_status *copy_within(tn__device *device, void *to, const void *from, size_t bytes) {
-  tn__opencl *o = device->state;
+static tn_status *copy_within(const tn__device *device, cl_command_queue queue, void *to, const void *from,
+                              size_t bytes) {
+  const tn__opencl *o = device->state;
   cl_mem source, target;
   size_t source_at, target_at;
   TN_RETURN_IF_ERROR(tn__opencl_locate(device, from, bytes, &source, &source_at));
   TN_RETURN_IF_ERROR(tn__opencl_locate(device, to, bytes, &target, &target_at));
   bool overlap = source == target && source_at < target_at + bytes && target_at < source_at + bytes;
-  cl_int error = overlap
-                     ? copy_overlapping(o, source, source_at, target_at, bytes)
-                     : o->cl.clEnqueueCopyBuffer(o->queue, source, target, source_at, target_at, bytes, 0, NULL, NULL);
-  if (error == CL_SUCCESS) error = o->cl.clFinish(o->queue);
+  cl_int error = overlap ? copy_overlapping(o, queue, source, source_at, target_at, bytes)
+                         : o->cl.clEnqueueCopyBuffer(queue, source, target, source_at, target_at, bytes, 0, NULL, NULL);
+  if (error == CL_SUCCESS) error = o->cl.clFinish(queue);
   return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "%zu bytes cannot be copied within it", bytes);
 }
 
-tn_status *tn__opencl_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
-  tn__opencl *o = device->state;
+tn_status *tn__opencl_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  const tn__device *device = stream->device;
+  const tn__opencl *o = device->state;
+  cl_command_queue queue = ((const tn__opencl_stream *)stream->state)->queue;
   cl_mem memory;
   size_t at;
   if (bytes == 0) return NULL;
-  if (kind == TN__COPY_WITHIN) return copy_within(device, to, from, bytes);
+  if (kind == TN__COPY_WITHIN) return copy_within(device, queue, to, from, bytes);
   cl_int error;
   if (kind == TN__COPY_IN) {
     TN_RETURN_IF_ERROR(tn__opencl_locate(device, to, bytes, &memory, &at));
-    error = o->cl.clEnqueueWriteBuffer(o->queue, memory, CL_TRUE, at, bytes, from, 0, NULL, NULL);
+    error = o->cl.clEnqueueWriteBuffer(queue, memory, CL_TRUE, at, bytes, from, 0, NULL, NULL);
     return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "%zu bytes cannot be copied to it", bytes);
   }
   TN_RETURN_IF_ERROR(tn__opencl_locate(device, from, bytes, &memory, &at));
-  error = o->cl.clEnqueueReadBuffer(o->queue, memory, CL_TRUE, at, bytes, to, 0, NULL, NULL);
+  error = o->cl.clEnqueueReadBuffer(queue, memory, CL_TRUE, at, bytes, to, 0, NULL, NULL);
   return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "%zu bytes cannot be copied from it", bytes);
 }

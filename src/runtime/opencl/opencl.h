@@ -1,8 +1,8 @@
 /* Devices of OpenCL, the driver in the plug-in tenon-opencl.so. OpenCL itself, the loader libOpenCL.so.1 and the
  * platforms that it knows, is opened with the first device.
  *
- * Devices are numbered over all platforms, in the loader's order. A device that is open has a context and one queue of
- * its own, in order, so launches and copies take place in the order of calls.
+ * Devices are numbered over all platforms, in the loader's order. A device that is open has a context of its own, and
+ * each stream a queue in it, in order, so launches and copies take place in the order of calls.
  *
  * Memory. An allocation is a buffer object. Its address is a range of this process's address space, as long as the
  * allocation, that is reserved and has no access: addresses are unlike each other, parts of an allocation are at
@@ -11,6 +11,7 @@
  *
  * Code is a source unit in OpenCL C (runtime/format/source_unit.h), which the device's own compiler translates when it
  * is loaded. What that made is kept on disk, beside the compile cache: the key has the text, the device and versions.
+ * As arguments are set in the kernels, streams launch one after the other.
  *
  * What is written against: version 1.2, which drivers offer that are much newer or older than others. */
 #ifndef TENON_RUNTIME_OPENCL_OPENCL_H
@@ -64,7 +65,7 @@ typedef struct tn__opencl_block {
   cl_mem memory;
 } tn__opencl_block;
 
-enum { TN__OPENCL_NAME = 128 };
+enum { TN__OPENCL_NAME = 128 }; /* of names that are told; the rest of longer ones is left out */
 
 /* An open device's `state`. */
 typedef struct tn__opencl {
@@ -72,18 +73,22 @@ typedef struct tn__opencl {
   cl_platform_id platform;
   cl_device_id device;
   cl_context context;
-  cl_command_queue queue;
-  cl_mem status;              /* an i32: the first kernel's result that was none of TN_KERNEL_OK */
-  bool unsettled;             /* launched since the status was read */
   char name[TN__OPENCL_NAME]; /* of the device, for messages */
   bool correctly_rounded;     /* it can divide f32 so */
   tn__device_limits limits;
   size_t most_items[3];     /* of a work-group, along each axis */
-  pthread_mutex_t mutex;    /* of what follows: copies out of memory come from other threads, too */
+  pthread_mutex_t mutex;    /* of what follows, which streams read while memory is allocated and freed */
   tn__opencl_block *blocks; /* in order of addresses */
   size_t count, capacity;
   size_t used; /* bytes of all */
 } tn__opencl;
+
+/* A stream's. */
+typedef struct tn__opencl_stream {
+  cl_command_queue queue;
+  cl_mem status;  /* an i32: the first kernel's result that was none of TN_KERNEL_OK */
+  bool unsettled; /* launched since the status was read */
+} tn__opencl_stream;
 
 /* What a device calls a failure: "opencl:0 (NAME): WHAT: CL_OUT_OF_RESOURCES (-5)". */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__opencl_failed(const tn__device *device, cl_int error, const char *what, ...)
@@ -106,7 +111,7 @@ TN_MUST_USE tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_
 tn_status *tn__opencl_allocate(tn__device *device, size_t bytes, void **out);
 void tn__opencl_free(tn__device *device, void *memory, size_t bytes);
 void *tn__opencl_view(const tn__device *device, void *memory, size_t offset);
-tn_status *tn__opencl_copy(tn__device *device, tn__copy_kind kind, void *to, const void *from, size_t bytes);
+tn_status *tn__opencl_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes);
 /* The buffer object in which `bytes` bytes are at the address, and their offset there. */
 TN_MUST_USE tn_status *tn__opencl_locate(const tn__device *device, const void *address, size_t bytes, cl_mem *memory,
                                          size_t *offset);
@@ -126,12 +131,13 @@ typedef struct tn__opencl_code {
   tn__source_unit *unit; /* a copy */
   cl_program program;
   tn__opencl_kernel *kernels; /* of each launch of the unit */
+  pthread_mutex_t mutex;      /* from a kernel's first argument to its launch */
 } tn__opencl_code;
 
 tn_status *tn__opencl_load_code(tn__device *device, const void *bytes, size_t size, bool in_place,
                                 tn__device_code *out);
 void tn__opencl_unload_code(tn__device *device, tn__device_code *code);
-tn_status *tn__opencl_launch(tn__device *device, const tn__device_launch *launch);
+tn_status *tn__opencl_launch(tn__stream *stream, const tn__device_launch *launch);
 
 /* Translates the text, or takes what was made of it before. */
 TN_MUST_USE tn_status *tn__opencl_build(const tn__device *device, const char *text, size_t size, cl_program *out);

@@ -32,7 +32,7 @@ typedef struct command {
 
 typedef struct queue {
   tn__queues *all;
-  tn__device *device;
+  tn__stream *stream; /* NULL: nothing comes here */
   int number;
   pthread_t thread;
   bool started;
@@ -77,6 +77,8 @@ struct tn__queues {
 
 #define NOTHING_FAILED UINT64_MAX
 
+static const tn__device_driver *driver_of(const queue *q) { return q->stream->device->driver; }
+
 /* ---- a device's thread ------------------------------------------------------------------------------------------- */
 
 /* Of all failures the first in the program's order is kept. */
@@ -95,32 +97,33 @@ static void fail(queue *q, uint64_t order, uint64_t since, uint64_t label, int32
 }
 
 /* From the memory of one device to that of another, in pieces. */
-static tn_status *copy_between(queue *q, const command *c) {
-  tn__device *source = q->all->queues[c->from_device].device;
+static tn_status *copy_between(const queue *q, const command *c) {
+  tn__stream *source = q->all->queues[c->from_device].stream;
+  const tn__device *from_device = source->device, *to_device = q->stream->device;
   const char *from = c->from;
   for (size_t at = 0; at < c->bytes; at += PIECE_BYTES) {
     size_t bytes = c->bytes - at < PIECE_BYTES ? c->bytes - at : PIECE_BYTES;
-    const void *piece = source->driver->view(source, (void *)(uintptr_t)from, at);
-    TN_RETURN_IF_ERROR(source->driver->copy(source, TN__COPY_OUT, q->piece, piece, bytes));
-    void *to = q->device->driver->view(q->device, c->to, at);
-    TN_RETURN_IF_ERROR(q->device->driver->copy(q->device, TN__COPY_IN, to, q->piece, bytes));
+    const void *piece = from_device->driver->view(from_device, (void *)(uintptr_t)from, at);
+    TN_RETURN_IF_ERROR(from_device->driver->copy(source, TN__COPY_OUT, q->piece, piece, bytes));
+    void *to = to_device->driver->view(to_device, c->to, at);
+    TN_RETURN_IF_ERROR(to_device->driver->copy(q->stream, TN__COPY_IN, to, q->piece, bytes));
   }
   return NULL;
 }
 
-static tn_status *copy(queue *q, const command *c) {
-  const tn__device_driver *driver = q->device->driver;
+static tn_status *copy(const queue *q, const command *c) {
+  const tn__device_driver *driver = driver_of(q);
   if (c->bytes == 0) return NULL;
-  if (c->from_device == TN__QUEUE_HOST) return driver->copy(q->device, TN__COPY_IN, c->to, c->from, c->bytes);
-  if (c->to_device == TN__QUEUE_HOST) return driver->copy(q->device, TN__COPY_OUT, c->to, c->from, c->bytes);
-  if (c->from_device == c->to_device) return driver->copy(q->device, TN__COPY_WITHIN, c->to, c->from, c->bytes);
-  return copy_between(q, c);
+  if (c->from_device == TN__QUEUE_HOST) return driver->copy(q->stream, TN__COPY_IN, c->to, c->from, c->bytes);
+  if (c->to_device == TN__QUEUE_HOST) return driver->copy(q->stream, TN__COPY_OUT, c->to, c->from, c->bytes);
+  if (q->all->queues[c->from_device].stream->device != q->stream->device) return copy_between(q, c);
+  return driver->copy(q->stream, TN__COPY_WITHIN, c->to, c->from, c->bytes);
 }
 
 /* Waits for what was launched, and takes note of a failure. */
 static void settle(queue *q) {
   int32_t result = TN_KERNEL_OK;
-  tn_status *status = q->device->driver->wait(q->device, &result);
+  tn_status *status = driver_of(q)->wait(q->stream, &result);
   if (status != NULL || result != TN_KERNEL_OK) fail(q, q->last_order, q->first_label, q->last_label, result, status);
 }
 
@@ -139,13 +142,13 @@ static bool launch(queue *q, const command *c) {
   }
   if (!q->unsettled) q->first_label = c->label;
   q->last_label = c->label, q->last_order = c->order;
-  tn_status *status = q->device->driver->launch(q->device, &c->launch);
+  tn_status *status = driver_of(q)->launch(q->stream, &c->launch);
   if (status != NULL) {
     fail(q, c->order, c->label, c->label, TN_KERNEL_OK, status);
     return false;
   }
-  if (q->device->driver->synchronous) settle(q);
-  return !q->device->driver->synchronous;
+  if (driver_of(q)->synchronous) settle(q);
+  return !driver_of(q)->synchronous;
 }
 
 static void reach(tn__queues *all, const command *c) {
@@ -316,12 +319,12 @@ static tn_status *allocate(tn__queues *all, const tn__queues_options *options) {
   int devices = 0;
   for (int i = 0; i < all->count; i++) {
     queue *q = &all->queues[i];
-    *q = (queue){.all = all, .device = options->devices[i], .number = i};
-    devices += q->device != NULL;
+    *q = (queue){.all = all, .stream = options->streams[i], .number = i};
+    devices += q->stream != NULL;
     pthread_cond_init(&q->changed, NULL);
   }
   for (int i = 0; i < all->count && devices > 1; i++) { /* touched by copies alone */
-    if (all->queues[i].device == NULL) continue;
+    if (all->queues[i].stream == NULL) continue;
     all->queues[i].piece = tn__realloc(all->allocator, NULL, 0, PIECE_BYTES, 0);
     if (all->queues[i].piece == NULL)
       return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for copies between devices");
@@ -336,11 +339,11 @@ static tn_status *start(tn__queues *all) {
   int error = 0, i = 0;
   for (; error == 0 && i < all->count; i++) {
     queue *q = &all->queues[i];
-    if (q->device == NULL) continue;
+    if (q->stream == NULL) continue;
     error = pthread_create(&q->thread, NULL, thread_main, q);
     q->started = error == 0;
     char name[16]; /* what the kernel keeps of it */
-    snprintf(name, sizeof(name), "tenon-%.4s%u", q->device->driver->name, (unsigned)q->device->id % 10000);
+    snprintf(name, sizeof(name), "tenon-%.4s%u", driver_of(q)->name, (unsigned)q->stream->device->id % 10000);
     if (error == 0) pthread_setname_np(q->thread, name);
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);

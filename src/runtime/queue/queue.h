@@ -1,15 +1,16 @@
 /* Queues: what the devices of one session do, each in its order, beside each other and beside the host; and events,
  * points in one queue that others wait for.
  *
- * A program on several devices is enqueued in its own order by one thread, the host. Each device has one queue and
- * one thread, which takes what is enqueued there in order. Two queues know nothing of each other but events:
- * `record` marks the point behind everything that its queue has so far, and `await` holds its queue until the point
- * that the slot was recorded for last, in the order of the host's calls, is reached. Slots are numbers, given out by
- * whoever plans the program, and may be recorded again and again, in loops say.
+ * A program on several devices is enqueued in its own order by one thread, the host. Each device has one queue, with a
+ * stream of the device (runtime/device.h) and a thread, which takes what is enqueued there in order. Two queues know
+ * nothing of each other but events: `record` marks the point behind everything that its queue has so far, and `await`
+ * holds its queue until the point that the slot was recorded for last, in the order of the host's calls, is reached.
+ * Slots are numbers, given out by whoever plans the program, and may be recorded again and again, in loops say.
  *
  * Copies. From host to device, and within one: in the device's queue. From one device to another: in the queue of
- * the one that gets them, through memory of the host in pieces. To the host: in the queue of the device. The memory
- * at both ends stays as it is until the copy is done: events say so to other queues, `finish` to the host.
+ * the one that gets them, through memory of the host in pieces; where two queues are of one device, within it. To the
+ * host: in the queue of the device. The memory at both ends stays as it is until the copy is done: events say so to
+ * other queues, `finish` to the host.
  *
  * Failure. A kernel whose result is not TN_KERNEL_OK, or driver that returns a status, stops the program: all queues
  * drop the kernels and copies that were enqueued behind it, so that nothing computes on what was never made; events
@@ -35,7 +36,7 @@ typedef struct tn__queues tn__queues;
 
 typedef struct tn__queues_options {
   const tn_allocator *allocator; /* NULL: malloc, realloc and free; used by the host's thread alone */
-  tn__device *const *devices;    /* open; all work on them goes through their queues while those live. NULL: no queue */
+  tn__stream *const *streams;    /* open, and the queues' own while those live; by device. NULL: no queue */
   int device_count;
   int slot_count;     /* events are 0 to slot_count - 1 */
   int most_arguments; /* buffers and scalars of a kernel together, at most */
@@ -52,7 +53,7 @@ typedef struct tn__queue_failure {
 
 /* Starts a thread for each device. */
 TN_MUST_USE tn_status *tn__queues_create(const tn__queues_options *options, tn__queues **out);
-/* Drops what has not begun, waits for what has, ends the threads. NULL is fine. The devices stay open. */
+/* Drops what has not begun, waits for what has, ends the threads. NULL is fine. The streams stay open. */
 void tn__queues_release(tn__queues *queues);
 
 /* Lists are read before it returns; `env` and `code` live until the kernel is done. `label` is told when it fails.

@@ -6,15 +6,15 @@
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static bool is_inline(const tn__vm *vm, uint32_t device) { return vm->devices[device].driver->inline_host; }
+static bool is_inline(const tn__vm *vm, uint32_t device) { return vm->devices[device].shared == NULL; }
 
 tn_status *tn__vm_reserve(tn__vm *vm, tn__frame *frame, uint32_t device, tn__block *block, int64_t bytes) {
   if (block->data != NULL && (uint64_t)bytes <= block->capacity) return NULL;
   tn__vm_drain(vm);
-  tn_status *status = tn__block_reserve_on(&vm->devices[device], block, bytes);
+  tn_status *status = tn__block_reserve_on(vm, device, block, bytes);
   if (tn_status_code_of(status) != TN_OUT_OF_MEMORY || !tn__vm_release_unused(vm, frame, device, block)) return status;
   tn_status_free(status);
-  return tn__block_reserve_on(&vm->devices[device], block, bytes);
+  return tn__block_reserve_on(vm, device, block, bytes);
 }
 
 /* ---- where an instruction is ------------------------------------------------------------------------------------- */
@@ -76,6 +76,12 @@ tn_status *tn__vm_kernel_failed(const tn__vm *vm, const tn__instruction *in, int
   }
 }
 
+/* What a driver says is passed on, and the executable hears of it. */
+static tn_status *told(const tn__vm *vm, tn_status *status) {
+  if (status != NULL && vm->shared != NULL) tn__opened_failed(vm->shared, status);
+  return status;
+}
+
 /* As it would have come back through the calls. */
 static tn_status *failed_status(const tn__vm *vm, const tn__queue_failure *failure) {
   uint32_t path;
@@ -99,6 +105,7 @@ tn_status *tn__vm_end_queues(tn__vm *vm, tn_status *status) {
   tn__queue_failure failure;
   if (tn__queues_finish(vm->queues, &failure)) return status;
   tn_status_free(status);
+  (void)told(vm, failure.status);
   return failed_status(vm, &failure);
 }
 
@@ -106,20 +113,25 @@ tn_status *tn__vm_end_queues(tn__vm *vm, tn_status *status) {
 
 /* One of the host takes turns with devices that do: a device's memory is open while that works alone. */
 static int32_t run_on_host(tn__vm *vm, const tn__kernel_entry *kernel) {
-  pthread_mutex_lock(&vm->turn);
+  pthread_mutex_t *turn = vm->shared != NULL && vm->shared->takes_turns ? &vm->shared->turn : NULL;
+  if (turn != NULL) pthread_mutex_lock(turn);
   int32_t result = kernel->call(&vm->caller.env, vm->buffers, vm->scalars);
-  pthread_mutex_unlock(&vm->turn);
+  if (turn != NULL) pthread_mutex_unlock(turn);
   return result;
+}
+
+static tn_status *launch_now(tn__stream *stream, const tn__device_launch *launch, int32_t *result) {
+  TN_RETURN_IF_ERROR(stream->device->driver->launch(stream, launch));
+  return stream->device->driver->wait(stream, result);
 }
 
 tn_status *tn__vm_launch(tn__vm *vm, const tn__instruction *in, int32_t *result) {
   const tn__kernel_entry *kernel = &vm->exe->kernels[in->callee];
-  tn__device *device = &vm->devices[kernel->device];
   if (is_inline(vm, kernel->device)) {
     *result = run_on_host(vm, kernel);
     return NULL;
   }
-  tn__device_launch launch = {.code = &vm->codes[kernel->device],
+  tn__device_launch launch = {.code = vm->devices[kernel->device].code,
                               .offset = kernel->offset,
                               .env = &vm->caller.env,
                               .buffers = vm->buffers,
@@ -131,24 +143,24 @@ tn_status *tn__vm_launch(tn__vm *vm, const tn__instruction *in, int32_t *result)
     return NULL;
   }
   /* cppcheck-suppress returnDanglingLifetime ; a status keeps no pointer into the launch */
-  TN_RETURN_IF_ERROR(device->driver->launch(device, &launch));
-  return device->driver->wait(device, result);
+  return told(vm, launch_now(&vm->devices[kernel->device].stream, &launch, result));
 }
 
 /* Between two devices that are not the host it goes through the host, in pieces. */
-static tn_status *copy_now(tn__vm *vm, tn__device *to, void *destination, tn__device *from, const void *source,
+static tn_status *copy_now(tn__vm *vm, tn__stream *to, void *destination, tn__stream *from, const void *source,
                            size_t bytes) {
   enum { PIECE = 1 << 20 };
-  if (to == from) return to->driver->copy(to, TN__COPY_WITHIN, destination, source, bytes);
-  if (from->driver->inline_host) return to->driver->copy(to, TN__COPY_IN, destination, source, bytes);
-  if (to->driver->inline_host) return from->driver->copy(from, TN__COPY_OUT, destination, source, bytes);
+  const tn__device_driver *in = to->device->driver, *out = from->device->driver;
+  if (to->device == from->device) return in->copy(to, TN__COPY_WITHIN, destination, source, bytes);
+  if (out->inline_host) return in->copy(to, TN__COPY_IN, destination, source, bytes);
+  if (in->inline_host) return out->copy(from, TN__COPY_OUT, destination, source, bytes);
   TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &vm->scratch, bytes < PIECE ? (int64_t)bytes : PIECE));
   for (size_t at = 0; at < bytes; at += PIECE) {
     size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    const void *out = from->driver->view(from, (void *)(uintptr_t)source, at);
-    TN_RETURN_IF_ERROR(from->driver->copy(from, TN__COPY_OUT, vm->scratch.data, out, piece));
-    void *in = to->driver->view(to, destination, at);
-    TN_RETURN_IF_ERROR(to->driver->copy(to, TN__COPY_IN, in, vm->scratch.data, piece));
+    const void *there = out->view(from->device, (void *)(uintptr_t)source, at);
+    TN_RETURN_IF_ERROR(out->copy(from, TN__COPY_OUT, vm->scratch.data, there, piece));
+    void *here = in->view(to->device, destination, at);
+    TN_RETURN_IF_ERROR(in->copy(to, TN__COPY_IN, here, vm->scratch.data, piece));
   }
   return NULL;
 }
@@ -158,7 +170,8 @@ static tn_status *copy_now(tn__vm *vm, tn__device *to, void *destination, tn__de
 tn_status *tn__vm_copy(tn__vm *vm, const tn__instruction *in, const tn__register *to, void *destination,
                        const tn__register *from, const void *source, size_t bytes) {
   if (vm->queues == NULL || is_inline(vm, to->device != 0 ? to->device : from->device))
-    return copy_now(vm, &vm->devices[to->device], destination, &vm->devices[from->device], source, bytes);
+    return told(vm, copy_now(vm, &vm->devices[to->device].stream, destination, &vm->devices[from->device].stream,
+                             source, bytes));
   tn__queue_copy(vm->queues, to->device == 0 ? TN__QUEUE_HOST : (int)to->device, destination,
                  is_inline(vm, from->device) ? TN__QUEUE_HOST : (int)from->device, source, bytes, label_of(vm, in));
   return NULL;

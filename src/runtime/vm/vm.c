@@ -59,7 +59,9 @@ tn_status *tn__frame_current_dims(tn__frame *frame, uint32_t number, const int64
   return tn_status_create(TN_INVALID_ARGUMENT, "a value of shape %s cannot be seen with the shape %s", theirs, mine);
 }
 
-static tn__device *device_of(const tn__vm *vm, const tn__register *r) { return &vm->devices[r->device]; }
+static const tn__device *device_of(const tn__vm *vm, const tn__register *r) {
+  return vm->devices[r->device].stream.device;
+}
 
 /* ---- layout of one call ----------------------------------------------------------------------------------------- */
 

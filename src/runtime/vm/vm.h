@@ -2,9 +2,7 @@
 #ifndef TENON_RUNTIME_VM_VM_H
 #define TENON_RUNTIME_VM_VM_H
 
-#include <pthread.h>
-
-#include "runtime/executable/executable.h"
+#include "runtime/executable/opened.h"
 #include "runtime/pool.h"
 
 /* Memory that only grows, aligned to TN_KERNEL_ALIGNMENT. */
@@ -49,17 +47,29 @@ typedef struct tn__call_path {
   uint32_t parent, call;
 } tn__call_path;
 
+/* What a session has of a device's memory, and may have. */
+typedef struct tn__vm_memory {
+  size_t used, most; /* bytes; `most` 0: what there is */
+} tn__vm_memory;
+
+/* A device as a session sees it. */
+typedef struct tn__vm_device {
+  tn__device host;             /* of one that is the host itself: its memory is the session's allocator's */
+  tn__opened_device *shared;   /* else the executable's */
+  tn__stream stream;           /* of either; `stream.device` NULL: not open */
+  const tn__device_code *code; /* what kernels are at offsets in */
+  tn__vm_memory *memory;       /* of the first of those that are one */
+} tn__vm_device;
+
 typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
-  tn__device *devices;       /* the executable's, open; the first is the host */
-  tn__device_code *codes;    /* by device: what kernels are at offsets in */
-  tn__device_memory *memory; /* per device, the first of those that are one */
-  pthread_mutex_t turn;      /* of devices that take turns */
-  tn__queues *queues;        /* NULL: what a device does is waited for */
-  tn__call_path *paths;      /* with queues: those of this invoke */
+  tn__vm_device *devices; /* the executable's; the first is the host */
+  tn__vm_memory *memory;  /* per device */
+  tn__opened *shared;     /* those that are not the host; NULL: there are none */
+  tn__queues *queues;     /* NULL: what a device does is waited for */
+  tn__call_path *paths;   /* with queues: those of this invoke */
   uint32_t path_count, path_capacity, path;
-  void **constants; /* per constant: its copy on the device that reads it; NULL: the host does */
   tn_thread_pool *pool;
   tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
   tn__frame **idle;       /* per function */
@@ -83,8 +93,14 @@ bool tn__vm_release_unused(tn__vm *vm, tn__frame *frame, uint32_t device, const 
 TN_MUST_USE tn_status *tn__block_reserve(const tn_allocator *allocator, tn__block *block, int64_t bytes);
 void tn__block_release(const tn_allocator *allocator, tn__block *block);
 /* The same with memory of the device, for values, within the session's limit. */
-TN_MUST_USE tn_status *tn__block_reserve_on(tn__device *device, tn__block *block, int64_t bytes);
-void tn__block_release_on(tn__device *device, tn__block *block);
+TN_MUST_USE tn_status *tn__block_reserve_on(const tn__vm *vm, uint32_t device, tn__block *block, int64_t bytes);
+void tn__block_release_on(const tn__vm *vm, uint32_t device, tn__block *block);
+
+/* Opens what the session needs of the executable's devices: limits of memory, streams, queues. Also what is open in
+ * part is closed. */
+TN_MUST_USE tn_status *tn__vm_open_devices(tn__vm *vm, const tn_session_options *options, int most_arguments);
+void tn__vm_close_queues(tn__vm *vm);
+void tn__vm_close_devices(tn__vm *vm); /* when all memory is given back */
 
 /* Gives input `index` memory and a shape of its rank. When all have theirs, tn__vm_run checks them against each
  * other. */

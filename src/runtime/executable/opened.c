@@ -1,0 +1,244 @@
+#include "runtime/executable/opened.h"
+
+#include "base/alloc.h"
+
+/* `mutex` guards the rest, and all devices' memory. */
+struct tn__opened_shared {
+  pthread_mutex_t mutex;
+  tn__opened *current; /* for sessions to come; NULL: none are open */
+};
+
+enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it has */ };
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void release_spares(tn__opened_device *d) {
+  tn__opened_memory *m = &d->memory;
+  while (m->spare_count > 0) {
+    const tn__opened_spare *s = &m->spares[--m->spare_count];
+    d->device.driver->free(&d->device, s->memory, s->bytes);
+    m->spare -= s->bytes;
+  }
+}
+
+/* The smallest that is large enough, when less than half of it would be for nothing. */
+static bool take_spare(tn__opened_memory *m, size_t *bytes, size_t most, void **out) {
+  uint32_t best = m->spare_count;
+  for (uint32_t i = 0; i < m->spare_count; i++) {
+    size_t has = m->spares[i].bytes;
+    if (has < *bytes || has > most || has / 2 > *bytes) continue;
+    if (best == m->spare_count || has < m->spares[best].bytes) best = i;
+  }
+  if (best == m->spare_count) return false;
+  *out = m->spares[best].memory;
+  *bytes = m->spares[best].bytes;
+  m->spare -= *bytes;
+  m->spares[best] = m->spares[--m->spare_count];
+  return true;
+}
+
+/* The lock is held. */
+static tn_status *take_memory(tn__opened_device *d, size_t *bytes, size_t most, void **out) {
+  tn__opened_memory *m = &d->memory;
+  if (!take_spare(m, bytes, most, out)) {
+    tn_status *status = d->device.driver->allocate(&d->device, *bytes, out);
+    if (tn_status_code_of(status) == TN_OUT_OF_MEMORY && m->spare_count > 0) {
+      tn_status_free(status);
+      release_spares(d);
+      status = d->device.driver->allocate(&d->device, *bytes, out);
+    }
+    TN_RETURN_IF_ERROR(status);
+  }
+  m->used += *bytes;
+  return NULL;
+}
+
+tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_device *device, size_t *bytes, size_t most,
+                                  void **out) {
+  pthread_mutex_lock(&devices->exe->shared->mutex);
+  tn_status *status = take_memory(device, bytes, most, out);
+  pthread_mutex_unlock(&devices->exe->shared->mutex);
+  if (status != NULL) tn__opened_failed(devices, status);
+  return status;
+}
+
+void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device, void *memory, size_t bytes) {
+  tn__opened_memory *m = &device->memory;
+  if (memory == NULL) return;
+  pthread_mutex_lock(&devices->exe->shared->mutex);
+  m->used -= bytes;
+  bool keeps = m->spare_count < sizeof m->spares / sizeof m->spares[0] && bytes <= m->most_spare - m->spare;
+  if (keeps) {
+    m->spares[m->spare_count++] = (tn__opened_spare){memory, bytes};
+    m->spare += bytes;
+  } else {
+    device->device.driver->free(&device->device, memory, bytes);
+  }
+  pthread_mutex_unlock(&devices->exe->shared->mutex);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static tn_status *open_device(tn__opened *devices, uint32_t number) {
+  const tn_executable *exe = devices->exe;
+  tn__opened_device *d = &devices->list[number];
+  const tn__device_driver *driver = exe->drivers[number];
+  while (d->number < number &&
+         (exe->drivers[d->number] != driver || !tn__load_same_device(exe->devices[d->number], exe->devices[number])))
+    d->number++;
+  if (driver->inline_host || d->number < number) return NULL;
+  d->device = (tn__device){.driver = driver, .allocator = exe->region.allocator, .id = exe->devices[number].device_id};
+  d->device.turn = &devices->turn;
+  tn_status *status = driver->open(&d->device);
+  if (status != NULL) {
+    d->device.driver = NULL; /* nothing to close */
+    return status;
+  }
+  tn__device_limits limits;
+  driver->limits(&d->device, &limits);
+  devices->takes_turns = devices->takes_turns || driver->takes_turns;
+  d->memory.most_spare = limits.memory_bytes > 0 ? limits.memory_bytes / 4 : MOST_SPARE;
+  if (driver->takes_turns) d->memory.most_spare = 0;
+  return NULL;
+}
+
+static tn_status *load_code(tn__opened *devices, uint32_t number) {
+  const tn_executable *exe = devices->exe;
+  tn__opened_device *d = tn__opened_at(devices, number);
+  const tn__bytes *source = &exe->sources[number];
+  if (d == NULL) return NULL;
+  devices->list[number].code = exe->code; /* native, and the executable's */
+  if (source->size == 0) return NULL;
+  devices->list[number].code = (tn__device_code){0};
+  return d->device.driver->load_code(&d->device, source->data, source->size, false, &devices->list[number].code);
+}
+
+static size_t stored_size(const tn__constant_entry *constant) { return constant->size > 0 ? constant->size : 1; }
+
+static tn_status *upload(tn__opened *devices, uint32_t constant, tn__stream *stream) {
+  const tn__constant_entry *c = &devices->exe->constants[constant];
+  tn__opened_device *d = tn__opened_at(devices, c->device);
+  size_t bytes = stored_size(c);
+  TN_RETURN_IF_ERROR(take_memory(d, &bytes, bytes, &devices->constants[constant]));
+  return d->device.driver->copy(stream, TN__COPY_IN, devices->constants[constant], c->data, c->size);
+}
+
+static tn_status *upload_all(tn__opened *devices, uint32_t number) {
+  const tn_executable *exe = devices->exe;
+  tn__opened_device *d = &devices->list[number];
+  tn__stream stream = {.device = &d->device, .allocator = exe->region.allocator};
+  tn_status *status = NULL;
+  uint32_t first = 0;
+  if (d->device.driver == NULL) return NULL;
+  while (first < exe->constant_count && devices->list[exe->constants[first].device].number != number) first++;
+  if (first == exe->constant_count) return NULL;
+  TN_RETURN_IF_ERROR(d->device.driver->open_stream(&stream));
+  for (uint32_t i = first; i < exe->constant_count && status == NULL; i++)
+    if (devices->list[exe->constants[i].device].number == number) status = upload(devices, i, &stream);
+  d->device.driver->close_stream(&stream);
+  return status;
+}
+
+static tn_status *open_all(tn__opened *devices) {
+  const tn_executable *exe = devices->exe;
+  void *memory;
+  TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, exe->device_count, sizeof(tn__opened_device), 0, &memory));
+  devices->list = memory;
+  TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, exe->constant_count, sizeof(void *), 0, &memory));
+  devices->constants = memory;
+  for (uint32_t i = 0; i < exe->device_count; i++) {
+    TN_RETURN_IF_ERROR(open_device(devices, i));
+    TN_RETURN_IF_ERROR(load_code(devices, i));
+  }
+  for (uint32_t i = 0; i < exe->device_count; i++) TN_RETURN_IF_ERROR(upload_all(devices, i));
+  return NULL;
+}
+
+static void close_device(tn__opened_device *d) {
+  release_spares(d);
+  d->device.driver->close(&d->device);
+}
+
+/* Also of what is open in part; nobody has a stream or memory of it. */
+static void close_all(tn__opened *devices) {
+  const tn_executable *exe = devices->exe;
+  const tn_allocator *allocator = exe->region.allocator;
+  for (uint32_t i = 0; devices->constants != NULL && i < exe->constant_count; i++) {
+    const tn__constant_entry *c = &exe->constants[i];
+    if (devices->constants[i] == NULL) continue;
+    tn__opened_device *d = tn__opened_at(devices, c->device);
+    d->device.driver->free(&d->device, devices->constants[i], stored_size(c));
+  }
+  for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++) {
+    tn__opened_device *d = tn__opened_at(devices, i);
+    if (d != NULL && exe->sources[i].size > 0) d->device.driver->unload_code(&d->device, &devices->list[i].code);
+  }
+  for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++)
+    if (devices->list[i].device.driver != NULL) close_device(&devices->list[i]);
+  tn__free(allocator, devices->constants, exe->constant_count * sizeof(void *), 0);
+  tn__free(allocator, devices->list, exe->device_count * sizeof(tn__opened_device), 0);
+  pthread_mutex_destroy(&devices->turn);
+  tn__free(allocator, devices, sizeof *devices, 0);
+}
+
+/* ---- sharing ----------------------------------------------------------------------------------------------------- */
+
+/* The lock is held. */
+static tn_status *take(const tn_executable *exe, tn__opened **out) {
+  tn__opened **current = &exe->shared->current;
+  /* Whoever is the last to use what failed closes it. */
+  if (*current != NULL && (*current)->users > 0 && atomic_load(&(*current)->failed)) *current = NULL;
+  if (*current == NULL) {
+    void *memory;
+    TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, 1, sizeof(tn__opened), 0, &memory));
+    tn__opened *fresh = memory;
+    fresh->exe = exe;
+    pthread_mutex_init(&fresh->turn, NULL);
+    tn_status *status = open_all(fresh);
+    if (status != NULL) {
+      close_all(fresh);
+      return status;
+    }
+    *current = fresh;
+  }
+  (*current)->users++;
+  *out = *current;
+  return NULL;
+}
+
+tn_status *tn__opened_take(const tn_executable *exe, tn__opened **out) {
+  *out = NULL;
+  pthread_mutex_lock(&exe->shared->mutex);
+  tn_status *status = take(exe, out);
+  pthread_mutex_unlock(&exe->shared->mutex);
+  return status;
+}
+
+void tn__opened_give_back(tn__opened *devices) {
+  tn__opened_shared *shared = devices->exe->shared;
+  pthread_mutex_lock(&shared->mutex);
+  devices->users--;
+  bool over = devices->users == 0 && (devices != shared->current || atomic_load(&devices->failed));
+  if (over && devices == shared->current) shared->current = NULL;
+  if (over) close_all(devices);
+  pthread_mutex_unlock(&shared->mutex);
+}
+
+/* What was asked for too much of, or was wrong, says nothing about the device. */
+void tn__opened_failed(tn__opened *devices, const tn_status *status) {
+  tn_status_code code = tn_status_code_of(status);
+  if (code != TN_OUT_OF_MEMORY && code != TN_UNSUPPORTED && code != TN_INVALID_ARGUMENT)
+    atomic_store(&devices->failed, true);
+}
+
+tn_status *tn__opened_shared_create(tn_executable *exe) {
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, sizeof(tn__opened_shared), &exe->shared));
+  pthread_mutex_init(&exe->shared->mutex, NULL);
+  return NULL;
+}
+
+void tn__opened_shared_release(const tn_executable *exe) {
+  if (exe->shared == NULL) return;
+  if (exe->shared->current != NULL) close_all(exe->shared->current);
+  pthread_mutex_destroy(&exe->shared->mutex);
+}

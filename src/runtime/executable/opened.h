@@ -1,0 +1,77 @@
+/* The devices of an executable, open: once for all sessions on it, with its code loaded and its constants there. The
+ * first session opens them, and they stay open until the executable is released, however sessions come and go. What a
+ * session has of its own are streams (runtime/device.h) and the memory that it takes.
+ *
+ * Devices that are the host itself are not among them: a session's memory there is its allocator's, and code and
+ * constants are where the file is mapped. Of several numbers that are one device, by a map of devices, the first opens
+ * it for all.
+ *
+ * Failure. All of them are open, or none. When a driver failed in a way that its device may not outlive (a device that
+ * is gone), whoever met that says so: sessions that are there keep what they have, and the next one opens all anew.
+ *
+ * Memory. What is given back is kept for whoever wants as much next, of all sessions, up to a quarter of what there is.
+ * When a device has no more, what is kept goes back to it, once, and only then is it out of memory. Devices that take
+ * turns keep nothing: programs are checked on them, and what was there before is not to be read by luck.
+ *
+ * Threads. All functions may be called from several threads at once. A lock of the executable's is held while devices
+ * open and memory comes and goes. */
+#ifndef TENON_RUNTIME_EXECUTABLE_OPENED_H
+#define TENON_RUNTIME_EXECUTABLE_OPENED_H
+
+#include <stdatomic.h>
+
+#include "runtime/executable/executable.h"
+
+typedef struct tn__opened_spare {
+  void *memory;
+  size_t bytes;
+} tn__opened_spare;
+
+/* Of one device, in bytes. */
+typedef struct tn__opened_memory {
+  size_t used;              /* by sessions and constants */
+  size_t spare, most_spare; /* kept for later */
+  tn__opened_spare spares[32];
+  uint32_t spare_count;
+} tn__opened_memory;
+
+typedef struct tn__opened_device {
+  tn__device device; /* without a driver: it is not open, or another number is this one */
+  tn__device_code code;
+  tn__opened_memory memory;
+  uint32_t number; /* of that one, mostly its own */
+} tn__opened_device;
+
+typedef struct tn__opened {
+  const tn_executable *exe;
+  uint32_t users;          /* sessions */
+  atomic_bool failed;      /* no session more is to use them */
+  pthread_mutex_t turn;    /* of devices that take turns */
+  bool takes_turns;        /* there are such */
+  tn__opened_device *list; /* by number */
+  void **constants;        /* by number of the constant: where it is on its device; NULL: in the host's memory */
+} tn__opened;
+
+/* `exe` runs on several devices. */
+TN_MUST_USE tn_status *tn__opened_take(const tn_executable *exe, tn__opened **out);
+void tn__opened_give_back(tn__opened *devices);
+/* A driver's function gave the status, which is not NULL. */
+void tn__opened_failed(tn__opened *devices, const tn_status *status);
+
+/* The device with the number, open; NULL: it is the host. */
+static inline tn__opened_device *tn__opened_at(tn__opened *devices, uint32_t number) {
+  tn__opened_device *d = &devices->list[devices->list[number].number];
+  return d->device.driver == NULL ? NULL : d;
+}
+
+/* `bytes` bytes at least, and `most` at most; *bytes becomes what it is. */
+TN_MUST_USE tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_device *device, size_t *bytes,
+                                              size_t most, void **out);
+/* All streams have done what they were asked to do with it. */
+void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device, void *memory, size_t bytes);
+
+/* Of an executable's life: what sessions share, without a device that is open. */
+TN_MUST_USE tn_status *tn__opened_shared_create(tn_executable *exe);
+void tn__opened_shared_release(const tn_executable *exe);
+
+#endif
