@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/c/emit.h"
+#include "runtime/format/source_unit.h"
 
 static const char head[] =
     "#include <stddef.h>\n"
@@ -18,7 +19,11 @@ static const char head[] =
     "typedef float tn_f32;\n"
     "typedef double tn_f64;\n"
     "\n"
+    "#if defined(__GNUC__)\n"
+    "#define TN_FN static inline __attribute__((unused))\n"
+    "#else\n"
     "#define TN_FN static inline\n"
+    "#endif\n"
     "#define TN_TABLE static const\n"
     "#if defined(__clang__)\n"
     "#pragma STDC FP_CONTRACT OFF\n"
@@ -91,8 +96,24 @@ static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__
   return tn__codegen_c99(arena, module);
 }
 
+/* Kernels are functions of the text, which are called: nothing is launched. */
+static tn__source unit(tn__arena *arena, const tn__codegen_module *module) {
+  const tn__launches *none = TN__NEW_ARRAY(arena, module->count, tn__launches);
+  return tn__cc_unit_of(arena, TN__SOURCE_C99, module, tn__codegen_c99(arena, module), none);
+}
+
 const tn__backend tn__backend_c99 = {
-    .kinds = 1u << TN__TARGET_CPU | 1u << TN__TARGET_C99,
+    .kinds = 1u << TN__TARGET_C99,
+    .emits = 1u << TN__EMIT_C99,
+    .takes = tn__cc_takes,
+    .lower = tn__ir_lower_for_codegen,
+    .measure = tn__cc_measure,
+    .compile = compile,
+    .unit = unit,
+};
+
+const tn__backend tn__backend_c99_of_cpu = {
+    .kinds = 1u << TN__TARGET_CPU,
     .emits = 1u << TN__EMIT_C99,
     .takes = tn__cc_takes,
     .lower = tn__ir_lower_for_codegen,
