@@ -166,8 +166,9 @@ TN_API TN_MUST_USE tn_status *tn_module_save_split(tn_module *module, const char
  * become arguments, and functions tell the workspace's size and the outputs' dimensions for them, or how much of it was
  * used where only running tells; sequences and optional values are structs. Refused (TN_UNSUPPORTED) are strings,
  * look-ups in tables (LabelEncoder, of integers too), recursion, and inputs of any strides. `name` is a part of C
- * identifiers. Of a module that was compiled for the target "c99" a C file takes the object's place, which holds kernels
- * and constants for any machine with a compiler of C and includes the header. Both files are written, or neither. */
+ * identifiers. Of a module that was compiled for the target "c99" a C file takes the object's place, which holds
+ * kernels and constants for any machine with a compiler of C and includes the header. Both files are written, or
+ * neither. */
 TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                                                const char *header_path);
 /* Are the module's kernels C99, so that tn_module_emit_c() writes a C file and no object, and loading is refused? Since

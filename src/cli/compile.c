@@ -154,8 +154,9 @@ static tn_status *check_kind(const tn_module *module) {
   bool source;
   TN_RETURN_IF_ERROR(tn_module_is_source(module, &source));
   if (!source) return NULL;
-  return tn_status_create(TN_UNSUPPORTED,
-                          "kernels for c99 are C, which no executable runs: --emit c writes the model as FILE.c and FILE.h");
+  return tn_status_create(
+      TN_UNSUPPORTED,
+      "kernels for c99 are C, which no executable runs: --emit c writes the model as FILE.c and FILE.h");
 }
 
 /* The constants of an executable that is there stay when the new one cannot be written. */
@@ -206,7 +207,8 @@ static int run(const cli_args *args) {
   if (misused) return misused;
   if (stage && !standalone) return emit(args, functions[0].path, &setup, stage);
   if (!path)
-    return cli_misused("compile", standalone ? "where to? -o FILE, for FILE.h and FILE.o (of c99: FILE.c)" : "where to? -o FILE.tnx");
+    return cli_misused(
+        "compile", standalone ? "where to? -o FILE, for FILE.h and FILE.o (of c99: FILE.c)" : "where to? -o FILE.tnx");
   tn_module *module;
   tn_status *status = check_places(args, &setup, path, standalone);
   if (status) return cli_report(status);

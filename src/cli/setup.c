@@ -324,8 +324,8 @@ static bool has_wrong_targets(const cli_args *args) {
     what = "declarations are compiled for one";
   }
   if (!one || target == NULL || strchr(target, ';') == NULL) return false;
-  cli_misused(args->command, "--target \"%s\" are several, and %s: \"%.*s\", say", target, what, (int)strcspn(target, ";"),
-              target);
+  cli_misused(args->command, "--target \"%s\" are several, and %s: \"%.*s\", say", target, what,
+              (int)strcspn(target, ";"), target);
   return true;
 }
 

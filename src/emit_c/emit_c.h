@@ -46,8 +46,8 @@ typedef struct tn__c_function {
 
 typedef struct tn__c_emitter {
   const tn_executable *exe;
-  const char *name;  /* a C identifier */
-  const char *upper; /* the same in capitals */
+  const char *name;              /* a C identifier */
+  const char *upper;             /* the same in capitals */
   const tn__source_unit *source; /* of the kernels, C99; NULL: they are machine code */
   tn__strbuf *out;
   tn__region *region;

@@ -1,5 +1,6 @@
 /* Kernels and constants as one C file, of modules whose kernels are C99: the text that a code generator made, with the
- * names that the header calls, and the constants as words of their elements' size, so that they are right in either order of bytes. */
+ * names that the header calls, and the constants as words of their elements' size, so that they are right in either
+ * order of bytes. */
 #include <stdio.h>
 #include <string.h>
 
@@ -42,15 +43,17 @@ static void write_constant(const tn__c_emitter *e, uint32_t number) {
   const tn__constant_entry *constant = &e->exe->constants[number];
   size_t size = tn__dtype_stored(constant->dtype);
   if (constant->size == 0 || first_like(e->exe, number) != number) return;
-  tn__strbuf_printf(e->out, "static const TN_ALIGNED uint%zu_t tni_%s_constant_%u[] = {\n  ", 8 * size, e->name, number);
+  tn__strbuf_printf(e->out, "static const TN_ALIGNED uint%zu_t tni_%s_constant_%u[] = {\n  ", 8 * size, e->name,
+                    number);
   write_words(e->out, constant->data, constant->size / size, size);
   tn__strbuf_append(e->out, "};\n");
 }
 
 static void write_constants(const tn__c_emitter *e) {
-  tn__c_append_text(e,
-                    "\n/* Bits of the elements. They are never written, so nothing can come between them and what reads "
-                    "them as\n * another type. */\n");
+  tn__c_append_text(
+      e,
+      "\n/* Bits of the elements. They are never written, so nothing can come between them and what reads "
+      "them as\n * another type. */\n");
   for (uint32_t i = 0; i < e->exe->constant_count; i++) write_constant(e, i);
   tn__c_append_text(e, "const void *const tni_@_constants[] = {\n");
   for (uint32_t i = 0; i < e->exe->constant_count; i++) {

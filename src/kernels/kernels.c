@@ -578,6 +578,5 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
     funcs[lowered++] = func;
   }
   for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
-    if (strcmp(stage, stages[i].name) == 0)
-      emit_module(driver, irs, funcs, lowered, stages[i].emit, stage, out);
+    if (strcmp(stage, stages[i].name) == 0) emit_module(driver, irs, funcs, lowered, stages[i].emit, stage, out);
 }

@@ -459,7 +459,8 @@ static tn_status *load_kernels(tn_executable *exe) {
     if (record->device >= exe->device_count)
       return tn__load_corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device,
                               exe->device_count);
-    bool source = find_driver(exe->devices[record->device].device_type) == NULL || exe->sources[record->device].size > 0;
+    bool source =
+        find_driver(exe->devices[record->device].device_type) == NULL || exe->sources[record->device].size > 0;
     if (source) TN_RETURN_IF_ERROR(check_source_kernel(exe, record, kernel->about.name));
     if (apart == NULL && !source &&
         (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))
