@@ -1,7 +1,9 @@
 /* Queues of devices, and islands, on which they are tried: random programs against the same ones in one thread,
  * failure, back-pressure, and memory that nobody else may touch. */
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -325,35 +327,86 @@ static void test_a_device_that_is_gone(void **state) {
 
 /* ---- islands ----------------------------------------------------------------------------------------------------- */
 
-static void test_nobody_else_touches_an_island(void **state) {
-  const tn__device_code code = code_of(mix);
-  tn__device devices[2];
-  void *memory[2];
-  for (int i = 0; i < 2; i++) {
-    devices[i] = (tn__device){.driver = &tn__device_island, .id = i};
-    check_ok(devices[i].driver->open(&devices[i]));
-    check_ok(devices[i].driver->allocate(&devices[i], 1000, &memory[i]));
-  }
-  int ends[2];
-  assert_int_equal(pipe(ends), 0);
-  assert_int_equal(write(ends[1], memory[0], 8), -1); /* EFAULT, and no signal */
-  close(ends[0]);
-  close(ends[1]);
-  pid_t child = fork(); /* a kernel of island 0 reads what is on island 1 */
+/* Does the child that runs `what` end by a fault? */
+static bool faults(void (*what)(const tn__device *devices, void *const *memory), const tn__device *devices,
+                   void *const *memory) {
+  pid_t child = fork();
   if (child == 0) {
     signal(SIGSEGV, SIG_DFL);
-    void *buffers[] = {memory[0], memory[1], memory[0]};
-    int64_t n = 0;
-    const tn__device_launch l = {
-        .code = &code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
-    tn__stream stream = {.device = &devices[0]};
-    tn_status_free(devices[0].driver->launch(&stream, &l));
+    what(devices, memory);
     _exit(0);
   }
   int result = 0;
   assert_int_equal(waitpid(child, &result, 0), child);
-  assert_true(WIFSIGNALED(result) && WTERMSIG(result) == SIGSEGV);
-  for (int i = 0; i < 2; i++) devices[i].driver->close(&devices[i]);
+  assert_true(WIFSIGNALED(result) || WEXITSTATUS(result) == 0);
+  return WIFSIGNALED(result) && WTERMSIG(result) == SIGSEGV;
+}
+
+/* A kernel of island 0 reads what is on island 1. */
+static void read_another_island(const tn__device *devices, void *const *memory) {
+  const tn__device_code code = code_of(mix);
+  void *buffers[] = {memory[0], memory[1], memory[0]};
+  int64_t n = 0;
+  const tn__device_launch l = {.code = &code, .buffers = buffers, .scalars = &n, .buffer_count = 3, .scalar_count = 1};
+  tn__device device = devices[0];
+  tn__stream stream = {.device = &device};
+  tn_status_free(device.driver->launch(&stream, &l));
+}
+
+static atomic_bool it_works;
+
+static int32_t work_for_ever(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  *(volatile int64_t *)buffers[0] = 1;
+  atomic_store(&it_works, true);
+  while (atomic_load(&it_works)) pause();
+  return TN_KERNEL_OK;
+}
+
+static void *launch_work(void *closure) {
+  void *const *given = closure;
+  const tn__device_code code = code_of(work_for_ever);
+  void *buffers[] = {given[1]};
+  const tn__device_launch l = {.code = &code, .buffers = buffers, .buffer_count = 1};
+  tn__stream stream = {.device = given[0]};
+  tn_status_free(stream.device->driver->launch(&stream, &l));
+  return NULL;
+}
+
+/* A thread that is none of the island's reads there while the island works. */
+static void read_a_working_island(const tn__device *devices, void *const *memory) {
+  tn__device device = devices[0];
+  void *given[] = {&device, memory[0]};
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, launch_work, given) != 0) _exit(1);
+  while (!atomic_load(&it_works)) sched_yield();
+  _exit(*(volatile int64_t *)memory[0] == 1 ? 0 : 2);
+}
+
+/* Where the CPU has protection keys, both with keys and when all are taken. */
+static void test_nobody_else_touches_an_island(void **state) {
+  int taken[16], count = 0;
+  for (int all_taken = 0; all_taken < 2; all_taken++) {
+    tn__device devices[2];
+    void *memory[2];
+    const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
+    const bool has_keys = key > 0;
+    if (has_keys) pkey_free(key);
+    for (int i = 0; i < 2; i++) {
+      devices[i] = (tn__device){.driver = &tn__device_island, .id = i};
+      check_ok(devices[i].driver->open(&devices[i]));
+      check_ok(devices[i].driver->allocate(&devices[i], 1000, &memory[i]));
+    }
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], memory[0], 8), -1); /* EFAULT, and no signal */
+    close(ends[0]);
+    close(ends[1]);
+    assert_true(faults(read_another_island, devices, memory));
+    assert_int_equal(faults(read_a_working_island, devices, memory), has_keys);
+    for (int i = 0; i < 2; i++) devices[i].driver->close(&devices[i]);
+    while (!all_taken && count < 16 && (taken[count] = pkey_alloc(0, PKEY_DISABLE_ACCESS)) > 0) count++;
+  }
+  while (count > 0) pkey_free(taken[--count]);
 }
 
 static void test_an_islands_memory(void **state) {

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/invariant.h"
+#include "runtime/island/guard.h"
 
 /* An allocation, in whole pages of the island. */
 typedef struct block {
@@ -17,8 +18,9 @@ typedef struct island {
   char *memory;  /* TN__ISLAND_BYTES of address space */
   block *blocks; /* in order of `at` */
   size_t count, capacity;
-  size_t used;         /* the end of the last block */
-  pthread_mutex_t own; /* where the device has no turn with others */
+  size_t used;            /* the end of the last block */
+  tn__island_guard guard; /* of islands that are checked */
+  pthread_mutex_t own;    /* where the device has no turn with others */
 } island;
 
 /* Guards an island's memory and its list of blocks. */
@@ -33,19 +35,20 @@ static tn_status *refused(const tn__device *device, const char *what) {
   return tn_status_create(TN_INTERNAL, "island %d: the operating system refuses access to %s", (int)device->id, what);
 }
 
-static tn_status *begin_turn(const tn__device *device) {
+/* `alone`: nothing but this thread works on the island. */
+static tn_status *begin_turn(const tn__device *device, bool alone) {
   const island *i = device->state;
   if (!is_checked(device)) return NULL;
   pthread_mutex_lock(turn_of(device));
-  if (i->used == 0 || mprotect(i->memory, i->used, PROT_READ | PROT_WRITE) == 0) return NULL;
+  if (tn__island_guard_open(&i->guard, i->used, alone)) return NULL;
   pthread_mutex_unlock(turn_of(device));
   return refused(device, "its memory");
 }
 
-static void end_turn(const tn__device *device) {
+static void end_turn(const tn__device *device, bool alone) {
   const island *i = device->state;
   if (!is_checked(device)) return;
-  if (i->used > 0) (void)mprotect(i->memory, i->used, PROT_NONE);
+  tn__island_guard_close(&i->guard, i->used, alone);
   pthread_mutex_unlock(turn_of(device));
 }
 
@@ -66,6 +69,7 @@ static tn_status *island_open(tn__device *device) {
                             TN__ISLAND_BYTES);
   }
   *(island *)state = (island){.memory = memory};
+  if (is_checked(device)) ((island *)state)->guard = tn__island_guard_begin(memory, TN__ISLAND_BYTES);
   pthread_mutex_init(&((island *)state)->own, NULL);
   device->state = state;
   return NULL;
@@ -74,6 +78,7 @@ static tn_status *island_open(tn__device *device) {
 static void island_close(tn__device *device) {
   island *i = device->state;
   munmap(i->memory, TN__ISLAND_BYTES);
+  tn__island_guard_end(&i->guard);
   pthread_mutex_destroy(&i->own);
   tn__free(device->allocator, i->blocks, i->capacity * sizeof(block), 0);
   tn__free(device->allocator, i, sizeof(*i), 0);
@@ -158,9 +163,9 @@ static void *island_view(const tn__device *device, void *memory, size_t offset) 
 
 static tn_status *island_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   if (bytes == 0) return NULL;
-  TN_RETURN_IF_ERROR(begin_turn(stream->device));
+  TN_RETURN_IF_ERROR(begin_turn(stream->device, true));
   memmove(to, from, bytes);
-  end_turn(stream->device);
+  end_turn(stream->device, true);
   return NULL;
 }
 
@@ -186,9 +191,10 @@ static tn_status *island_launch(tn__stream *stream, const tn__device_launch *lau
   const char *entry = (const char *)launch->code->base + launch->offset;
   tn_kernel kernel;
   memcpy(&kernel, &entry, sizeof(kernel)); /* as the CPU does */
-  TN_RETURN_IF_ERROR(begin_turn(stream->device));
+  const bool alone = launch->env == NULL || launch->env->thread_count <= 1;
+  TN_RETURN_IF_ERROR(begin_turn(stream->device, alone));
   stream->state = (void *)(intptr_t)kernel(launch->env, launch->buffers, launch->scalars);
-  end_turn(stream->device);
+  end_turn(stream->device, alone);
   return NULL;
 }
 

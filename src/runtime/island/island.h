@@ -3,7 +3,8 @@
  *
  * Checked (`tn__device_island`). An island's memory has no access but while the island works: its kernels, and copies
  * from and to it. Islands with one `turn` work one at a time, so that a kernel that is given the memory of
- * another island, or of one whose copy is missing, is a fault (SIGSEGV) and not luck. The host cannot read it either.
+ * another island, or of one whose copy is missing, is a fault (SIGSEGV) and not luck. The host cannot read it either;
+ * with protection keys of the CPU not even while the island works (guard.h).
  *
  * Concurrent (`tn__device_island_concurrent`). The same without protection: islands work at the same time, each in the
  * thread of its queue. The same program gives the same results to the bit.
