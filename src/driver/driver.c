@@ -86,10 +86,7 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   tn_compile_options first = *options;
   first.target = tn__driver_host_text(driver);
   tn__check(arena->escape, tn__kernels_machine_target(&first, &driver->target, NULL));
-  if (tn__target_may_host(&driver->target))
-    tn__check(arena->escape, tn__backend_find_code(&driver->target, &driver->backend));
-  else
-    driver->backend = tn__backend_of(arena->escape, &driver->target);
+  driver->backend = tn__backend_of(arena->escape, &driver->target);
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : tn__target_threads(&driver->target);
   tn__driver_devices_makers(driver);
   tn__driver_choose_by(driver, &tn__chooser_static);
@@ -208,10 +205,12 @@ static void fuse_function(tn__driver *driver, tn__program_function *f) {
   f->groups = groups;
 }
 
-static void add_function(tn__compilation *c, const char *name, tn__graph *graph, const tn__node *loop) {
-  tn__program_function f = {.name = name, .graph = graph};
+/* `caller`: the node whose body number `body` it is; NULL: none. */
+static void add_function(tn__compilation *c, const char *name, tn__graph *graph, const tn__node *caller, int body) {
+  tn__program_function f = {.name = name, .graph = graph, .caller = caller, .body = body};
+  bool is_round = caller != NULL && tn__op_has(caller, TN__FACT_LOOPS) && body == 1;
   fuse_function(&c->driver, &f);
-  describe_signature(&c->driver, &f, loop);
+  describe_signature(&c->driver, &f, is_round ? caller : NULL);
   tn__vec_push(c->driver.arena, &c->functions, f);
 }
 
@@ -221,11 +220,10 @@ static void add_bodies(tn__compilation *c, int function) {
     const tn__node *n = tn__graph_node_at(c->functions.data[function].graph, i);
     bool is_while = tn__op_has(n, TN__FACT_LOOPS), calls = n->op->lowering == TN__LOWER_CONTROL;
     for (int j = 0; calls && j < n->graph_count; j++) {
-      bool loop = is_while && j == 1;
       if (is_while && j == 0 && tn__prog_while_tests_scalars(n)) continue;
       const char *name =
           tn__arena_printf(c->driver.arena, "%s.%s%u.%d", c->functions.data[function].name, n->op->name, n->id, j);
-      add_function(c, name, n->graphs[j], loop ? n : NULL);
+      add_function(c, name, n->graphs[j], n, j);
     }
   }
 }
@@ -261,7 +259,7 @@ static void add_entries(tn__compilation *c) {
       describe_signature(driver, &f, NULL);
       tn__vec_push(driver->arena, &c->functions, f);
     } else {
-      add_function(c, e->name, e->graph, NULL);
+      add_function(c, e->name, e->graph, NULL, 0);
     }
     c->functions.data[i].aliases = aliases;
     c->functions.data[i].strided = e->strided;

@@ -1,5 +1,5 @@
 /* What the files of this room share: one function of the executable while it is being written. Each file calls those
- * that stand before it: registers, dispatch, lists, strings, control, storage, program. */
+ * that stand before it: passing, registers, devices, dispatch, lists, strings, control, storage, program. */
 #ifndef TENON_PROGRAM_BUILDER_H
 #define TENON_PROGRAM_BUILDER_H
 
@@ -23,7 +23,7 @@ typedef struct tn__place { /* per value id; the storage fields matter for roots 
   tn__place_kind kind;
   int index;     /* input, output or constant number; plan item or slot */
   int reg;       /* -1 until made */
-  int given;     /* an input that lives on another device than the host: the register of what the caller gave */
+  int given;     /* an input that lives elsewhere than it is given: the register of what the caller gave */
   bool early;    /* its shape is known when the prologue has run */
   bool readonly; /* a graph input or constant: never written over */
 } tn__place;
@@ -75,26 +75,39 @@ typedef struct tn__builder {
   tn__program_stats stats;
 } tn__builder;
 
+/* ---- passing.c --------------------------------------------------------------------------------------------------- */
+/* The device that a value of any function lives on, by its number in the executable; 0: the host. */
+int tn__prog_home_of(tn__builder *b, const tn__value *v);
+/* Where the function takes input `k`, or gives output `k`: the number of the device, 0: the host. It is the value's own
+ * unless the sides that pass it differ. */
+int tn__prog_given_device(tn__builder *b, bool output, int k);
+/* The same seen from the node that calls bodies: of argument `k` of one of them (of an `if` without its condition), of
+ * result `k`, which all give, and of a loop's variable `k`, from round to round. */
+int tn__prog_argument_device(tn__builder *b, const tn__node *node, int body, int k);
+int tn__prog_result_device(tn__builder *b, const tn__node *node, int k);
+int tn__prog_variable_device(tn__builder *b, const tn__node *loop, int k);
+
 /* ---- devices.c --------------------------------------------------------------------------------------------------- */
-/* A register on the host with the value, which calls pass: its own, or that of a copy. */
-int tn__prog_host_register_of(tn__builder *b, tn__value *v);
-/* A register on the host for a result of a call, which tn__prog_send then brings to where the value lives. */
-int tn__prog_host_destination_of(tn__builder *b, tn__value *v, bool allocate);
-/* Another register of the value's type on the host. */
-int tn__prog_host_variable(tn__builder *b, const tn__value *v);
-void tn__prog_send(tn__builder *b, tn__value *v, int from);
+/* A register on the device with the value: its own, or that of a copy. */
+int tn__prog_register_on(tn__builder *b, tn__value *v, int device);
+/* A register on the device for a result of a call, which tn__prog_send then brings to where the value lives. */
+int tn__prog_destination_on(tn__builder *b, tn__value *v, int device, bool allocate);
+void tn__prog_send(tn__builder *b, tn__value *v, int device, int from);
+/* Another register of the value's type. */
+int tn__prog_variable_on(tn__builder *b, const tn__value *v, int device);
 void tn__prog_emit_copy(tn__builder *b, int to, int from);
-/* Inputs that live elsewhere are copied there, before the first step. */
+/* Inputs that are given elsewhere than they live are copied there, before the first step. */
 void tn__prog_send_inputs(tn__builder *b);
 
 /* ---- registers.c ------------------------------------------------------------------------------------------------- */
 tn__place *tn__place_of(tn__builder *b, tn__value *v);
 tn__place *tn__prog_root_of(tn__builder *b, tn__value *v);
-/* The device that a value lives on, by its number in the executable; 0: the host. */
+/* The device of a value in the function that is being written; one that passes on what callers gave has no values of
+ * its own. */
 int tn__prog_device_of(tn__builder *b, const tn__value *v);
 /* Throws when an input or output that grows lives on another device: only what counts of it is memory. */
 void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name);
-/* A new register of the value's type. */
+/* A new register of the value's type: an input's or output's where it is given, others where the value lives. */
 int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage, int index, tn__operand offset);
 /* The register that the value lives in, made on first use. */
 int tn__prog_register_of(tn__builder *b, tn__value *v);

@@ -8,11 +8,6 @@
 
 #include "program/builder.h"
 
-bool tn__prog_while_keeps(const tn__node *node, int k) {
-  const tn__graph *body = node->graphs[1];
-  return tn__graph_output_at(body, k) == tn__graph_input_at(body, k);
-}
-
 static bool is_while(const tn__node *node) { return tn__op_has(node, TN__FACT_LOOPS); }
 
 bool tn__prog_needs_own_memory(const tn__node *node) { return is_while(node); }
@@ -79,9 +74,11 @@ static void emit_two(tn__builder *b, tn__opcode op, int to, int from) {
   tn__exe_emit(b->func, op, words, 2);
 }
 
-static int *operand_registers(tn__builder *b, const tn__node *node) {
+/* What a body takes: the operands from number `first` on, where it takes them. */
+static int *arguments_of(tn__builder *b, const tn__node *node, int first, int body) {
   int *registers = TN__NEW_ARRAY(b->arena, node->input_count, int);
-  for (int i = 0; i < node->input_count; i++) registers[i] = tn__prog_host_register_of(b, node->inputs[i]);
+  for (int i = first; i < node->input_count; i++)
+    registers[i - first] = tn__prog_register_on(b, node->inputs[i], tn__prog_argument_device(b, node, body, i - first));
   return registers;
 }
 
@@ -94,24 +91,30 @@ static void emit_call(tn__builder *b, const tn__graph *body, const int *reads, i
 /* ---- if, call ---------------------------------------------------------------------------------------------------- */
 
 static void emit_branches(tn__builder *b, const tn__node *node) {
-  int *operands = operand_registers(b, node), *writes = TN__NEW_ARRAY(b->arena, node->output_count, int);
   bool chooses = node->graph_count == 2;
   int first = chooses ? 1 : 0, count = node->input_count - first;
-  int condition = chooses ? emit_load(b, operands[0], 0) : -1;
+  int flag = chooses ? tn__prog_register_on(b, node->inputs[0], 0) : -1;
+  int *operands[2] = {arguments_of(b, node, first, 0), NULL},
+      *writes = TN__NEW_ARRAY(b->arena, node->output_count, int);
+  if (chooses)
+    operands[1] = arguments_of(b, node, first, 1); /* before the jump: what it copies is there on both ways */
+  int condition = chooses ? emit_load(b, flag, 0) : -1;
   declare_sizes(b, node);
-  for (int i = 0; i < node->output_count; i++) writes[i] = tn__prog_host_destination_of(b, node->outputs[i], false);
+  for (int i = 0; i < node->output_count; i++)
+    writes[i] = tn__prog_destination_on(b, node->outputs[i], tn__prog_result_device(b, node, i), false);
   if (!chooses) {
-    emit_call(b, node->graphs[0], operands, count, writes, node->output_count);
+    emit_call(b, node->graphs[0], operands[0], count, writes, node->output_count);
   } else {
     uint32_t to_else = emit_jump_if_zero(b, condition);
-    emit_call(b, node->graphs[0], operands + first, count, writes, node->output_count);
+    emit_call(b, node->graphs[0], operands[0], count, writes, node->output_count);
     uint32_t to_end = emit_jump(b, 0);
     tn__exe_patch(b->func, to_else, 1, tn__exe_here(b->func));
-    emit_call(b, node->graphs[1], operands + first, count, writes, node->output_count);
+    emit_call(b, node->graphs[1], operands[1], count, writes, node->output_count);
     tn__exe_patch(b->func, to_end, 0, tn__exe_here(b->func));
   }
   read_sizes(b, node, writes);
-  for (int i = 0; i < node->output_count; i++) tn__prog_send(b, node->outputs[i], writes[i]);
+  for (int i = 0; i < node->output_count; i++)
+    tn__prog_send(b, node->outputs[i], tn__prog_result_device(b, node, i), writes[i]);
 }
 
 /* ---- while ------------------------------------------------------------------------------------------------------- */
@@ -183,7 +186,12 @@ static int emit_condition(tn__builder *b, const loop *l) {
 
 static void start_variables(tn__builder *b, loop *l) {
   const tn__node *node = l->node;
-  int *operands = operand_registers(b, node);
+  int *operands = TN__NEW_ARRAY(b->arena, node->input_count, int);
+  for (int k = 0; k < node->input_count; k++) {
+    bool keeps = tn__prog_while_keeps(node, k); /* others are copied in any case */
+    operands[k] = keeps ? tn__prog_register_on(b, node->inputs[k], tn__prog_variable_device(b, node, k))
+                        : tn__prog_register_of(b, node->inputs[k]);
+  }
   declare_sizes(b, node);
   read_sizes(b, node, operands);
   for (int k = 0; k < node->input_count; k++) {
@@ -193,12 +201,13 @@ static void start_variables(tn__builder *b, loop *l) {
       l->now[k] = operands[k];
       continue;
     }
-    l->now[k] = tn__prog_host_destination_of(b, variable, true);
+    int device = tn__prog_variable_device(b, node, k);
+    l->now[k] = tn__prog_destination_on(b, variable, device, true);
     if (variable->holds != TN__HOLDS_TENSOR) { /* the body changes it where it is */
       emit_two(b, tn__prog_list_dies(b, node->inputs[k]) ? TN__OP_MOVE : TN__OP_COPY, l->now[k], operands[k]);
       continue;
     }
-    l->next[k] = tn__prog_host_variable(b, variable);
+    l->next[k] = tn__prog_variable_on(b, variable, device);
     emit_two(b, TN__OP_COPY, l->now[k], operands[k]);
   }
 }
@@ -220,7 +229,7 @@ static void emit_loop(tn__builder *b, const tn__node *node) {
   tn__exe_patch(b->func, to_end, 1, tn__exe_here(b->func));
   read_sizes(b, node, l.now);
   for (int k = 0; k < node->input_count; k++)
-    if (l.next[k] >= 0) tn__prog_send(b, node->outputs[k], l.now[k]);
+    if (l.next[k] >= 0) tn__prog_send(b, node->outputs[k], tn__prog_variable_device(b, node, k), l.now[k]);
 }
 
 /* Until the result is there they are what they are when the list is empty, which does not tell them. The prologue must

@@ -67,6 +67,7 @@ static void declare_tensor(tn__builder *b, arguments *a, int output) {
   tn__prog_declare_output_extent(b, output);
   if (f->aliases && f->aliases[output] >= 0) tn__exe_alias(b->func, output, f->aliases[output]);
   int reg = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, output, tn__prog_operand_const(0));
+  tn__exe_register_on(b->func, tn__prog_given_device(b, true, output), reg);
   for (int i = first_late; i < a->late.count; i++) a->late.data[i].reg = reg;
   a->outputs[output] = reg;
 }

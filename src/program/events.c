@@ -16,12 +16,16 @@ typedef struct range { /* of cells */
   int first, end;
 } range;
 
-typedef struct step { /* an instruction */
-  int word;
-  int queue;  /* the device that does it; 0: the host */
-  int site;   /* its number among those that a device does, or -1 */
-  int target; /* the instruction that it jumps to, or -1 */
-  int join;   /* 1 + the number of its state when paths meet here, else 0 */
+typedef struct actor { /* who does an instruction, or a part of it */
+  int queue;           /* the device; 0: the host */
+  int site;            /* its number among what devices do, or -1 */
+} actor;
+
+typedef struct step {      /* an instruction; the first is none, but what happens as the function is entered */
+  int word;                /* -1: of the first */
+  int actors, actor_count; /* a kernel and a copy have one; a call has each device of what it passes */
+  int target;              /* the instruction that it jumps to, or -1 */
+  int join;                /* 1 + the number of its state when paths meet here, else 0 */
 } step;
 
 typedef struct await {
@@ -33,6 +37,7 @@ typedef struct planner {
   const tn__event_code *code;
   step *steps;
   int step_count, site_count, join_count;
+  TN__VEC(actor) actors;
   int *site_queue;
   int *roots;    /* by register */
   range *places; /* by register that is a root */
@@ -158,18 +163,25 @@ static int device_of(const planner *p, uint32_t reg) {
   return reg < (uint32_t)p->code->register_count ? (int)p->code->registers[reg].device : 0;
 }
 
+/* Are all operands touched by one queue? Of others each is by that of its device. */
+static bool is_of_one_queue(const uint32_t *in) { return in[0] == TN__OP_KERNEL || in[0] == TN__OP_COPY; }
+
 static int queue_of(const planner *p, const uint32_t *in) {
   if (in[0] == TN__OP_KERNEL) return in[2] < (uint32_t)p->code->kernel_count ? (int)p->code->kernel_devices[in[2]] : 0;
-  if (in[0] != TN__OP_COPY) return 0;
   int to = device_of(p, in[2]);
   return to != 0 ? to : device_of(p, in[3]);
+}
+
+static const uint32_t *code_of(const planner *p, const step *s) {
+  static const uint32_t none[2] = {TN__OP_COUNT, 0};
+  return s->word < 0 ? none : p->code->words + s->word;
 }
 
 static int step_at(const planner *p, uint32_t word) {
   int low = 0, high = p->step_count;
   while (low < high) {
     int middle = low + (high - low) / 2;
-    if ((uint32_t)p->steps[middle].word < word)
+    if (p->steps[middle].word < (int64_t)word)
       low = middle + 1;
     else
       high = middle;
@@ -188,20 +200,62 @@ static void join_at(planner *p, int at) {
   if (at < p->step_count && p->steps[at].join == 0) p->steps[at].join = ++p->join_count;
 }
 
+static void add_actor(planner *p, step *s, int queue, bool is_site) {
+  actor a = {queue, is_site ? p->site_count++ : -1};
+  tn__vec_push(p->arena, &p->actors, a);
+  s->actor_count++;
+}
+
+static bool is_callers(const tn__register_record *r) {
+  return r->storage == TN__STORAGE_INPUT || r->storage == TN__STORAGE_OUTPUT;
+}
+
+/* Does the function take memory of the device, or give results there? */
+static bool passes(const planner *p, int device) {
+  for (int i = 0; i < p->code->register_count; i++)
+    if (is_callers(&p->code->registers[i]) && p->code->registers[i].device == (uint32_t)device) return true;
+  return false;
+}
+
+static bool has_operand_on(const planner *p, const uint32_t *in, int device) {
+  tn__code_uses uses = tn__code_uses_of(in);
+  for (tn__code_use use; tn__code_uses_next(&uses, &use);)
+    if ((use.letter == 'r' || use.letter == 'w') && device_of(p, use.word) == device) return true;
+  return false;
+}
+
+/* The host comes first: what it has waited for, devices need not await. */
+static void find_actors(planner *p, step *s) {
+  const uint32_t *in = code_of(p, s);
+  s->actors = p->actors.count;
+  if (is_of_one_queue(in)) {
+    int queue = queue_of(p, in);
+    add_actor(p, s, queue, queue != 0);
+    return;
+  }
+  if (s->word >= 0) add_actor(p, s, 0, false);
+  for (int d = 1; d < p->code->device_count; d++) {
+    if (s->word < 0 && passes(p, d)) add_actor(p, s, d, true);
+    if (in[0] == TN__OP_CALL && has_operand_on(p, in, d)) add_actor(p, s, d, true);
+    if (in[0] == TN__OP_RETURN && p->code->is_called && passes(p, d)) add_actor(p, s, d, false);
+  }
+}
+
 static void find_steps(planner *p) {
   const tn__event_code *code = p->code;
-  p->steps = TN__NEW_ARRAY(p->arena, code->word_count / 2 + 1, step);
-  for (int at = 0; at < code->word_count; at += 2 + (int)code->words[at + 1]) {
+  p->steps = TN__NEW_ARRAY(p->arena, code->word_count / 2 + 2, step);
+  for (int at = -1; at < code->word_count; at += at < 0 ? 1 : 2 + (int)code->words[at + 1]) {
     step *s = &p->steps[p->step_count++];
-    *s = (step){.word = at, .queue = queue_of(p, code->words + at), .site = -1, .target = -1};
-    if (s->queue != 0) s->site = p->site_count++;
+    *s = (step){.word = at, .target = -1};
+    find_actors(p, s);
   }
   p->site_queue = TN__NEW_ARRAY(p->arena, p->site_count, int);
+  for (int i = 0; i < p->actors.count; i++)
+    if (p->actors.data[i].site >= 0) p->site_queue[p->actors.data[i].site] = p->actors.data[i].queue;
   if (code->is_called) join_at(p, 0);
-  for (int i = 0; i < p->step_count; i++) {
+  for (int i = 1; i < p->step_count; i++) {
     step *s = &p->steps[i];
     const uint32_t *in = code->words + s->word;
-    if (s->site >= 0) p->site_queue[s->site] = s->queue;
     if (!tn__instruction_jumps(in[0])) continue;
     s->target = step_at(p, target_of(in));
     join_at(p, s->target);
@@ -310,41 +364,46 @@ static void await_candidates(planner *p, int at, int queue) {
 
 /* ---- one instruction --------------------------------------------------------------------------------------------- */
 
-typedef void visit_cell(planner *p, const step *s, int cell, bool writes);
+typedef void visit_cell(planner *p, const actor *a, int cell, bool writes);
 
-static void visit_range(planner *p, const step *s, range cells, bool writes, visit_cell *visit) {
+static void visit_range(planner *p, const actor *a, range cells, bool writes, visit_cell *visit) {
   tn__work_step(p->arena, (uint64_t)(cells.end - cells.first) + 1);
-  for (int i = cells.first; i < cells.end; i++) visit(p, s, i, writes);
+  for (int i = cells.first; i < cells.end; i++) visit(p, a, i, writes);
 }
 
-/* What it reads comes before what it writes. A function that is called gives its caller's memory back with nobody at
- * it; for others the session waits. */
-static void visit_cells(planner *p, const step *s, visit_cell *visit) {
-  const uint32_t *in = p->code->words + s->word;
-  for (int writes = 0; writes < 2; writes++) {
+/* Memory that callers give, of the actor's device. They give it with what is done to it in that device's queue, and so
+ * they get it back: others are awaited there. What is the host's is given and got with nobody at it. The session does
+ * the same for functions that nobody calls, and has waited for everything when they are done. */
+static void visit_callers(planner *p, const actor *a, visit_cell *visit) {
+  for (int i = 0; i < p->code->register_count; i++)
+    if (is_callers(&p->code->registers[i]) && (int)p->code->registers[i].device == a->queue)
+      visit_range(p, a, cells_of(p, (uint32_t)i), true, visit);
+}
+
+/* What it reads comes before what it writes. */
+static void visit_cells(planner *p, const step *s, const actor *a, visit_cell *visit) {
+  const uint32_t *in = code_of(p, s);
+  bool all = is_of_one_queue(in);
+  for (int writes = 0; writes < 2 && s->word >= 0; writes++) {
     tn__code_uses uses = tn__code_uses_of(in);
     for (tn__code_use use; tn__code_uses_next(&uses, &use);)
-      if (use.letter == (writes ? 'w' : 'r')) visit_range(p, s, cells_of(p, use.word), writes, visit);
+      if (use.letter == (writes ? 'w' : 'r') && (all || device_of(p, use.word) == a->queue))
+        visit_range(p, a, cells_of(p, use.word), writes, visit);
   }
-  if (in[0] != TN__OP_RETURN || !p->code->is_called) return;
-  for (int i = 0; i < p->code->register_count; i++) {
-    uint32_t storage = p->code->registers[i].storage;
-    if (storage == TN__STORAGE_INPUT || storage == TN__STORAGE_OUTPUT)
-      visit_range(p, s, cells_of(p, (uint32_t)i), true, visit);
-  }
+  if (s->word < 0 || (in[0] == TN__OP_RETURN && p->code->is_called)) visit_callers(p, a, visit);
 }
 
-static void look(planner *p, const step *s, int cell, bool writes) {
+static void look(planner *p, const actor *by, int cell, bool writes) {
   const accesses *a = p->now[cell];
   for (int i = 0; a != NULL && i < a->count; i++)
     if (writes || a->items[i] % 2 != 0) add_candidate(p, a->items[i] / 2);
 }
 
-static void change(planner *p, const step *s, int cell, bool writes) {
-  if (s->site < 0)
+static void change(planner *p, const actor *by, int cell, bool writes) {
+  if (by->site < 0)
     p->now[cell] = writes ? NULL : readers_of(p, p->now[cell]);
   else
-    p->now[cell] = writes ? only_writer(p, s->site) : with_reader(p, p->now[cell], s->site);
+    p->now[cell] = writes ? only_writer(p, by->site) : with_reader(p, p->now[cell], by->site);
 }
 
 static void exchange(planner *p, const uint32_t *in) {
@@ -355,15 +414,15 @@ static void exchange(planner *p, const uint32_t *in) {
   p->now[from.first] = kept;
 }
 
-static void write_awaits(planner *p, int at) {
+static void write_awaits(planner *p, int at, const actor *a) {
   const step *s = &p->steps[at];
-  if (s->queue != 0) learn(p, s->queue, known_to(p, 0)); /* the host has waited for it before it comes to this */
-  visit_cells(p, s, look);
-  await_candidates(p, at, s->queue);
-  if (s->site < 0) return;
-  int *own = known_to(p, s->queue);
-  p->stamps[s->site] = own[s->queue] = ++p->given[s->queue];
-  memcpy(p->known_at + (size_t)s->site * (size_t)p->code->device_count, own,
+  if (a->queue != 0) learn(p, a->queue, known_to(p, 0)); /* the host has waited for it before it comes to this */
+  if (s->word >= 0) visit_cells(p, s, a, look);
+  await_candidates(p, at, a->queue);
+  if (a->site < 0) return;
+  int *own = known_to(p, a->queue);
+  p->stamps[a->site] = own[a->queue] = ++p->given[a->queue];
+  memcpy(p->known_at + (size_t)a->site * (size_t)p->code->device_count, own,
          (size_t)p->code->device_count * sizeof(int));
 }
 
@@ -397,15 +456,15 @@ static void walk(planner *p) {
   p->reachable = true, p->changed = false;
   for (int i = 0; i < p->step_count; i++) {
     const step *s = &p->steps[i];
-    const uint32_t *in = p->code->words + s->word;
+    const uint32_t *in = code_of(p, s);
     enter(p, i);
     if (!p->reachable) continue;
-    if (p->writes_awaits) write_awaits(p, i);
-    visit_cells(p, s, change);
+    for (int k = 0; k < s->actor_count && p->writes_awaits; k++) write_awaits(p, i, &p->actors.data[s->actors + k]);
+    for (int k = 0; k < s->actor_count; k++) visit_cells(p, s, &p->actors.data[s->actors + k], change);
     if (in[0] == TN__OP_MOVE) exchange(p, in);
     if (s->target >= 0) go_to(p, s->target);
     if (in[0] == TN__OP_RETURN && p->code->is_called) go_to(p, 0);
-    if ((tn__instruction_find(in[0])->traits & TN__ENDS) != 0) p->reachable = false;
+    if (s->word >= 0 && (tn__instruction_find(in[0])->traits & TN__ENDS) != 0) p->reachable = false;
   }
 }
 
@@ -435,15 +494,30 @@ static void move_targets(planner *p, uint32_t *words, const int *starts, int end
   }
 }
 
+static void put_records(planner *p, word_vec *out, const step *s, const int *events) {
+  for (int k = 0; k < s->actor_count; k++) {
+    const actor *a = &p->actors.data[s->actors + k];
+    if (a->site >= 0 && events[a->site] >= 0) put(p, out, TN__OP_RECORD, a->queue, events[a->site]);
+  }
+}
+
+/* The first instruction that can be no part of the prologue, which no path leads around. */
+static int first_of_body(const planner *p) {
+  int i = 1;
+  while (i < p->step_count && (tn__instruction_find(code_of(p, &p->steps[i])[0])->traits & TN__AT_ENTRY) != 0) i++;
+  return i;
+}
+
 static tn__events written(planner *p) {
   const tn__event_code *code = p->code;
-  int *events = TN__NEW_ARRAY(p->arena, p->site_count, int), count = 0;
+  int *events = TN__NEW_ARRAY(p->arena, p->site_count, int), count = 0, body = first_of_body(p);
   int *starts =
       TN__NEW_ARRAY(p->arena, 2 * p->step_count, int); /* with what is awaited, and of the instruction itself */
   for (int i = 0; i < p->site_count; i++) events[i] = p->is_awaited[i] ? count++ : -1;
   word_vec out = {0};
-  for (int i = 0, next = 0; i < p->step_count; i++) {
+  for (int i = 1, next = 0; i < p->step_count; i++) {
     const step *s = &p->steps[i];
+    if (i == body) put_records(p, &out, &p->steps[0], events);
     starts[i] = out.count;
     for (; next < p->awaits.count && p->awaits.data[next].step == i; next++) {
       const await *a = &p->awaits.data[next];
@@ -452,7 +526,7 @@ static tn__events written(planner *p) {
     starts[p->step_count + i] = out.count;
     int words = 2 + (int)code->words[s->word + 1];
     for (int w = 0; w < words; w++) tn__vec_push(p->arena, &out, code->words[s->word + w]);
-    if (s->site >= 0 && events[s->site] >= 0) put(p, &out, TN__OP_RECORD, s->queue, events[s->site]);
+    put_records(p, &out, s, events);
   }
   move_targets(p, out.data, starts, out.count);
   return (tn__events){out.data, out.count, count};

@@ -35,7 +35,14 @@ typedef struct tn__events {
  * The analysis knows memory as cells: pieces of arenas that no buffer divides, and the blocks of other registers. Of
  * each it follows along all paths which kernels and copies may still write or read it. Of the writer that is the
  * last alone, as it waited for all before it. Arena registers at a constant place and such at a scalar's share no
- * memory, nor do two at different scalars. Blocks that a session allocates, frees or lays out anew are not its
+ * memory, nor do two at different scalars.
+ *
+ * Calls. A function takes memory of a device as that device's queue has it when the call comes to it: what else may be
+ * at it was awaited there, so that in the function all before the call is one more thing that this queue did. It gives
+ * memory back alike. So a loop whose variables live on a device needs the host for no round of it. What is the host's
+ * is passed with nobody at it.
+ *
+ * Blocks that a session allocates, frees or lays out anew are not its
  * concern: the machine waits for all devices then. */
 tn__events tn__prog_plan_events(tn__arena *arena, const tn__event_code *code);
 

@@ -91,10 +91,9 @@ static void declare_inputs(tn__builder *b) {
       continue;
     }
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
-    at->reg =
-        tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_INPUT, at->index, tn__prog_operand_const(0));
+    at->reg = tn__builder_register(b, v, TN__STORAGE_INPUT, at->index, tn__prog_operand_const(0));
     declare_extent(b, v, at->index);
-    if (tn__prog_device_of(b, v) > 0) {
+    if (p->dispatch == NULL && tn__prog_device_of(b, v) != tn__prog_given_device(b, false, i)) {
       at->kind = TN__PLACE_DYNAMIC;
       at->given = at->reg;
       at->reg = -1;
@@ -123,7 +122,7 @@ static void load_given_elements(tn__builder *b) {
     const tn__symbol *symbol = tn__graph_symbol_at(b->graph, i);
     if (symbol->source != TN__SYMBOL_ELEMENT || !b->places[symbol->value->id].value) continue;
     tn__place_kind kind = tn__prog_root_of(b, symbol->value)->kind;
-    if (kind != TN__PLACE_INPUT && kind != TN__PLACE_CONSTANT) continue;
+    if ((kind != TN__PLACE_INPUT && kind != TN__PLACE_CONSTANT) || tn__prog_device_of(b, symbol->value) > 0) continue;
     tn__prog_register_of(b, symbol->value);
     load_symbol(b, symbol);
   }
@@ -326,7 +325,7 @@ static void emit_outputs(tn__builder *b, const bool *direct) {
     tn__prog_declare_output_extent(b, i);
     if (p->aliases && p->aliases[i] >= 0) tn__exe_alias(b->func, i, p->aliases[i]);
     if (direct[i]) continue;
-    registers[i] = tn__exe_register(b->func, v->dtype, v->rank, dims, TN__STORAGE_OUTPUT, i, tn__prog_operand_const(0));
+    registers[i] = tn__builder_register(b, v, TN__STORAGE_OUTPUT, i, tn__prog_operand_const(0));
     if (!tn__place_of(b, v)->early) tn__prog_emit_word(b, TN__OP_ALLOC, registers[i]);
   }
   for (int through = 1; through >= 0; through--)
@@ -437,10 +436,8 @@ static void link_image(tn__builder *b, const kernels *k, const tn__maker *maker,
         places[i] = (placed){base + image.symbols[j].offset, image.symbols[j].size, true};
 }
 
-/* Sources for one target become one text, and every device of that target has it; the host's is there in any case, and
- * says that the code is source. */
-static void write_source(tn__builder *b, const kernels *k, const tn__maker *maker, const tn__backend *backend,
-                         placed *places) {
+/* Sources for one target become one text, and every device of that target has it. */
+static void write_source(tn__builder *b, const kernels *k, const tn__maker *maker, placed *places) {
   tn__ir **irs = TN__NEW_ARRAY(b->arena, k->count, tn__ir *);
   const tn__func **funcs = TN__NEW_ARRAY(b->arena, k->count, const tn__func *);
   int *number = TN__NEW_ARRAY(b->arena, k->count, int), count = 0;
@@ -451,11 +448,9 @@ static void write_source(tn__builder *b, const kernels *k, const tn__maker *make
     number[i] = first < i ? number[first] : count;
     if (first == i) irs[count] = u->func_ir, funcs[count++] = u->func;
   }
-  if (count == 0 && maker != NULL) return;
-  const tn__target *target = maker != NULL ? &maker->target : &b->driver->target;
-  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = target};
-  tn__source source = backend->unit(b->arena, &module);
-  if (maker == NULL) tn__exe_source(b->exe, 0, source.data, source.size);
+  if (count == 0) return;
+  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = &maker->target};
+  tn__source source = maker->backend->unit(b->arena, &module);
   for (int i = 0; i < k->count; i++) {
     if (k->first[i]->maker != maker || k->first[i]->func == NULL) continue;
     places[i] = (placed){source.kernels[number[i]].offset, 0, true};
@@ -469,13 +464,13 @@ static void add_kernels(tn__builder *b) {
   kernels k = find_kernels(b);
   placed *places = TN__NEW_ARRAY(b->arena, k.count, placed);
   b->extents = TN__NEW_ARRAY(b->arena, k.count, const tn__source_kernel_use *);
-  for (int i = -1; i < driver->makers.count; i++) {
-    const tn__maker *maker = i < 0 ? NULL : driver->makers.data[i];
-    const tn__backend *backend = maker != NULL ? maker->backend : driver->backend;
-    if (backend->unit != NULL)
-      write_source(b, &k, maker, backend, places);
+  link_image(b, &k, NULL, driver->backend, places);
+  for (int i = 0; i < driver->makers.count; i++) {
+    const tn__maker *maker = driver->makers.data[i];
+    if (maker->backend->unit != NULL)
+      write_source(b, &k, maker, places);
     else
-      link_image(b, &k, maker, backend, places);
+      link_image(b, &k, maker, maker->backend, places);
   }
   tn_kernel *natives = TN__NEW_ARRAY(b->arena, k.count, tn_kernel);
   for (int i = 0; i < k.count; i++) {

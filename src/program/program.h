@@ -11,6 +11,8 @@
 typedef struct tn__program_function {
   const char *name;
   tn__graph *graph;
+  const tn__node *caller; /* whose body number `body` it is; NULL: it is an entry */
+  int body;
   tn__value *const *inputs;
   const char *const *input_names;
   int input_count;

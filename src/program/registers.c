@@ -16,12 +16,15 @@ tn__place *tn__prog_root_of(tn__builder *b, tn__value *v) {
 }
 
 int tn__prog_device_of(tn__builder *b, const tn__value *v) {
-  const tn__virtual_device *d = v->device, *host = b->driver->host;
-  if (b->program->constants_apart) return 0;                          /* those run here, once */
-  if (b->function != NULL && b->function->dispatch != NULL) return 0; /* it passes on what callers gave */
-  if (d == NULL || host == NULL || v->holds != TN__HOLDS_TENSOR) return 0;
-  if (d->device_type == host->device_type && d->device_id == host->device_id) return 0;
-  return tn__exe_device(b->exe, d->device_type, d->device_id, d->target);
+  bool has_own = b->function == NULL || b->function->dispatch == NULL;
+  return has_own ? tn__prog_home_of(b, v) : 0;
+}
+
+/* Where a register of the storage is for the value. */
+static int device_for(tn__builder *b, const tn__value *v, tn__storage storage, int index) {
+  bool output = storage == TN__STORAGE_OUTPUT;
+  if (output || storage == TN__STORAGE_INPUT) return tn__prog_given_device(b, output, index);
+  return tn__prog_device_of(b, v);
 }
 
 void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name) {
@@ -37,8 +40,7 @@ int tn__builder_register(tn__builder *b, const tn__value *v, tn__storage storage
   tn__operand dims[TN_MAX_RANK];
   for (int i = 0; i < v->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, v->dims[i]);
   int reg = tn__exe_register(b->func, v->dtype, v->rank, dims, storage, index, offset);
-  bool callers = storage == TN__STORAGE_INPUT || storage == TN__STORAGE_OUTPUT;
-  if (!callers) tn__exe_register_on(b->func, tn__prog_device_of(b, v), reg);
+  tn__exe_register_on(b->func, device_for(b, v, storage, index), reg);
   return reg;
 }
 
@@ -82,14 +84,10 @@ void tn__prog_emit_word(tn__builder *b, tn__opcode op, int reg) {
 /* The program's output number whose buffer this root writes, made into a register once its dimensions are known. */
 static int output_register(tn__builder *b, tn__place *root) {
   tn__value *out = b->function->outputs[root->index];
-  if (out->holds != TN__HOLDS_TENSOR)
-    return root->reg = tn__builder_register(b, out, TN__STORAGE_OUTPUT, root->index, tn__prog_operand_const(0));
-  tn__operand dims[TN_MAX_RANK];
-  for (int i = 0; i < out->rank; i++) dims[i] = tn__scalars_operand(&b->scalars, out->dims[i]);
-  int index = root->index;
+  int reg = tn__builder_register(b, out, TN__STORAGE_OUTPUT, root->index, tn__prog_operand_const(0));
+  if (out->holds != TN__HOLDS_TENSOR) return root->reg = reg;
   tn__place *at = tn__place_of(b, out);
-  at->reg =
-      tn__exe_register(b->func, out->dtype, out->rank, dims, TN__STORAGE_OUTPUT, index, tn__prog_operand_const(0));
+  at->reg = reg;
   if (at != root)
     root->reg = tn__builder_register(b, root->value, TN__STORAGE_VIEW, at->reg, tn__prog_operand_const(0));
   return at->reg;

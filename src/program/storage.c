@@ -122,7 +122,8 @@ void tn__place_outputs(tn__builder *b, bool *direct) {
   const tn__program_function *p = b->function;
   for (int i = 0; i < p->output_count; i++) {
     tn__place *root = tn__prog_root_of(b, p->outputs[i]);
-    if (root->kind != TN__PLACE_NONE || root->first < 0 || tn__prog_device_of(b, root->value) > 0) continue;
+    if (root->kind != TN__PLACE_NONE || root->first < 0) continue;
+    if (tn__prog_device_of(b, root->value) != tn__prog_given_device(b, true, i)) continue;
     const tn__node *node = b->steps[root->first].node;
     if (node && (tn__prog_needs_own_memory(node) || (!root->early && root->value != p->outputs[i]))) continue;
     if (!may_alias(b, i, root) || shape_comes_late(b, p->outputs[i], root)) continue;

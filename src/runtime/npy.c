@@ -296,7 +296,7 @@ static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dt
   if (tensor->ndim < 0 || tensor->ndim > TN_MAX_RANK || tn_element_count(tensor->ndim, tensor->shape) < 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: a tensor of rank %d and that shape cannot be written", path,
                             tensor->ndim);
-  return tn_status_prefix(tn__tensor_check_device(tensor, (DLDevice){kDLCPU, 0}), "%s", path);
+  return tn_status_prefix(tn__tensor_check_device(tensor, (DLDevice){kDLCPU, 0}, false), "%s", path);
 }
 
 /* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its

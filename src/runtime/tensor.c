@@ -193,15 +193,22 @@ static void dense_strides(const DLTensor *tensor, int64_t *strides) {
   }
 }
 
-/* "cuda:1", or "device 1 of type 9" for types without a name here. */
-static const char *device_text(DLDevice device, char text[48]) {
-  static const struct {
-    DLDeviceType type;
-    const char *name;
-  } names[] = {{kDLCPU, "cpu"}, {kDLCUDA, "cuda"}, {kDLOpenCL, "opencl"}};
-  snprintf(text, 48, "device %d of type %d", (int)device.device_id, (int)device.device_type);
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    if (names[i].type == device.device_type) snprintf(text, 48, "%s:%d", names[i].name, (int)device.device_id);
+const char *tn__rt_device_name(DLDeviceType type) {
+  switch (type) {
+    case kDLCPU: return "cpu";
+    case kDLCUDA: return "cuda";
+    case kDLOpenCL: return "opencl";
+    case kDLExtDev: return "island";
+  }
+  return NULL;
+}
+
+const char *tn__rt_device_text(DLDevice device, char text[48]) {
+  const char *name = tn__rt_device_name(device.device_type);
+  if (name == NULL)
+    snprintf(text, 48, "device %d of type %d", (int)device.device_id, (int)device.device_type);
+  else
+    snprintf(text, 48, "%s:%d", name, (int)device.device_id);
   return text;
 }
 
@@ -210,13 +217,16 @@ DLDevice tn__tensor_device(const DLTensor *tensor) {
   return unsaid ? (DLDevice){kDLCPU, 0} : tensor->device;
 }
 
-tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted) {
-  DLDevice device = tn__tensor_device(tensor);
-  if (device.device_type == wanted.device_type && device.device_id == wanted.device_id) return NULL;
+static bool same_device(DLDevice a, DLDevice b) { return a.device_type == b.device_type && a.device_id == b.device_id; }
+
+tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted, bool or_host) {
+  const DLDevice host = {kDLCPU, 0}, device = tn__tensor_device(tensor);
+  if (same_device(device, wanted) || (or_host && same_device(device, host))) return NULL;
   if (device.device_type != kDLCPU || device.device_id == 0) {
     char have[48], want[48];
-    return tn_status_create(TN_INVALID_ARGUMENT, "the tensor is on %s and must be on %s: copy it there first",
-                            device_text(device, have), device_text(wanted, want));
+    return tn_status_create(TN_INVALID_ARGUMENT, "the tensor is on %s and must be on %s%s: copy it there first",
+                            tn__rt_device_text(device, have), tn__rt_device_text(wanted, want),
+                            or_host ? " or cpu:0" : "");
   }
   return tn_status_create(TN_INVALID_ARGUMENT,
                           "the tensor is on the CPU with device_id %d; there is one CPU, number 0: set device_id to 0",

@@ -11,9 +11,12 @@ static inline char *tn__rt_data_of(const DLTensor *tensor) {
 
 /* Where the tensor says it is; zeros are read as the CPU. */
 DLDevice tn__tensor_device(const DLTensor *tensor);
-/* Refuses a tensor that is anywhere else than wanted: its pointer means something there only. The message begins "the
- * tensor is on". */
-TN_MUST_USE tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted);
+const char *tn__rt_device_name(DLDeviceType type); /* "opencl"; NULL: of a type without one */
+/* "cuda:1", or "device 1 of type 9" for types without a name. */
+const char *tn__rt_device_text(DLDevice device, char text[48]);
+/* Refuses a tensor that is anywhere else than wanted, or on the host when that will do: its pointer means something
+ * there only. The message begins "the tensor is on". */
+TN_MUST_USE tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted, bool or_host);
 
 /* The shape and strides must have passed tn_element_count(). */
 bool tn__tensor_is_dense(

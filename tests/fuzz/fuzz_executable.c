@@ -87,7 +87,7 @@ static void run(tn_executable *exe, const tn_allocator *allocator) {
   char names[MOST_ISLANDS][24];
   tn_memory_setting memory[MOST_ISLANDS];
   for (uint32_t i = 0; i < exe->device_count; i++) {
-    snprintf(names[i], sizeof(names[i]), "%s:%d", tn__load_device_name(exe->devices[i].device_type),
+    snprintf(names[i], sizeof(names[i]), "%s:%d", tn__rt_device_name(exe->devices[i].device_type),
              (int)exe->devices[i].device_id);
     memory[i] = (tn_memory_setting){names[i], MOST_MEMORY};
   }

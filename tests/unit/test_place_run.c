@@ -274,6 +274,73 @@ static void test_buffers_that_grow_stay_on_the_host(void **state) {
       "input \"past\" grows in its caller's buffer (--capacity), and is placed on island:0: place it on the host");
 }
 
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+/* A loop whose state is changed on an island, and whose condition is the host's. `%s`: what is said of the state. */
+static const char loop_text[] =
+    "graph \"g\" {\n  input x: f32[4, 8]\n  input rounds: i64[]\n  const zero: i64[] = 0\n"
+    "  i: i64[], n: i64[], y: f32[4, 8] = while(zero, rounds, x)\n"
+    "    graph \"condition\" {\n      input i: i64[]\n      input n: i64[]\n      input s: f32[4, 8]\n"
+    "      more: bool[] = compare(i, n) {direction=\"LT\"}\n      output \"more\" = more\n    }\n"
+    "    graph \"body\" {\n      input i: i64[]\n      input n: i64[]\n      input s: f32[4, 8]%s\n"
+    "      const one: i64[] = 1\n      j: i64[] = add(i, one)\n      t: f32[4, 8] = tanh(s)\n"
+    "      output \"next0\" = j\n      output \"next1\" = n\n      output \"next2\" = t\n    }\n"
+    "  output \"y\" = y\n}\n";
+
+static uint64_t copies_of(const tn_profile *profile) {
+  const tn_profile_kernel *const *rows;
+  int count = tn_profile_kernels(profile, &rows);
+  for (int i = 0; i < count; i++)
+    if (strcmp(rows[i]->name, "copy") == 0) return rows[i]->calls;
+  return 0;
+}
+
+/* How many copies, and between devices alone, `rounds` rounds make. */
+static uint64_t copies_of_rounds(const tn_executable *exe, int64_t rounds) {
+  static _Alignas(64) float x[ROWS * COLUMNS], y[ROWS * COLUMNS];
+  int64_t shape[2] = {ROWS, COLUMNS};
+  tn_session *session;
+  tn_profile *profile;
+  check_ok(tn_session_create(exe, NULL, &session));
+  check_ok(tn_session_start_profile(session, &profile));
+  for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i % 7) / 8 - 0.4f;
+  DLTensor in[] = {{.data = x, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape},
+                   {.data = &rounds, .device = {kDLCPU, 0}, .dtype = {kDLInt, 64, 1}}};
+  DLTensor out = in[0];
+  out.data = y;
+  check_ok(tn_session_invoke_with_outputs(session, NULL, in, 2, &out, 1));
+  for (int i = 0; i < ROWS * COLUMNS; i++) {
+    float want = x[i];
+    for (int64_t r = 0; r < rounds; r++) want = tanhf(want);
+    assert_float_equal(y[i], want, 1e-5);
+  }
+  uint64_t copies = copies_of(profile);
+  tn_session_release(session);
+  return copies;
+}
+
+static void check_state_stays(const char *said, const char *place) {
+  char text[sizeof loop_text + 64], *code;
+  int length = snprintf(text, sizeof text, loop_text, said);
+  tn_compile_options options = {
+      .size = sizeof options, .target = "native;island", .place = &place, .place_count = place != NULL};
+  tn_module *module;
+  tn_executable *exe;
+  check_ok(tn_compile("g.tng", text, (size_t)length, &options, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  /* x and y between the host and the island, x to the state, the state to y; the counter to its variable */
+  for (int64_t rounds = 0; rounds < 40; rounds = 3 * rounds + 1) assert_int_equal(copies_of_rounds(exe, rounds), 5);
+  check_ok(tn_executable_disassemble(exe, &code));
+  assert_non_null(strstr(code, "input \"s\", on device 1"));
+  assert_non_null(strstr(code, "output \"next2\", on device 1"));
+  free(code);
+  tn_executable_release(exe);
+  tn_module_release(module);
+}
+
+static void test_the_state_of_a_loop_stays_on_its_device(void **state) { check_state_stays("", "t=island:0"); }
+static void test_annotations_on_the_state_of_a_loop(void **state) { check_state_stays(" on \"island:0\"", NULL); }
+
 /* ---- maps -------------------------------------------------------------------------------------------------------- */
 
 static void test_maps_that_are_none(void **state) {
@@ -321,6 +388,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_any_placement_same_bits),
       cmocka_unit_test(test_sizes_of_their_own),
       cmocka_unit_test(test_buffers_that_grow_stay_on_the_host),
+      cmocka_unit_test(test_the_state_of_a_loop_stays_on_its_device),
+      cmocka_unit_test(test_annotations_on_the_state_of_a_loop),
       cmocka_unit_test(test_maps_that_are_none),
   };
   return cmocka_run_group_tests_name("place_run", tests, NULL, NULL);

@@ -217,7 +217,32 @@ static void test_a_kernel_that_fails_on_an_island(void **state) {
 
 /* ---- what cannot be ---------------------------------------------------------------------------------------------- */
 
-static void input_on_an_island(program *p, int x, int y) { tn__exe_register_on(p->f, 1, x); }
+static void strings_on_an_island(program *p, int x, int y) {
+  tn__operand dims[1] = {SYM(p->n)};
+  tn__exe_input(p->f, "s", TN_STRING, 1, dims);
+  tn__exe_register_on(p->f, 1, tn__exe_register(p->f, TN_STRING, 1, dims, TN__STORAGE_INPUT, 1, nowhere));
+}
+static void argument_elsewhere(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  emit_copy(p, a, x);
+  tn__exe_emit_call(p->f, tn__exe_function_index(p->f), &a, 1, &y, 1);
+}
+static void result_elsewhere(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_emit_call(p->f, tn__exe_function_index(p->f), &x, 1, &a, 1);
+}
+static void alias_elsewhere(program *p, int x, int y) {
+  tn__exe_alias(p->f, 0, 0);
+  tn__exe_register_on(p->f, 1, x);
+}
+static void growing_elsewhere(program *p, int x, int y) {
+  tn__operand dims[1] = {DIM(8)};
+  int n = tn__exe_symbol(p->f, "m");
+  int past = tn__exe_input(p->f, "past", TN_I64, 1, dims);
+  tn__exe_extent(p->f, false, past, 0, SYM(n));
+  tn__exe_register_on(p->f, 1, tn__exe_register(p->f, TN_I64, 1, dims, TN__STORAGE_INPUT, past, nowhere));
+}
 static void kernel_elsewhere(program *p, int x, int y) { emit_mix(p, 1, x, x, y); }
 static void view_elsewhere(program *p, int x, int y) { place(p, 1, TN__STORAGE_VIEW, x, nowhere); }
 static void load_elsewhere(program *p, int x, int y) {
@@ -251,7 +276,17 @@ static void test_what_cannot_be(void **state) {
     void (*add)(program *p, int x, int y);
     const char *words;
   } cases[] = {
-      {input_on_an_island, "the executable is damaged: function \"main\": register 0 is an input on device 1"},
+      {strings_on_an_island,
+       "the executable is damaged: function \"main\": register 2 is an input of strings on device 1"},
+      {argument_elsewhere,
+       "the executable is damaged: function \"main\", code word 11, CALL: the argument for \"x\" is on device 1, and "
+       "function \"main\" has it on device 0"},
+      {result_elsewhere,
+       "the executable is damaged: function \"main\", code word 0, CALL: the argument for \"y\" is on device 1, and "
+       "function \"main\" has it on device 0"},
+      {alias_elsewhere,
+       "the executable is damaged: function \"main\": output \"y\" aliases input \"x\", which is on another device"},
+      {growing_elsewhere, "the executable is damaged: function \"main\": \"past\" grows, and is on device 1"},
       {kernel_elsewhere,
        "the executable is damaged: function \"main\", code word 0, KERNEL: kernel \"mix1\" is of device "
        "1, and register 0 is on device 0"},

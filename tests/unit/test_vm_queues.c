@@ -11,7 +11,7 @@
 
 #define DIM(n) ((tn__operand){0, 0, n})
 #define SYM(s) ((tn__operand){1, 0, s})
-enum { MOST_DEVICES = 5, CELLS = 8, WORDS = 16, STEP_WORDS = 8, PROGRAMS = 120, MEMORY = 16, BYTES = WORDS * 8 };
+enum { MOST_DEVICES = 5, CELLS = 8, WORDS = 16, STEP_WORDS = 8, PROGRAMS = 200, MEMORY = 16, BYTES = WORDS * 8 };
 static const tn__operand nowhere = {0, 0, 0};
 
 static uint64_t random_state;
@@ -39,6 +39,11 @@ static int32_t meet(const tn_kernel_env *env, void *const *buffers, const int64_
     if (i == 50000) return TN_KERNEL_BAD_VALUE; /* five seconds and more */
     usleep(100);
   }
+  return mix(NULL, buffers, scalars);
+}
+
+static int32_t slow_mix(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  usleep(3000);
   return mix(NULL, buffers, scalars);
 }
 
@@ -174,9 +179,9 @@ static tn_status *invoke(tn_session *session, int64_t *x, int64_t *y) {
 }
 
 /* rounds times variable = body(variable), which trade places */
-static void emit_loop(program *p, function *main, const function *body, int variable, int rounds) {
+static void emit_loop(program *p, function *main, const function *body, int variable, int device, int rounds) {
   tn__exe_func *f = main->f;
-  int next = place(p, f, 0, TN__STORAGE_DYNAMIC, 0, nowhere), i = tn__exe_emit_const(f, 0);
+  int next = place(p, f, device, TN__STORAGE_DYNAMIC, 0, nowhere), i = tn__exe_emit_const(f, 0);
   int one = tn__exe_emit_const(f, 1), end = tn__exe_emit_const(f, rounds);
   uint32_t head = tn__exe_here(f);
   int more = tn__exe_emit_scalar_op(f, TN__SCALAR_LT, i, end);
@@ -203,21 +208,23 @@ static void run_drawn(uint64_t seed) {
     tn__exe_input(both[i], "x", TN_I64, 1, dims);
     tn__exe_output(both[i], "y", TN_I64, 1, dims);
   }
-  int rounds = below(4), where[3] = {below(p.device_count), below(p.device_count), below(p.device_count)};
+  int rounds = below(6), where[3] = {below(p.device_count), below(p.device_count), below(p.device_count)};
+  /* Where the input is, what the loop changes, and the output. */
+  int passed[3] = {below(p.device_count), below(p.device_count), below(p.device_count)};
   make_cells(&p, &body);
-  make_steps(&p, &body, place(&p, body.f, 0, TN__STORAGE_INPUT, 0, nowhere), 5 + below(40));
-  emit(body.f, TN__OP_COPY, place(&p, body.f, 0, TN__STORAGE_OUTPUT, 0, nowhere), body.cells[where[0]][0].reg);
+  make_steps(&p, &body, place(&p, body.f, passed[1], TN__STORAGE_INPUT, 0, nowhere), 5 + below(40));
+  emit(body.f, TN__OP_COPY, place(&p, body.f, passed[1], TN__STORAGE_OUTPUT, 0, nowhere), body.cells[where[0]][0].reg);
   tn__exe_emit(body.f, TN__OP_RETURN, NULL, 0);
 
   make_cells(&p, &main);
-  make_steps(&p, &main, place(&p, main.f, 0, TN__STORAGE_INPUT, 0, nowhere), 5 + below(40));
-  int variable = place(&p, main.f, 0, TN__STORAGE_DYNAMIC, 0, nowhere);
+  make_steps(&p, &main, place(&p, main.f, passed[0], TN__STORAGE_INPUT, 0, nowhere), 5 + below(40));
+  int variable = place(&p, main.f, passed[1], TN__STORAGE_DYNAMIC, 0, nowhere);
   emit(main.f, TN__OP_COPY, variable, main.cells[where[1]][1].reg);
-  emit_loop(&p, &main, &body, variable, rounds);
+  emit_loop(&p, &main, &body, variable, passed[1], rounds);
   emit(main.f, TN__OP_COPY, main.cells[where[2]][2].reg, variable);
   emit_kernel(main.f, p.mix[where[2]], main.cells[where[2]][2].reg, main.cells[where[2]][3].reg,
               main.cells[where[2]][7].reg);
-  emit(main.f, TN__OP_COPY, place(&p, main.f, 0, TN__STORAGE_OUTPUT, 0, nowhere), main.cells[where[2]][7].reg);
+  emit(main.f, TN__OP_COPY, place(&p, main.f, passed[2], TN__STORAGE_OUTPUT, 0, nowhere), main.cells[where[2]][7].reg);
   tn__exe_emit(main.f, TN__OP_RETURN, NULL, 0);
 
   tn__bytes bytes = test_exe_finish(&p.t);
@@ -251,6 +258,57 @@ static void run_drawn(uint64_t seed) {
 
 static void test_memory_that_is_used_again(void **state) {
   for (uint64_t seed = 1; seed <= PROGRAMS; seed++) run_drawn(seed);
+}
+
+/* A function that two devices work in is called again before the second has read what the first gives it: the memory of
+ * a variable is written by the next round but one, and awaits that. */
+static void test_variables_that_are_read_late(void **state) {
+  enum { ROUNDS = 6 };
+  program p;
+  const tn__operand dims[1] = {DIM(WORDS)};
+  begin(&p, 2);
+  tn__exe_func *f = tn__exe_function(p.t.exe, "main"), *body = tn__exe_function(p.t.exe, "body");
+  tn__exe_input(f, "x", TN_I64, 1, dims);
+  tn__exe_output(f, "y", TN_I64, 1, dims);
+  for (int i = 0; i < 2; i++) {
+    tn__exe_input(body, i == 0 ? "fast" : "slow", TN_I64, 1, dims);
+    tn__exe_output(body, i == 0 ? "next_fast" : "next_slow", TN_I64, 1, dims);
+  }
+  int slow = test_exe_kernel(&p.t, "slow", slow_mix, 3, 0);
+  tn__exe_kernel_on(p.t.exe, p.devices[2], slow);
+  int taken[2], given[2], now[2], next[2];
+  for (int i = 0; i < 2; i++) taken[i] = place(&p, body, 1 + i, TN__STORAGE_INPUT, i, nowhere);
+  for (int i = 0; i < 2; i++) given[i] = place(&p, body, 1 + i, TN__STORAGE_OUTPUT, i, nowhere);
+  int a = place(&p, body, 2, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(&p, body, 2, TN__STORAGE_DYNAMIC, 0, nowhere);
+  emit_kernel(body, p.mix[1], taken[0], taken[0], given[0]);
+  emit_kernel(body, slow, taken[1], taken[1], a);
+  emit(body, TN__OP_COPY, b, taken[0]);
+  emit_kernel(body, p.mix[2], a, b, given[1]);
+  tn__exe_emit(body, TN__OP_RETURN, NULL, 0);
+  int x = place(&p, f, 0, TN__STORAGE_INPUT, 0, nowhere), y = place(&p, f, 2, TN__STORAGE_OUTPUT, 0, nowhere);
+  for (int i = 0; i < 2; i++) now[i] = place(&p, f, 1 + i, TN__STORAGE_DYNAMIC, 0, nowhere);
+  for (int i = 0; i < 2; i++) next[i] = place(&p, f, 1 + i, TN__STORAGE_DYNAMIC, 0, nowhere);
+  for (int i = 0; i < 2; i++) emit(f, TN__OP_COPY, now[i], x);
+  for (int r = 0; r < ROUNDS; r++) {
+    tn__exe_emit_call(f, tn__exe_function_index(body), now, 2, next, 2);
+    for (int i = 0; i < 2; i++) emit(f, TN__OP_MOVE, now[i], next[i]);
+  }
+  emit(f, TN__OP_COPY, y, now[1]);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn_executable *exe;
+  tn_session *session = load(test_exe_finish(&p.t), &concurrent, &exe);
+  int64_t in[WORDS], out[WORDS], fast[WORDS], sums[WORDS], twice[WORDS];
+  for (int i = 0; i < WORDS; i++) in[i] = fast[i] = sums[i] = i;
+  for (int r = 0; r < ROUNDS; r++) {
+    mix(NULL, (void *[]){sums, sums, twice}, NULL);
+    mix(NULL, (void *[]){twice, fast, sums}, NULL);
+    mix(NULL, (void *[]){fast, fast, fast}, NULL);
+  }
+  for (int run = 0; run < 3; run++) {
+    check_ok(invoke(session, in, out));
+    assert_memory_equal(out, sums, BYTES);
+  }
+  test_exe_close(&p.t, exe, session);
 }
 
 /* ---- at the same time -------------------------------------------------------------------------------------------- */
@@ -318,7 +376,7 @@ static void test_failures_say_what_they_say_on_the_host(void **state) {
   int variable = place(&p, main.f, 0, TN__STORAGE_DYNAMIC, 0, nowhere);
   tn__exe_origin(main.f, "node \"loop\"");
   emit(main.f, TN__OP_COPY, variable, x);
-  emit_loop(&p, &main, &body, variable, 5);
+  emit_loop(&p, &main, &body, variable, 0, 5);
   emit(main.f, TN__OP_COPY, y, variable);
   tn__exe_emit(main.f, TN__OP_RETURN, NULL, 0);
   int a = place(&p, body.f, 1, TN__STORAGE_DYNAMIC, 0, nowhere),
@@ -480,6 +538,7 @@ static void test_kernels_that_nothing_calls(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_memory_that_is_used_again),
+      cmocka_unit_test(test_variables_that_are_read_late),
       cmocka_unit_test(test_devices_work_at_the_same_time),
       cmocka_unit_test(test_failures_say_what_they_say_on_the_host),
       cmocka_unit_test(test_a_failure_that_is_told_late),

@@ -93,6 +93,8 @@ static tn_status *check_output(const tn_executable *exe, const tn__function *f, 
   uint32_t input_reg = f->inputs[output->alias].reg;
   if (!tn__exe_same_registers(&f->registers[output->reg], &f->registers[input_reg]))
     return wrong(f, index, "which has another type or shape");
+  if (f->registers[output->reg].device != f->registers[input_reg].device)
+    return wrong(f, index, "which is on another device");
   if (output->grows != f->inputs[output->alias].grows)
     return wrong(f, index, "which grows along another dimension, or not at all");
   for (uint32_t j = 0; j < index; j++)

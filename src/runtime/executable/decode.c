@@ -197,9 +197,12 @@ static tn_status *check_builtin(const decoder *d, const tn__instruction *in) {
   return NULL;
 }
 
-/* One argument of a call: the callee's type, constant dimensions that do not contradict, and no less alignment. */
+/* One argument of a call: the callee's type and device, constant dimensions that do not contradict, and no less
+ * alignment. */
 static tn_status *check_argument(const decoder *d, const tn__instruction *in, uint32_t number,
-                                 const tn_value_info *theirs) {
+                                 const tn__function *callee, const tn__function_value *value) {
+  const tn_value_info *theirs = &value->info;
+  uint32_t device = callee->registers[value->reg].device;
   const tn__register *mine = &d->f->registers[number];
   const tn__function_value *given = tn__function_value_in(d->f, number);
   bool tensor = mine->container == TN__CONTAINER_TENSOR;
@@ -209,6 +212,9 @@ static tn_status *check_argument(const decoder *d, const tn__instruction *in, ui
     same = mine->dims[i].symbolic || theirs->dims[i]->size < 0 || theirs->dims[i]->capacity > 0 ||
            mine->dims[i].value == theirs->dims[i]->size;
   if (!same) return bad_code(d->f, in, "the argument for \"%s\" differs in type or shape", theirs->name);
+  if (mine->device != device)
+    return bad_code(d->f, in, "the argument for \"%s\" is on device %u, and function \"%s\" has it on device %u",
+                    theirs->name, mine->device, callee->name, device);
   if (!tensor || given == NULL || given->info.alignment >= theirs->alignment) return NULL;
   return bad_code(d->f, in, "the argument for \"%s\" is aligned to %d bytes, which must be %d", theirs->name,
                   given->info.alignment, theirs->alignment);
@@ -220,9 +226,9 @@ static tn_status *check_call(const decoder *d, const tn__instruction *in) {
     return bad_code(d->f, in, "function \"%s\" has %u inputs and %u outputs, not %u and %u", callee->name,
                     callee->input_count, callee->output_count, in->read_count, in->write_count);
   for (uint32_t i = 0; i < in->read_count; i++)
-    TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[i], &callee->inputs[i].info));
+    TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[i], callee, &callee->inputs[i]));
   for (uint32_t i = 0; i < in->write_count; i++)
-    TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[in->read_count + i], &callee->outputs[i].info));
+    TN_RETURN_IF_ERROR(check_argument(d, in, in->operands[in->read_count + i], callee, &callee->outputs[i]));
   return NULL;
 }
 
@@ -301,13 +307,12 @@ static tn_status *check_move(const tn__function *f, const tn__instruction *in, c
   return bad_code(f, in, "registers %u and %u are not two DYNAMIC ones of one type and device", in->a, in->b);
 }
 
-/* Instructions that read or write elements themselves have them in the host's memory, and so have calls what they
- * pass. */
+/* Instructions that read or write elements themselves have them in the host's memory. */
 static tn_status *check_host(const decoder *d, const tn__instruction *in) {
   const tn__register *registers = d->f->registers;
   if (in->op == TN__OP_SCALAR_LOAD && registers[in->b].device != 0)
     return bad_code(d->f, in, "register %u is on device %u, not on the host", in->b, registers[in->b].device);
-  for (uint32_t i = 0; i < in->read_count + in->write_count && in->op != TN__OP_KERNEL; i++)
+  for (uint32_t i = 0; i < in->read_count + in->write_count && in->op == TN__OP_BUILTIN; i++)
     if (registers[in->operands[i]].device != 0)
       return bad_code(d->f, in, "register %u is on device %u, not on the host", in->operands[i],
                       registers[in->operands[i]].device);

@@ -6,26 +6,18 @@
 #include "base/strbuf.h"
 #include "runtime/executable/executable.h"
 
-static const struct {
-  const char *name;
-  DLDeviceType type;
-} types[] = {{"cpu", kDLCPU}, {"cuda", kDLCUDA}, {"opencl", kDLOpenCL}, {"island", kDLExtDev}};
+static const DLDeviceType types[] = {kDLCPU, kDLCUDA, kDLOpenCL, kDLExtDev};
 enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]), MOST_ID = 255 };
-
-const char *tn__load_device_name(DLDeviceType type) {
-  for (int i = 0; i < TYPE_COUNT; i++)
-    if (types[i].type == type) return types[i].name;
-  return NULL;
-}
 
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out) {
   for (int i = 0; i < TYPE_COUNT; i++) {
-    size_t length = strlen(types[i].name);
-    if ((size_t)(end - text) < length + 2 || strncmp(text, types[i].name, length) != 0 || text[length] != ':') continue;
+    const char *name = tn__rt_device_name(types[i]);
+    size_t length = strlen(name);
+    if ((size_t)(end - text) < length + 2 || strncmp(text, name, length) != 0 || text[length] != ':') continue;
     char *stop;
     long id = text[length + 1] >= '0' && text[length + 1] <= '9' ? strtol(text + length + 1, &stop, 10) : -1;
     if (id < 0 || id > MOST_ID || stop != end) return false;
-    *out = (DLDevice){types[i].type, (int32_t)id};
+    *out = (DLDevice){types[i], (int32_t)id};
     return true;
   }
   return false;
@@ -44,11 +36,11 @@ static tn_status *read_rule(const char *rule, DLDevice *from, DLDevice *to) {
                    (from->device_type == kDLExtDev && to->device_type == kDLCPU); /* an island is a CPU */
   if (same_code) return NULL;
   return tn_status_create(TN_INVALID_ARGUMENT, "the map of devices \"%s\": code for %s does not run on %s", rule,
-                          tn__load_device_name(from->device_type), tn__load_device_name(to->device_type));
+                          tn__rt_device_name(from->device_type), tn__rt_device_name(to->device_type));
 }
 
 static const char *named(DLDeviceType type) {
-  const char *name = tn__load_device_name(type);
+  const char *name = tn__rt_device_name(type);
   return name == NULL ? "device" : name;
 }
 

@@ -69,6 +69,7 @@ typedef struct tn__function_value {
   int alias; /* outputs: the input whose buffer may be given, or -1 */
   int grows; /* the axis of which the first `valid` elements count, the register's dimension being a constant; or -1 */
   tn__operand valid;
+  bool away;      /* its memory is not the host's: a caller's tensor is there, or is copied there and from there */
   uint8_t *binds; /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
 } tn__function_value;
 
@@ -91,6 +92,7 @@ typedef struct tn__function {
   const tn__operand *arenas; /* on device i > 0: arenas[i - 1]; NULL: there are none */
   int64_t static_arena;      /* bytes of a constant arena; 0 when symbolic */
   bool symbolic_layout;      /* a dimension, an offset or the arena is symbolic */
+  bool has_away;             /* an input or output is `away` */
   bool prologue_loads;       /* the prologue reads elements of inputs, so equal shapes do not make equal scalars */
   const uint32_t *code;      /* in the file */
   uint32_t first_event;      /* its events are these and those behind, of the executable's */
@@ -215,7 +217,6 @@ bool tn__exe_same_registers(const tn__register *a, const tn__register *b);
 static inline bool tn__load_same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
 }
-const char *tn__load_device_name(DLDeviceType type); /* "opencl"; NULL: of a type without one */
 /* "island:1", up to `end`: false when it is none. */
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
 /* The options' devices in the place of the file's. */

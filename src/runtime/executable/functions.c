@@ -112,8 +112,8 @@ static tn_status *check_storage(const tn_executable *exe, tn__function *f, uint3
       bool input = r->storage == TN__STORAGE_INPUT;
       uint32_t count = input ? f->input_count : f->output_count;
       const tn__function_value *values = input ? f->inputs : f->outputs;
-      if (r->device != 0) /* callers have memory of the host */
-        return tn__load_corrupt("function \"%s\": register %u is an %s on device %u", f->name, number,
+      if (r->device != 0 && r->dtype == TN_STRING)
+        return tn__load_corrupt("function \"%s\": register %u is an %s of strings on device %u", f->name, number,
                                 input ? "input" : "output", r->device);
       if (r->index >= count || values[r->index].reg != number)
         return tn__load_corrupt("function \"%s\": register %u is not that of %s %u", f->name, number,
@@ -204,6 +204,8 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
 /* The capacity is a constant, which kernels were made for; what counts of it is bound like a dimension, or is one. */
 static tn_status *check_growing(const tn__function *f, const tn__function_value *value, const tn__register *r) {
   int axis = value->grows;
+  if (r->device != 0)
+    return tn__load_corrupt("function \"%s\": \"%s\" grows, and is on device %u", f->name, value->info.name, r->device);
   if (axis >= r->rank || r->container != TN__CONTAINER_TENSOR || r->dims[axis].symbolic)
     return tn__load_corrupt("function \"%s\": \"%s\" grows along dimension %d, which is not a constant of it", f->name,
                             value->info.name, axis);
@@ -249,7 +251,10 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     values[i].info.dtype = r->dtype, values[i].info.dims = list;
     values[i].info.rank = r->any_rank ? TN_ANY_RANK : r->rank;
     values[i].info.kind = (tn_value_kind)r->container;
-    values[i].info.device = exe->devices[r->device];
+    const tn__device_driver *driver = exe->drivers[r->device];
+    values[i].away = driver == NULL || !driver->inline_host;
+    values[i].info.device = values[i].away ? exe->devices[r->device] : (DLDevice){kDLCPU, 0};
+    f->has_away |= values[i].away;
   }
   return NULL;
 }

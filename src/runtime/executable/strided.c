@@ -11,8 +11,9 @@ static bool is_like(const tn__function *f, const tn__function_value *mine, const
                     const tn__function_value *theirs) {
   const tn__register *a = &f->registers[mine->reg], *b = &g->registers[theirs->reg];
   bool same = a->dtype == b->dtype && a->rank == b->rank && a->container == b->container &&
-              a->any_rank == b->any_rank && a->early == b->early && mine->grows == theirs->grows &&
-              mine->alias == theirs->alias && theirs->info.alignment <= mine->info.alignment && !theirs->info.strided;
+              a->any_rank == b->any_rank && a->device == b->device && a->early == b->early &&
+              mine->grows == theirs->grows && mine->alias == theirs->alias &&
+              theirs->info.alignment <= mine->info.alignment && !theirs->info.strided;
   for (int d = 0; same && d < a->rank; d++)
     same = a->dims[d].symbolic == b->dims[d].symbolic && (a->dims[d].symbolic || a->dims[d].value == b->dims[d].value);
   return same;
@@ -36,6 +37,8 @@ static tn_status *check_input(const tn__function *f, uint32_t index, const tn__f
   bool fits = memory->container == TN__CONTAINER_TENSOR && memory->dtype == input->info.dtype && memory->rank == 1 &&
               memory->dims[0].symbolic && g->inputs[extra].grows < 0 &&
               g->inputs[extra].info.alignment <= input->info.alignment;
+  if (f->registers[input->reg].device != 0 || memory->device != 0 || strides->device != 0)
+    return wrong(f, input->info.name, "is on another device than the host");
   if (!fits || input->info.dtype == TN_STRING || input->info.kind != TN_VALUE_TENSOR || input->grows >= 0)
     return wrong(f, input->info.name, "its memory is of another type");
   if (strides->container != TN__CONTAINER_TENSOR || strides->dtype != TN_I64 || strides->rank != 1 ||

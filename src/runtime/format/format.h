@@ -18,7 +18,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 7
+#define TN__FILE_MINOR 8
 #define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
 #define TN__MOST_DEVICES 1024
@@ -117,8 +117,9 @@ typedef struct tn__constant_record {
 /* ---- functions -------------------------------------------------------------------------------------------------- */
 
 typedef enum tn__storage {
-  TN__STORAGE_INPUT,    /* the caller's input number `index` */
-  TN__STORAGE_OUTPUT,   /* the caller's output number `index`, or the session's own buffer when not bound */
+  TN__STORAGE_INPUT,    /* the caller's input number `index`, since 1.8 on any device: CALL passes memory of that, and a
+                           session brings there what is bound on the host */
+  TN__STORAGE_OUTPUT,   /* the caller's output number `index`, or the session's own buffer when not bound; the same */
   TN__STORAGE_CONSTANT, /* constant number `index` */
   TN__STORAGE_ARENA,    /* `offset` bytes into the function's arena: a constant, or the value of a scalar register */
   TN__STORAGE_DYNAMIC,  /* allocated by the ALLOC instruction when its shape is known; kept and reused by later invokes

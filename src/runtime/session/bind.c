@@ -139,6 +139,19 @@ static tn_status *check_in_place(const char *what, const tn__function_value *val
                     (unsigned)(address & -address), info->alignment);
 }
 
+/* Where the value is, or on the host, from and to which it is copied. */
+static tn_status *check_device(const char *what, const tn__function_value *value, const DLTensor *tensor) {
+  const tn_value_info *info = &value->info;
+  tn_status *status = tn__tensor_check_device(tensor, info->device, value->away);
+  return status == NULL ? NULL : tn_status_prefix(status, "%s \"%s\"", what, info->name);
+}
+
+static tn_status *wrong_device_in_place(const char *what, const tn_value_info *info) {
+  char there[48];
+  return bad_tensor(what, info, "the tensor is on cpu:0; to be used in place it must be on %s",
+                    tn__rt_device_text(info->device, there));
+}
+
 tn_status *tn__bind_check(const tn__function *f, int index, bool output, const DLTensor *tensor, tn_binding binding,
                           tn__extent *memory) {
   const char *what = output ? "output" : "input";
@@ -152,13 +165,15 @@ tn_status *tn__bind_check(const tn__function *f, int index, bool output, const D
   if (tn_dtype_of_dl(tensor->dtype) != info->dtype)
     return bad_tensor(what, info, "the tensor is %s and the executable wants %s", dl_type_name(tensor->dtype, have),
                       tn_dtype_name(info->dtype));
-  TN_RETURN_IF_ERROR(tn_status_prefix(tn__tensor_check_device(tensor, info->device), "%s \"%s\"", what, info->name));
+  TN_RETURN_IF_ERROR(check_device(what, value, tensor));
   TN_RETURN_IF_ERROR(check_shape(what, info, tensor));
   if (tensor->data == NULL && tn_element_count(info->rank, tensor->shape) > 0)
     return bad_tensor(what, info, "the tensor has no data");
   TN_RETURN_IF_ERROR(check_reach(what, info, tensor, memory));
   if (output) TN_RETURN_IF_ERROR(check_output_strides(info, tensor, memory, !f->registers[value->reg].early));
-  return (binding & TN_BIND_NEXT_IN_PLACE) != 0 ? check_in_place(what, value, tensor) : NULL;
+  bool there = tn__bind_is_away(value, tensor), in_place = (binding & TN_BIND_NEXT_IN_PLACE) != 0;
+  if (in_place && value->away && !there) return wrong_device_in_place(what, info);
+  return there || in_place ? check_in_place(what, value, tensor) : NULL;
 }
 
 void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, const tn__extent *memory) {

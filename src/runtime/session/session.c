@@ -23,6 +23,9 @@ static tn_status *create_function_state(tn_session *session, const tn__function 
       {&state->input_copies, f->input_count, sizeof(tn__block)},
       {&state->output_copies, f->output_count, sizeof(tn__block)},
       {&state->spares, f->output_count, sizeof(tn__block)},
+      {&state->inputs_away, f->has_away ? f->input_count : 0, sizeof(tn__block)},
+      {&state->outputs_away, f->has_away ? f->output_count : 0, sizeof(tn__block)},
+      {&state->results_away, f->has_away ? f->output_count : 0, sizeof(tn__block)},
       {&state->rooms, f->output_count, sizeof(tn__view)},
       {&state->results, f->output_count, sizeof(tn__view)},
   };
@@ -43,11 +46,22 @@ static void release_blocks(const tn_allocator *allocator, uint32_t count, tn__bl
   tn__free(allocator, blocks, count * sizeof(tn__block), 0);
 }
 
+static void release_away(tn_session *session, const tn__function *f, uint32_t count, const tn__function_value *values,
+                         tn__block *blocks) {
+  if (!f->has_away) count = 0;
+  for (uint32_t i = 0; i < count && blocks != NULL; i++)
+    tn__block_release_on(&session->vm, f->registers[values[i].reg].device, &blocks[i]);
+  tn__free(session->allocator, blocks, count * sizeof(tn__block), 0);
+}
+
 static void release_function_state(tn_session *session, const tn__function *f, tn__function_state *state) {
   const tn_allocator *allocator = session->allocator;
   release_blocks(allocator, f->input_count, state->input_copies);
   release_blocks(allocator, f->output_count, state->output_copies);
   release_blocks(allocator, f->output_count, state->spares);
+  release_blocks(allocator, f->has_away ? f->output_count : 0, state->results_away);
+  release_away(session, f, f->input_count, f->inputs, state->inputs_away);
+  release_away(session, f, f->output_count, f->outputs, state->outputs_away);
   tn__free(allocator, state->strides, f->input_count * sizeof(*state->strides), 0);
   tn__free(allocator, state->rooms, f->output_count * sizeof(tn__view), 0);
   tn__free(allocator, state->results, f->output_count * sizeof(tn__view), 0);
@@ -163,6 +177,25 @@ static void place_input(const tn__function *f, const tn__function *g, tn__functi
   tn__bind_strided_place(state->frame, f, index, &there, state->strides[index]);
 }
 
+/* Memory of an input or output where it is, for a tensor that is the host's. */
+static tn_status *reserve_away(tn_session *session, const tn__function *f, const tn__function_value *value,
+                               const DLTensor *tensor, tn__block *block) {
+  return tn__block_reserve_on(&session->vm, f->registers[value->reg].device, block,
+                              tn__bind_buffer_bytes(value, tensor));
+}
+
+/* `*data`, the host's, becomes memory of the input's device, to which the machine brings it. */
+static tn_status *send_input(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index,
+                             const DLTensor *tensor, char **data) {
+  tn__block *there = &state->inputs_away[index];
+  state->frame->carried[index] = (tn__carried){0};
+  if (tn__bind_is_away(&f->inputs[index], tensor)) return NULL;
+  TN_RETURN_IF_ERROR(reserve_away(session, f, &f->inputs[index], tensor, there));
+  state->frame->carried[index].host = *data;
+  *data = there->data;
+  return NULL;
+}
+
 /* Gives each input its memory: the caller's when kernels can read it, else a copy. `g` is the function that runs. */
 static tn_status *place_inputs(tn_session *session, const tn__function *f, const tn__function *g,
                                tn__function_state *state, const tn__bound *inputs) {
@@ -182,8 +215,23 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
       TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &inputs[i]));
       data = state->input_copies[i].data;
     }
+    if (f->inputs[i].away) TN_RETURN_IF_ERROR(send_input(session, f, state, i, tensor, &data));
     place_input(f, g, state, i, tensor, data, copied);
   }
+  return NULL;
+}
+
+/* As send_input(); `*data` NULL: nothing is bound, and the session keeps the result on the host. */
+static tn_status *fetch_output(tn_session *session, const tn__bindings *bindings, uint32_t index, char **data) {
+  tn__function_state *state = bindings->state;
+  const tn__function_value *value = &bindings->f->outputs[index];
+  tn__carried *carried = &state->frame->carried[state->frame->f->input_count + index];
+  const DLTensor *tensor = &bindings->outputs[index].tensor;
+  *carried = (tn__carried){.block = &state->results_away[index]};
+  if (*data == NULL || tn__bind_is_away(value, tensor)) return NULL;
+  TN_RETURN_IF_ERROR(reserve_away(session, bindings->f, value, tensor, &state->outputs_away[index]));
+  carried->host = *data;
+  *data = state->outputs_away[index].data;
   return NULL;
 }
 
@@ -194,18 +242,23 @@ static tn_status *place_outputs(tn_session *session, const tn__bindings *binding
   TN_RETURN_IF_ERROR(tn__bind_check_sharing(bindings));
   TN_RETURN_IF_ERROR(tn__bind_make_way(bindings));
   for (uint32_t i = 0; i < f->output_count; i++) {
+    char *data = NULL;
     frame->output_data[i] = NULL;
-    if (!tn__bind_output_slot(bindings, i)->set) continue;
+    if (!tn__bind_output_slot(bindings, i)->set) {
+      if (f->outputs[i].away) TN_RETURN_IF_ERROR(fetch_output(session, bindings, i, &data));
+      continue;
+    }
     const DLTensor *tensor = &tn__bind_output_slot(bindings, i)->tensor;
     const tn__function_value *value = &f->outputs[i];
     int64_t bytes = tn__bind_is_list(value) ? dense_bytes(tensor) : tn__bind_buffer_bytes(value, tensor);
-    char *data = tn__rt_data_of(tensor);
+    data = tn__rt_data_of(tensor);
     if (tn__bind_is_list(value)) {
       data = session->exe->values->session->output_list(state, i);
     } else if (!tn__bind_is_in_place(value, tensor)) {
       TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, &state->output_copies[i], bytes));
       data = state->output_copies[i].data;
     }
+    if (value->away) TN_RETURN_IF_ERROR(fetch_output(session, bindings, i, &data));
     frame->output_data[i] = data;
     if (value->grows >= 0) tn__view_of_buffer(value, tensor->shape, &state->rooms[i]);
     frame->output_shapes[i] = value->grows < 0 ? tensor->shape : state->rooms[i].shape;
@@ -214,6 +267,22 @@ static tn_status *place_outputs(tn_session *session, const tn__bindings *binding
     frame->output_capacity[i] = has_room ? bytes : TN__EXACT_SHAPE;
   }
   return NULL;
+}
+
+/* Did the result go where it was wanted, or was there no room for it? */
+static bool fits(const tn__frame *frame, uint32_t index) {
+  return frame->data[frame->f->outputs[index].reg] == frame->output_data[index];
+}
+
+/* Of one that is away, which is also on the host unless it is in memory that the caller has there. */
+static void find_result(const tn__frame *frame, uint32_t index, DLTensor *result) {
+  const tn__carried *carried = &frame->carried[frame->f->input_count + index];
+  if (!fits(frame, index))
+    result->data = carried->block->data;
+  else if (carried->host != NULL)
+    result->data = carried->host;
+  else
+    result->device = frame->f->outputs[index].info.device;
 }
 
 /* The result as it came out, whatever shape was bound. */
@@ -226,6 +295,7 @@ static DLTensor result_of(const tn__function_state *state, uint32_t index) {
                      .ndim = r->rank,
                      .dtype = tn_dtype_to_dl(r->dtype),
                      .shape = frame->dims + r->first_dim};
+  if (output->away) find_result(frame, index, &result);
   if (output->grows < 0) return result;
   tn__view *view = &state->results[index];
   tn__view_of_buffer(output, result.shape, view);
@@ -242,7 +312,7 @@ static tn_status *copy_back(tn_session *session, const tn__function *f, tn__func
     if (tn__bind_is_list(&f->outputs[i]) || !outputs[i].set || tn__bind_is_in_place(&f->outputs[i], &outputs[i].tensor))
       continue;
     DLTensor result = result_of(state, i);
-    if (result.data != state->frame->output_data[i]) continue; /* it did not fit */
+    if (!fits(state->frame, i)) continue;
     if (tn__bind_is_of_strings(&f->outputs[i])) {
       first = tn__session_first_of(
           first, session->exe->values->session->give_strings(session, state, i, &result, &outputs[i]));
@@ -261,7 +331,7 @@ static tn_status *check_capacity(const tn__function *f, const tn__function_state
   for (uint32_t i = 0; i < f->output_count; i++) {
     if (tn__bind_is_list(&f->outputs[i]) || !outputs[i].set || frame->output_capacity[i] == TN__EXACT_SHAPE) continue;
     DLTensor result = result_of(state, i);
-    if (result.data == frame->output_data[i]) continue;
+    if (fits(frame, i)) continue;
     char have[256], want[256];
     tn__rt_format_shape(result.shape, result.ndim, want, sizeof(want));
     tn__rt_format_shape(outputs[i].shape, result.ndim, have, sizeof(have));

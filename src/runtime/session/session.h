@@ -30,10 +30,12 @@ typedef struct tn__function_state {
   tn__block *input_copies, *output_copies;
   tn__block *spares; /* by output: a second memory for what is made in the session's own, when that is bound */
   int64_t (*strides)[TN_MAX_RANK + 1]; /* by input: of those that may have any, for the function that reads them */
-  tn__view *rooms;                     /* by output: of those that grow, the bound tensor's buffer */
-  tn__view *results;                   /* by output: of those that grow, the result */
-  tn__value_state *values;             /* of an executable that has such */
-  tn__frame *frame;                    /* of the last invoke: it holds the results */
+  /* Of what is away: its memory there when the caller's is the host's; results on the host that nobody bound. */
+  tn__block *inputs_away, *outputs_away, *results_away;
+  tn__view *rooms;         /* by output: of those that grow, the bound tensor's buffer */
+  tn__view *results;       /* by output: of those that grow, the result */
+  tn__value_state *values; /* of an executable that has such */
+  tn__frame *frame;        /* of the last invoke: it holds the results */
   bool has_results;
   /* The last invoke succeeded, everything is bound persistently, and no binding has changed since: everything in the
    * frame is as the next invoke needs it. */
@@ -90,8 +92,15 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__bind_wrong_count(const tn__function *fu
 void tn__view_of_buffer(const tn__function_value *value, const int64_t *shape, tn__view *out);
 /* The bytes that the tensor's buffer has, or would have. */
 int64_t tn__bind_buffer_bytes(const tn__function_value *value, const DLTensor *tensor);
+/* Is the tensor in the memory of the device that the value is on, other than the host? */
+static inline bool tn__bind_is_away(const tn__function_value *value, const DLTensor *tensor) {
+  DLDevice there = tn__tensor_device(tensor);
+  return value->away && tensor->data != NULL && there.device_type == value->info.device.device_type &&
+         there.device_id == value->info.device.device_id;
+}
 /* Can kernels use the tensor's memory as it is: dense, or in its buffer when it grows, or of any strides when the value
- * may have them; aligned as the value wants it, and not NULL? */
+ * may have them; aligned as the value wants it, and not NULL? Of what is away:
+ * can it be copied there as it is? */
 bool tn__bind_is_in_place(const tn__function_value *value, const DLTensor *tensor);
 /* Does it lie as kernels want it, wherever? */
 bool tn__bind_lies_in_buffer(const tn__function_value *value, const DLTensor *tensor);

@@ -108,7 +108,8 @@ static tn_status *free_tensor(const tn__bindings *b, uint32_t output) {
   const tn__bound *slot = &b->outputs[output];
   uint32_t number = frame->f->outputs[output].reg;
   bool may_not_fit = value->info.size_rule == TN_SIZE_CAPACITY;
-  if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(tn__bind_free_block(b, output, &frame->blocks[number]));
+  tn__block *own = value->away ? &state->results_away[output] : &frame->blocks[number];
+  if (!slot->set || may_not_fit) TN_RETURN_IF_ERROR(tn__bind_free_block(b, output, own));
   if (!slot->set || tn__bind_is_in_place(value, &slot->tensor)) return NULL;
   return tn__bind_free_block(b, output, &state->output_copies[output]);
 }

@@ -13,8 +13,8 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
     return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": tensor %d is %s and the executable wants %s",
                             info->name, item, dtype == TN_DTYPE_INVALID ? have : tn_dtype_name(dtype),
                             tn_dtype_name(info->dtype));
-  TN_RETURN_IF_ERROR(
-      tn_status_prefix(tn__tensor_check_device(tensor, info->device), "input \"%s\": tensor %d", info->name, item));
+  TN_RETURN_IF_ERROR(tn_status_prefix(tn__tensor_check_device(tensor, info->device, false), "input \"%s\": tensor %d",
+                                      info->name, item));
   if (info->rank != TN_ANY_RANK && tensor->ndim != info->rank)
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "input \"%s\": tensor %d has %d dimension%s and the executable wants %d", info->name, item,

@@ -28,13 +28,17 @@ void tn__block_release(const tn_allocator *allocator, tn__block *block) {
 
 static size_t list_size(const tn__vm *vm) { return vm->exe->values == NULL ? 0 : vm->exe->values->vm->list_size; }
 
+static size_t carried_count(const tn__function *f) {
+  return f->has_away ? (size_t)f->input_count + f->output_count : 0;
+}
+
 /* A frame and its arrays are one allocation. */
 static size_t frame_size(const tn__vm *vm, const tn__function *f) {
   return sizeof(tn__frame) + 2 * f->scalar_count * sizeof(int64_t) + f->dim_count * sizeof(int64_t) +
          f->register_count * (sizeof(void *) + sizeof(tn__block) + sizeof(uint32_t)) +
          (f->output_count * 2 + f->input_count) * sizeof(void *) + 2 * f->output_count * sizeof(int64_t) +
          f->growing_inputs * TN_MAX_RANK * sizeof(int64_t) + f->list_count * list_size(vm) +
-         vm->exe->device_count * sizeof(tn__block);
+         vm->exe->device_count * sizeof(tn__block) + carried_count(f) * sizeof(tn__carried);
 }
 
 static void *carve(char **at, size_t count, size_t size) {
@@ -77,6 +81,7 @@ tn_status *tn__frame_take(tn__vm *vm, const tn__function *f, tn__frame **out) {
   frame->lists = carve(&at, f->list_count, list_size(vm));
   frame->blocks = carve(&at, f->register_count, sizeof(tn__block));
   frame->arenas = carve(&at, vm->exe->device_count, sizeof(tn__block));
+  if (f->has_away) frame->carried = carve(&at, carried_count(f), sizeof(tn__carried));
   frame->output_data = carve(&at, f->output_count, sizeof(void *));
   frame->output_shapes = carve(&at, f->output_count, sizeof(void *));
   frame->output_capacity = carve(&at, f->output_count, sizeof(int64_t));

@@ -24,6 +24,18 @@ static uint64_t label_of(const tn__vm *vm, const tn__instruction *in) {
   return (uint64_t)vm->path << 32 | (uint64_t)(in - vm->paths[vm->path].f->instructions);
 }
 
+/* What is carried has no instruction: it is around all of the code. */
+enum { CARRIED = 1u << 31, CARRIED_OUT = 1u << 30 };
+
+static bool is_carried(uint64_t label) { return ((uint32_t)label & CARRIED) != 0; }
+
+static tn_status *carry_failed(const tn__function *f, uint64_t label, tn_status *status) {
+  bool output = ((uint32_t)label & CARRIED_OUT) != 0;
+  uint32_t index = (uint32_t)label & (CARRIED_OUT - 1);
+  const tn__function_value *value = output ? &f->outputs[index] : &f->inputs[index];
+  return tn_status_prefix(status, "%s \"%s\"", output ? "output" : "input", value->info.name);
+}
+
 static const tn__instruction *instruction_at(const tn__vm *vm, uint64_t label, uint32_t *path) {
   *path = (uint32_t)(label >> 32);
   return &vm->paths[*path].f->instructions[(uint32_t)label];
@@ -85,6 +97,7 @@ static tn_status *told(const tn__vm *vm, tn_status *status) {
 /* As it would have come back through the calls. */
 static tn_status *failed_status(const tn__vm *vm, const tn__queue_failure *failure) {
   uint32_t path;
+  if (is_carried(failure->label)) return carry_failed(vm->paths[0].f, failure->label, failure->status);
   const tn__instruction *first = instruction_at(vm, failure->since, &path);
   const tn__instruction *in = instruction_at(vm, failure->label, &path);
   tn_status *status = failure->kernel == TN_KERNEL_OK ? failure->status : tn__vm_kernel_failed(vm, in, failure->kernel);
@@ -169,11 +182,29 @@ static tn_status *copy_now(tn__vm *vm, tn__stream *to, void *destination, tn__st
  * of makes it at once: what it reads was awaited. */
 tn_status *tn__vm_copy(tn__vm *vm, const tn__instruction *in, const tn__register *to, void *destination,
                        const tn__register *from, const void *source, size_t bytes) {
+  if (to->device == from->device && destination == source) return NULL; /* an output in the memory of its input */
   if (vm->queues == NULL || is_inline(vm, to->device != 0 ? to->device : from->device))
     return told(vm, copy_now(vm, &vm->devices[to->device].stream, destination, &vm->devices[from->device].stream,
                              source, bytes));
   tn__queue_copy(vm->queues, to->device == 0 ? TN__QUEUE_HOST : (int)to->device, destination,
                  is_inline(vm, from->device) ? TN__QUEUE_HOST : (int)from->device, source, bytes, label_of(vm, in));
+  return NULL;
+}
+
+tn_status *tn__vm_carry(tn__vm *vm, const tn__function *f, bool output, uint32_t index, void *there, void *host,
+                        size_t bytes) {
+  uint32_t device = f->registers[output ? f->outputs[index].reg : f->inputs[index].reg].device;
+  uint64_t label = CARRIED | (output ? CARRIED_OUT : 0) | index;
+  if (vm->queues == NULL) {
+    tn__stream *own = &vm->devices[device].stream, *first = &vm->devices[0].stream;
+    tn_status *status =
+        output ? copy_now(vm, first, host, own, there, bytes) : copy_now(vm, own, there, first, host, bytes);
+    return status == NULL ? NULL : carry_failed(f, label, status);
+  }
+  if (output)
+    tn__queue_copy(vm->queues, TN__QUEUE_HOST, host, (int)device, there, bytes, label);
+  else
+    tn__queue_copy(vm->queues, (int)device, there, TN__QUEUE_HOST, host, bytes, label);
   return NULL;
 }
 

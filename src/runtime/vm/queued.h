@@ -30,6 +30,9 @@ TN_MUST_USE tn_status *tn__vm_launch(tn__vm *vm, const tn__instruction *in, int3
 /* A copy of which one end is not on the first device. */
 TN_MUST_USE tn_status *tn__vm_copy(tn__vm *vm, const tn__instruction *in, const tn__register *to, void *destination,
                                    const tn__register *from, const void *source, size_t bytes);
+/* Brings input `index` of the function from the host to memory of its device, or an output to the host. */
+TN_MUST_USE tn_status *tn__vm_carry(tn__vm *vm, const tn__function *f, bool output, uint32_t index, void *there,
+                                    void *host, size_t bytes);
 /* RECORD, AWAIT, HOST_AWAIT */
 TN_MUST_USE tn_status *tn__vm_event(tn__vm *vm, const tn__function *f, const tn__instruction *in);
 /* The status of a kernel that failed. */

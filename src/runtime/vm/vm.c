@@ -555,12 +555,55 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
   return NULL;
 }
 
+/* ---- what callers have on the host ------------------------------------------------------------------------------- */
+
+/* Where a result goes on the host: to the caller, unless it did not fit what was bound. NULL: it stays where it is. */
+static tn_status *host_of_output(const tn__vm *vm, const tn__frame *frame, uint32_t index, int64_t bytes, void **out) {
+  const tn__carried *c = &frame->carried[frame->f->input_count + index];
+  bool fits =
+      frame->output_data[index] != NULL && frame->data[frame->f->outputs[index].reg] == frame->output_data[index];
+  *out = c->host;
+  if (fits || c->block == NULL) return NULL;
+  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, c->block, bytes));
+  *out = c->block->data;
+  return NULL;
+}
+
+/* Inputs to their devices before the code, or outputs from there behind it. */
+static tn_status *carry_all(tn__vm *vm, tn__frame *frame, bool outputs) {
+  const tn__function *f = frame->f;
+  for (uint32_t i = 0; i < (outputs ? f->output_count : f->input_count); i++) {
+    const tn__function_value *value = outputs ? &f->outputs[i] : &f->inputs[i];
+    const tn__register *r = &f->registers[value->reg];
+    if (!value->away) continue;
+    int64_t bytes = element_count(frame, r) * (int64_t)tn__dtype_stored(r->dtype);
+    void *host = frame->carried[i].host;
+    if (outputs) TN_RETURN_IF_ERROR(host_of_output(vm, frame, i, bytes, &host));
+    if (host == NULL || bytes == 0) continue;
+    uint64_t start = vm->profile == NULL ? 0 : tn__clock();
+    TN_RETURN_IF_ERROR(tn__vm_carry(vm, f, outputs, i, frame->data[value->reg], host, (size_t)bytes));
+    if (vm->profile == NULL) continue;
+    tn__vm_drain(vm);
+    vm->profile(vm->profile_user, "copy", start, tn__clock());
+  }
+  return NULL;
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
 static void count_run(tn__frame *frame) { frame->run = frame->run == UINT32_MAX ? 1 : frame->run + 1; }
 
-static tn_status *run_rest(tn__vm *vm, tn__frame *frame, int depth) {
+static tn_status *run_code(tn__vm *vm, tn__frame *frame, int depth) {
   const tn__function *f = frame->f;
   if (vm->profile != NULL) return interpret_profiled(vm, frame, f->prologue_count, depth);
   return interpret(vm, frame, f->prologue_count, UINT32_MAX, depth);
+}
+
+static tn_status *run_rest(tn__vm *vm, tn__frame *frame, int depth) {
+  if (depth > 0 || frame->carried == NULL) return run_code(vm, frame, depth);
+  TN_RETURN_IF_ERROR(carry_all(vm, frame, false));
+  TN_RETURN_IF_ERROR(run_code(vm, frame, depth));
+  return carry_all(vm, frame, true);
 }
 
 static tn_status *run(tn__vm *vm, tn__frame *frame, int depth) {

@@ -11,6 +11,12 @@ typedef struct tn__block {
   size_t capacity;
 } tn__block;
 
+/* What the host has of an input or output that is on another device. */
+typedef struct tn__carried {
+  void *host;       /* memory of the caller's, from or to which it is copied; NULL: none */
+  tn__block *block; /* of outputs: where it goes when it is not in memory that the caller has; NULL: inputs */
+} tn__carried;
+
 typedef struct tn__strings tn__strings; /* values/strings.h */
 
 /* One activation of a function; kept and used again by later ones. */
@@ -35,6 +41,7 @@ struct tn__frame {
   void **output_data;
   const int64_t **output_shapes;
   int64_t *output_capacity; /* bytes, for values that may be of any size up to it; or TN__EXACT_SHAPE */
+  tn__carried *carried;     /* by input, then by output; NULL: none is on another device */
   int64_t *output_valid;    /* of those that grow, of which the shape is the buffer's: what must count; or -1 */
 };
 #define TN__EXACT_SHAPE (-1)
