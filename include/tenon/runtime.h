@@ -111,6 +111,12 @@ typedef struct tn_load_options {
   /* Islands (docs/devices.md) work at the same time, without protection; else they take turns, and one whose memory
    * somebody else touches ends the process. Since 0.2. */
   bool concurrent_islands;
+  /* Limits of what all sessions together take of devices, constants and what is kept for later included:
+   * "island:0=64MiB", with a size in bytes, KB, MB, GB, TB, KiB, MiB, GiB or TiB. A device without one gives what it
+   * has. When there is no more, what is kept for later goes back to the device, once; then it is TN_OUT_OF_MEMORY.
+   * Since 0.2. */
+  const char *const *memory;
+  int memory_count;
 } tn_load_options;
 /* Maps the file, verifies every table and the bytecode, and refuses (TN_DATA_LOSS) what is truncated or inconsistent,
  * (TN_FAILED_PRECONDITION) a CPU that lacks features the kernels use, naming them, and (TN_UNSUPPORTED) a newer major

@@ -105,11 +105,11 @@ typedef struct cli_compile {
   cli_list *lists[CLI_MOST_ROWS]; /* of options that were given, by row of the table; the process has them to its end */
   tn_log_sink log;
   pthread_mutex_t log_lock;
-  bool warned;                        /* something was told */
-  char *last_warning;                 /* which is not told twice in a row; the process has it to its end */
-  double phase_start;                 /* of the progress that is shown: seconds of a steady clock */
-  bool inspect_only;                  /* what is opened is not run, and may be for another machine */
-  const char *map[CLI_MOST_SETTINGS]; /* of --map */
+  bool warned;        /* something was told */
+  char *last_warning; /* which is not told twice in a row; the process has it to its end */
+  double phase_start; /* of the progress that is shown: seconds of a steady clock */
+  bool inspect_only;  /* what is opened is not run, and may be for another machine */
+  const char *map[CLI_MOST_SETTINGS], *memory[CLI_MOST_SETTINGS]; /* of --map and --device-memory */
 } cli_compile;
 /* Calls `see` with each option of a command, those of the table among them, until it says that it has seen enough. */
 void cli_each_option(const cli_command *command, bool (*see)(void *user, const cli_option *option), void *user);

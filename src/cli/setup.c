@@ -391,10 +391,13 @@ tn_load_options cli_load_options(const cli_args *args, cli_compile *setup) {
   tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
   load.constants_path = cli_value(args, "--constants");
   load.inspect_only = setup->inspect_only;
-  for (int i = 0; i < args->count; i++)
-    if (strcmp(args->settings[i].option->name, "--map") == 0)
-      setup->map[load.device_map_count++] = args->settings[i].value;
-  load.device_map = setup->map;
+  for (int i = 0; i < args->count; i++) {
+    const char *name = args->settings[i].option->name;
+    if (strcmp(name, "--map") == 0) setup->map[load.device_map_count++] = args->settings[i].value;
+    if (strcmp(name, "--device-memory") == 0) setup->memory[load.memory_count++] = args->settings[i].value;
+  }
+  load.device_map = setup->map, load.memory = setup->memory;
+  load.concurrent_islands = cli_flag(args, "--concurrent-islands");
   if (setup->key.size > 0) load.key = setup->key.data, load.key_size = setup->key.size;
   return load;
 }

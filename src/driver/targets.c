@@ -86,20 +86,35 @@ static void add_device(tn__strbuf *out, const tn__device *device) {
                     limits.threads_of_block, limits.shared_bytes);
 }
 
-/* Devices whose drivers are plug-ins: those that can be opened, or why there is none. */
+static tn_status *open_and_add(tn__strbuf *out, const tn__device_driver *driver, int id) {
+  tn__device device = {.driver = driver, .id = id};
+  TN_RETURN_IF_ERROR(driver->open(&device));
+  add_device(out, &device);
+  driver->close(&device);
+  return NULL;
+}
+
+/* Devices whose drivers are plug-ins, up to the first number that there is none of: what they are like, or why one
+ * cannot be opened. What is said of two alike is about neither, and ends the list. */
 static void add_devices(tn__strbuf *out, DLDeviceType type, const char *name) {
   const tn__device_driver *driver;
-  tn__device device;
-  tn_status *status = tn__plugin_driver(type, name, &driver);
-  int id = 0;
-  for (; status == NULL; id++) {
-    device = (tn__device){.driver = driver, .id = id};
-    status = driver->open(&device);
-    if (status != NULL) break;
-    add_device(out, &device);
-    driver->close(&device);
+  char about[32];
+  tn_status *last = NULL, *status = tn__plugin_driver(type, name, &driver);
+  bool there = status == NULL;
+  if (!there) tn__strbuf_printf(out, "  %-16s none: %s\n", name, tn_status_message(status));
+  for (int id = 0; there; id++) {
+    status = open_and_add(out, driver, id);
+    if (status == NULL) continue;
+    there = tn_status_code_of(status) != TN_NOT_FOUND &&
+            (last == NULL || strcmp(tn_status_message(last), tn_status_message(status)) != 0);
+    snprintf(about, sizeof about, "%s:%d", name, id);
+    if (there) tn__strbuf_printf(out, "  %-16s cannot be used: %s\n", about, tn_status_message(status));
+    if (!there && id == 0) tn__strbuf_printf(out, "  %-16s none: %s\n", name, tn_status_message(status));
+    tn_status_free(last);
+    last = status;
+    status = NULL;
   }
-  if (id == 0) tn__strbuf_printf(out, "  %-16s none: %s\n", name, tn_status_message(status));
+  tn_status_free(last);
   tn_status_free(status);
 }
 

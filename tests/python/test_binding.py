@@ -536,6 +536,12 @@ class Compiling(unittest.TestCase):
                 tenon.compile(two.SerializeToString(), cache=False, place=place, memory={"island:0": "1MiB", "island:1": 4096}, **options).save(path)
                 for device_map in ({}, {"island:1": "island:5"}, {"island:0": "cpu:0", "island:1": "cpu:0"}, ["island:0=island:1"]):
                     np.testing.assert_array_equal(tenon.load(path, device_map=device_map)(x), -abs(x))
+            free = tenon.load(path, device_memory={"island:0": "1MiB", "cpu:0": 1 << 26}, concurrent_islands=True)
+            np.testing.assert_array_equal(free(x), -abs(x))
+            with self.assertRaisesRegex(tenon.Error, r"the program may have 8 bytes of island:1 \(tn_load_options.memory\)"):
+                tenon.load(path, device_memory=["island:1=8"])(x)
+            with self.assertRaisesRegex(TypeError, "device_memory is a dictionary or a list of texts, not 'a=b'"):
+                tenon.load(path, device_memory="a=b")
             with self.assertRaisesRegex(tenon.Error, 'the executable has no such device beside the host, but island:0'):
                 tenon.load(path, device_map={"island:7": "cpu:0"})
             said.write_text('{"one": "island:0",\n "two": 2}', encoding="utf-8")

@@ -50,7 +50,7 @@ WRONG_VALUES = {
 }
 # Options whose values are names or paths: only files tell whether they are right.
 ANY_VALUE = {"--function", "--output", "--compare", "--machine", "--key", "--constants", "--map", "--kernel", "--schedule", "--constant", "--from-records",
-             "--profile", "--tuned", "--database"}
+             "--profile", "--tuned", "--database", "--device-memory"}
 
 
 def options_of(command):

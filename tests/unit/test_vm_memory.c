@@ -6,6 +6,8 @@
 #define SYM(s) ((tn__operand){1, 0, s})
 enum { ISLAND = 3, MOST = 64 << 10, LARGE = 40 << 10 };
 static const tn__operand nowhere = {0, 0, 0};
+#define LIKE \
+  "it is like \"island:0=64MiB\", a device with a size above 0 in bytes, KB, MB, GB, TB, KiB, MiB, GiB or TiB"
 
 typedef struct program {
   test_exe t;
@@ -85,14 +87,16 @@ static tn_executable *through_a_function(int device) {
   return exe;
 }
 
-static tn_status *invoke(tn_session *session, int64_t n) {
+static tn_status *invoke_function(tn_session *session, const char *function, int64_t n) {
   static _Alignas(64) int64_t in[100000], out[100000];
   DLTensor x = test_tensor(TN_I64, 1, &n, in), y = test_tensor(TN_I64, 1, &n, out);
   for (int64_t i = 0; i < n; i++) in[i] = i * 3 + n, out[i] = 0;
-  tn_status *status = tn_session_invoke_with_outputs(session, NULL, &x, 1, &y, 1);
+  tn_status *status = tn_session_invoke_with_outputs(session, function, &x, 1, &y, 1);
   if (status == NULL) assert_memory_equal(in, out, (size_t)n * sizeof(int64_t));
   return status;
 }
+
+static tn_status *invoke(tn_session *session, int64_t n) { return invoke_function(session, NULL, n); }
 
 static tn_session *limited(const tn_executable *exe, const char *device, uint64_t bytes) {
   const tn_memory_setting memory = {device, bytes};
@@ -192,6 +196,116 @@ static void test_constants_count(void **state) {
   test_exe_release(&p.t);
 }
 
+/* ---- limits of all sessions -------------------------------------------------------------------------------------- */
+
+static tn_executable *loaded(const tn__bytes *bytes, const char *const *memory, int count) {
+  tn_load_options options = {.size = sizeof options, .memory = memory, .memory_count = count};
+  tn_executable *exe;
+  check_ok(tn_executable_load_memory(bytes->data, bytes->size, &options, &exe));
+  return exe;
+}
+
+/* Two sessions share what the executable may have, on the host and elsewhere; what one gave up is the other's. */
+static void test_a_limit_of_all_sessions(void **state) {
+  static const char *const limits[2][2] = {{"cpu:0=96KiB"}, {"island:3=96KiB"}};
+  static const char *const names[] = {"cpu:0", "island:3"};
+  for (int device = 0; device < 2; device++) {
+    program p;
+    tn_session *sessions[2];
+    char words[200];
+    begin(&p);
+    int a = place(p.f, device, SYM(p.n), TN__STORAGE_DYNAMIC, 0);
+    emit(p.f, TN__OP_COPY, a, p.x);
+    emit(p.f, TN__OP_COPY, p.y, a);
+    tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+    tn__bytes bytes = test_exe_finish(&p.t);
+    tn_executable *exe = loaded(&bytes, limits[device], 1);
+    for (int i = 0; i < 2; i++) check_ok(tn_session_create(exe, NULL, &sessions[i]));
+    check_ok(invoke(sessions[0], 8000));
+    snprintf(
+        words, sizeof words,
+        "out of memory: the program may have 98304 bytes of %s (tn_load_options.memory), has %d and asks for 64000 "
+        "more",
+        names[device], device == 0 ? 64128 : 64000);
+    for (int i = 0; i < 2; i++) check_fails(invoke(sessions[1], 8000), TN_OUT_OF_MEMORY, words);
+    check_ok(invoke(sessions[1], 3000));
+    tn_session_release(sessions[0]);
+    check_ok(invoke(sessions[1], 8000));
+    tn_session_release(sessions[1]);
+    tn_executable_release(exe);
+    test_exe_release(&p.t);
+  }
+}
+
+static void test_limits_of_loading_that_are_none(void **state) {
+  static const struct {
+    const char *memory;
+    tn_status_code code;
+    const char *words;
+  } cases[] = {
+      {"island:4=1MB", TN_NOT_FOUND,
+       "the memory \"island:4=1MB\": the program does not run on that device; the host is cpu:0"},
+      {"island:3", TN_INVALID_ARGUMENT, "the memory \"island:3\" is none: " LIKE},
+      {"island:3=0", TN_INVALID_ARGUMENT, "the memory \"island:3=0\" is none: " LIKE},
+      {"moon:3=1KB", TN_INVALID_ARGUMENT, "the memory \"moon:3=1KB\" is none: " LIKE},
+      {NULL, TN_INVALID_ARGUMENT, "the memory \"\" is none: " LIKE},
+  };
+  program p;
+  begin(&p);
+  emit(p.f, TN__OP_COPY, p.y, p.x);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    tn_load_options options = {.size = sizeof options, .memory = &cases[i].memory, .memory_count = 1};
+    tn_executable *exe;
+    check_fails(tn_executable_load_memory(bytes.data, bytes.size, &options, &exe), cases[i].code, cases[i].words);
+  }
+  const char *twice[] = {"island:3=1KB", "cpu:0=5GB", "island:3=1KiB"};
+  tn_load_options options = {.size = sizeof options, .memory = twice, .memory_count = 3};
+  tn_executable *exe;
+  check_fails(tn_executable_load_memory(bytes.data, bytes.size, &options, &exe), TN_INVALID_ARGUMENT,
+              "the memory \"island:3=1KiB\": the device has another limit already");
+  test_exe_release(&p.t);
+}
+
+/* A program may have been compiled for a host with number 1 beside another CPU with number 0: limits go by the numbers
+ * that it says. */
+static void test_a_host_of_another_number(void **state) {
+  static const char *const names[] = {"cpu:1", "cpu:0"};
+  test_exe t;
+  tn__target target;
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(&t, "native");
+  tn__exe_host(t.exe, 1);
+  tn__exe_device(t.exe, kDLCPU, 0, &target);
+  for (int device = 0; device < 2; device++) {
+    int x, y;
+    tn__exe_func *f = tn__exe_function(t.exe, device == 0 ? "host" : "other");
+    int n = begin_function(f, &x, &y), a = place(f, device, SYM(n), TN__STORAGE_DYNAMIC, 0);
+    emit(f, TN__OP_COPY, a, x);
+    emit(f, TN__OP_COPY, y, a);
+    tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  }
+  tn__bytes bytes = test_exe_finish(&t);
+  tn_executable *exe = loaded(&bytes, NULL, 0);
+  for (int limit = 0; limit < 2; limit++) {
+    tn_session *session = limited(exe, names[limit], MOST);
+    for (int device = 0; device < 2; device++) {
+      tn_status *status = invoke_function(session, device == 0 ? "host" : "other", 10000);
+      if (device != limit) check_ok(status);
+      if (device == limit) {
+        assert_int_equal(tn_status_code_of(status), TN_OUT_OF_MEMORY);
+        assert_non_null(
+            strstr(tn_status_message(status), limit == 0 ? "65536 bytes of cpu:1" : "65536 bytes of cpu:0"));
+        tn_status_free(status);
+      }
+    }
+    tn_session_release(session);
+  }
+  tn_executable_release(exe);
+  test_exe_release(&t);
+}
+
 static void test_limits_that_are_none(void **state) {
   static const struct {
     tn_memory_setting setting;
@@ -231,6 +345,9 @@ int main(void) {
       cmocka_unit_test(test_no_memory),
       cmocka_unit_test(test_constants_count),
       cmocka_unit_test(test_limits_that_are_none),
+      cmocka_unit_test(test_a_limit_of_all_sessions),
+      cmocka_unit_test(test_limits_of_loading_that_are_none),
+      cmocka_unit_test(test_a_host_of_another_number),
   };
   return cmocka_run_group_tests_name("vm_memory", tests, NULL, NULL);
 }

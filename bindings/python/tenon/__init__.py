@@ -636,12 +636,15 @@ def load(
     *,
     verify_constants: bool = False,
     device_map: Mapping[str, str] | Iterable[str] = (),
+    device_memory: Mapping[str, str] | Iterable[str] = (),
+    concurrent_islands: bool = False,
 ) -> Model:
     """Loads an executable (.tnx) from a path or from bytes. Native code in it is trusted like any program's.
     `verify_constants`: checks the hash of the constants, too, which reads all of them; the rest is always checked.
-    `device_map` puts devices in the place of those that the program was placed on: {"island:1": "cpu:0"}."""
-    maps = _assignments("device_map", device_map)
+    `device_map` puts devices in the place of those that the program was placed on: {"island:1": "cpu:0"}.
+    `device_memory` limits what it takes of devices: {"opencl:0": "2GiB"}. `concurrent_islands` lets islands work at the
+    same time, without protection."""
+    devices = (_assignments("device_map", device_map), _assignments("device_memory", device_memory), concurrent_islands)
     if isinstance(executable, bytes):
-        return Model(_tenon.load(None, executable, threads or 0, verify_constants, maps))
-    path = os.fspath(executable)
-    return Model(_tenon.load(path, None, threads or 0, verify_constants, maps))
+        return Model(_tenon.load(None, executable, threads or 0, verify_constants, *devices))
+    return Model(_tenon.load(os.fspath(executable), None, threads or 0, verify_constants, *devices))

@@ -352,26 +352,34 @@ static PyObject *load(PyObject *self, PyObject *args) {
   module_state *state = PyModule_GetState(self);
   const char *path, *data;
   Py_ssize_t size;
-  int threads, verify, map_count;
-  PyObject *list;
-  if (!PyArg_ParseTuple(args, "zz#ipO!:load", &path, &data, &size, &threads, &verify, &PyList_Type, &list)) return NULL;
-  const char **map = read_texts(list, &map_count);
-  model_object *model = map != NULL ? new_model(state) : NULL;
+  int threads, verify, map_count, memory_count, concurrent;
+  PyObject *map_list, *memory_list;
+  if (!PyArg_ParseTuple(args, "zz#ipO!O!p:load", &path, &data, &size, &threads, &verify, &PyList_Type, &map_list,
+                        &PyList_Type, &memory_list, &concurrent))
+    return NULL;
+  const char **map = read_texts(map_list, &map_count);
+  const char **memory = map != NULL ? read_texts(memory_list, &memory_count) : NULL;
+  model_object *model = memory != NULL ? new_model(state) : NULL;
   if (model == NULL) {
     PyMem_Free(map);
+    PyMem_Free(memory);
     return NULL;
   }
   tn_load_options options = {.size = sizeof(options),
                              .verify_constants = verify,
                              .log = &model->warnings->sink,
                              .device_map = map,
-                             .device_map_count = map_count};
+                             .device_map_count = map_count,
+                             .concurrent_islands = concurrent,
+                             .memory = memory,
+                             .memory_count = memory_count};
   tn_status *status;
   Py_BEGIN_ALLOW_THREADS if (data != NULL) status =
       tn_executable_load_memory(data, (size_t)size, &options, &model->executable);
   else status = tn_executable_load(path, &options, &model->executable);
   if (status == NULL) status = open_session(model, threads);
   Py_END_ALLOW_THREADS PyMem_Free(map);
+  PyMem_Free(memory);
   return opened(state, model, status);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "graph/place/place.h"
 #include "json/json.h"
 
@@ -105,36 +106,10 @@ void tn__place_rules_read(tn__compile_config *config, const char *text, bool fil
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static const struct unit {
-  const char *name;
-  uint64_t bytes;
-} units[] = {{"", 1},
-             {"B", 1},
-             {"KB", 1000},
-             {"MB", 1000000},
-             {"GB", 1000000000},
-             {"TB", 1000000000000},
-             {"KiB", UINT64_C(1) << 10},
-             {"MiB", UINT64_C(1) << 20},
-             {"GiB", UINT64_C(1) << 30},
-             {"TiB", UINT64_C(1) << 40}};
-
-/* "2GiB"; 0: it is none. */
-static uint64_t read_size(const char *text) {
-  enum { DECIMAL = 10, MOST_DIGITS = 18 };
-  size_t digits = strspn(text, "0123456789");
-  if (digits == 0 || digits > MOST_DIGITS) return 0;
-  uint64_t number = strtoull(text, NULL, DECIMAL);
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-    if (strcmp(units[i].name, text + digits) == 0)
-      return number > UINT64_MAX / units[i].bytes ? 0 : number * units[i].bytes;
-  return 0;
-}
-
 void tn__place_budget_read(tn__compile_config *config, const char *text, tn__place_budgets *out) {
   tn__arena *arena = config->cache.arena;
   const char *equals = strrchr(text, '=');
-  uint64_t bytes = equals != NULL ? read_size(equals + 1) : 0;
+  uint64_t bytes = equals != NULL ? tn__size_read(equals + 1) : 0;
   if (equals == NULL || equals == text || bytes == 0)
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
                "the memory \"%s\" is not like DEVICE=SIZE, as \"opencl:0=2GiB\" is, with a size above 0 in bytes, KB, "

@@ -1,10 +1,12 @@
-/* Devices that take the place of others when an executable is loaded: "island:1=island:0". */
+/* What the options of loading say of devices: those that take the place of others, "island:1=island:0", and limits of
+ * memory, "island:0=64MiB". */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "base/strbuf.h"
-#include "runtime/executable/executable.h"
+#include "runtime/executable/opened.h"
 
 static const DLDeviceType types[] = {kDLCPU, kDLCUDA, kDLOpenCL, kDLExtDev};
 enum { TYPE_COUNT = sizeof(types) / sizeof(types[0]), MOST_ID = 255 };
@@ -73,5 +75,42 @@ tn_status *tn__load_map_devices(tn_executable *exe, const tn_load_options *optio
     if (!found) return not_there(exe, options->device_map[i]);
   }
   exe->devices = mapped;
+  return NULL;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+uint32_t tn__load_find_device(const tn_executable *exe, DLDevice device) {
+  const DLDevice host = {exe->devices[0].device_type, exe->host_id};
+  uint32_t i = 1;
+  if (tn__load_same_device(host, device)) return 0;
+  while (i < exe->device_count && !tn__load_same_device(exe->devices[i], device)) i++;
+  return i == exe->device_count && tn__load_same_device(exe->devices[0], device) ? 0 : i;
+}
+
+static tn_status *set_limit(const tn_executable *exe, const char *text) {
+  const char *equal = text == NULL ? NULL : strchr(text, '=');
+  uint64_t bytes = equal == NULL ? 0 : tn__size_read(equal + 1);
+  DLDevice device;
+  if (bytes == 0 || !tn__load_read_device(text, equal, &device))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "the memory \"%s\" is none: it is like \"island:0=64MiB\", a device with a size above 0 in "
+                            "bytes, KB, MB, GB, TB, KiB, MiB, GiB or TiB",
+                            text == NULL ? "" : text);
+  uint32_t number = tn__load_find_device(exe, device);
+  if (number == exe->device_count)
+    return tn_status_create(TN_NOT_FOUND,
+                            "the memory \"%s\": the program does not run on that device; the host is cpu:%d", text,
+                            (int)exe->host_id);
+  if (exe->limits[number].most != 0 && exe->limits[number].most != bytes)
+    return tn_status_create(TN_INVALID_ARGUMENT, "the memory \"%s\": the device has another limit already", text);
+  exe->limits[number].most = bytes;
+  return NULL;
+}
+
+tn_status *tn__load_limits(tn_executable *exe, const tn_load_options *options) {
+  if (options->memory_count == 0) return NULL;
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, exe->device_count, sizeof(tn__opened_limit), &exe->limits));
+  for (int i = 0; i < options->memory_count; i++) TN_RETURN_IF_ERROR(set_limit(exe, options->memory[i]));
   return NULL;
 }

@@ -40,6 +40,8 @@ tn_status *tn__load_options_read(const tn_load_options *options, tn_load_options
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_load_options, options, out));
   TN_RETURN_IF_ERROR(tn__options_check_list("tn_load_options", "device_map", out->device_map, "device_map_count",
                                             out->device_map_count));
+  TN_RETURN_IF_ERROR(
+      tn__options_check_list("tn_load_options", "memory", out->memory, "memory_count", out->memory_count));
   if (out->key == NULL && out->key_size != 0)
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "tn_load_options: key is NULL and key_size is %zu, so nothing would be checked: give the "

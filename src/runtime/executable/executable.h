@@ -129,6 +129,7 @@ typedef struct tn__text_entry {
 typedef struct tn__jit_entry tn__jit_entry;
 typedef struct tn__values tn__values;               /* values.h */
 typedef struct tn__opened_shared tn__opened_shared; /* opened.h */
+typedef struct tn__opened_limit tn__opened_limit;   /* opened.h */
 
 struct tn_executable {
   tn__region region;
@@ -157,7 +158,9 @@ struct tn_executable {
   size_t image_size;
   const char *producer;
   const char **targets;              /* of the devices */
-  DLDevice *devices;                 /* the first is the host */
+  DLDevice *devices;                 /* the first is the host, cpu:0 to callers */
+  int32_t host_id;                   /* its number among the program's devices */
+  tn__opened_limit *limits;          /* of memory, by device, those that are one having the first's; NULL: none */
   const tn__device_driver **drivers; /* NULL: of source, in a file that is only looked into */
   tn__bytes *sources;                /* of devices that compile source; of no bytes: native code */
   tn__kernel_entry *kernels;
@@ -217,10 +220,15 @@ bool tn__exe_same_registers(const tn__register *a, const tn__register *b);
 static inline bool tn__load_same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
 }
+/* The first of the executable's devices that are this one, by the program's numbers; where none is cpu:0, the host is.
+ * device_count: it has none. */
+uint32_t tn__load_find_device(const tn_executable *executable, DLDevice device);
 /* "island:1", up to `end`: false when it is none. */
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
 /* The options' devices in the place of the file's. */
 TN_MUST_USE tn_status *tn__load_map_devices(tn_executable *executable, const tn_load_options *options);
+/* The options' limits of memory, when the devices are mapped. */
+TN_MUST_USE tn_status *tn__load_limits(tn_executable *executable, const tn_load_options *options);
 
 /* The function for inputs of any strides takes and gives what this one does. */
 TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);

@@ -411,7 +411,9 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
   for (uint32_t i = 0; i < header.count; i++)
     needed |= ((const tn__device_record *)(const void *)(records + (size_t)i * header.record_size))->features;
   tn__features have = exe->verify_only ? 0 : tn__host_granted(needed); /* once: asking takes long on virtual machines */
+  exe->host_id = exe->devices[0].device_id;
   exe->devices[0].device_id = 0; /* whatever its number among the devices of the compilation: callers' tensors say 0 */
+  TN_RETURN_IF_ERROR(tn__load_limits(exe, options));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
     const char *target, *scope;

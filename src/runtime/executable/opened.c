@@ -12,11 +12,41 @@ enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void release_spares(tn__opened_device *d) {
+tn_status *tn__opened_allocate(const tn_executable *exe, uint32_t number, tn__device *device, size_t bytes,
+                               void **out) {
+  tn__opened_limit *limit = exe->limits == NULL || exe->limits[number].most == 0 ? NULL : &exe->limits[number];
+  uint64_t before = limit == NULL ? 0 : atomic_fetch_add(&limit->used, bytes);
+  tn_status *status = NULL;
+  if (limit != NULL && (before > limit->most || bytes > limit->most - before))
+    status = tn_status_create(TN_OUT_OF_MEMORY,
+                              "out of memory: the program may have %llu bytes of %s:%d (tn_load_options.memory), has "
+                              "%llu and asks for %zu more",
+                              (unsigned long long)limit->most, device->driver->name, (int)device->id,
+                              (unsigned long long)before, bytes);
+  else
+    status = device->driver->allocate(device, bytes, out);
+  if (status != NULL && limit != NULL) atomic_fetch_sub(&limit->used, bytes);
+  return status;
+}
+
+void tn__opened_free(const tn_executable *exe, uint32_t number, tn__device *device, void *memory, size_t bytes) {
+  device->driver->free(device, memory, bytes);
+  if (exe->limits != NULL && exe->limits[number].most > 0) atomic_fetch_sub(&exe->limits[number].used, bytes);
+}
+
+static tn_status *allocate(const tn__opened *devices, tn__opened_device *d, size_t bytes, void **out) {
+  return tn__opened_allocate(devices->exe, d->number, &d->device, bytes, out);
+}
+
+static void give_to_device(const tn__opened *devices, tn__opened_device *d, void *memory, size_t bytes) {
+  tn__opened_free(devices->exe, d->number, &d->device, memory, bytes);
+}
+
+static void release_spares(const tn__opened *devices, tn__opened_device *d) {
   tn__opened_memory *m = &d->memory;
   while (m->spare_count > 0) {
     const tn__opened_spare *s = &m->spares[--m->spare_count];
-    d->device.driver->free(&d->device, s->memory, s->bytes);
+    give_to_device(devices, d, s->memory, s->bytes);
     m->spare -= s->bytes;
   }
 }
@@ -38,25 +68,19 @@ static bool take_spare(tn__opened_memory *m, size_t *bytes, size_t most, void **
 }
 
 /* The lock is held. */
-static tn_status *take_memory(tn__opened_device *d, size_t *bytes, size_t most, void **out) {
-  tn__opened_memory *m = &d->memory;
-  if (!take_spare(m, bytes, most, out)) {
-    tn_status *status = d->device.driver->allocate(&d->device, *bytes, out);
-    if (tn_status_code_of(status) == TN_OUT_OF_MEMORY && m->spare_count > 0) {
-      tn_status_free(status);
-      release_spares(d);
-      status = d->device.driver->allocate(&d->device, *bytes, out);
-    }
-    TN_RETURN_IF_ERROR(status);
-  }
-  m->used += *bytes;
-  return NULL;
+static tn_status *take_memory(const tn__opened *devices, tn__opened_device *d, size_t *bytes, size_t most, void **out) {
+  if (take_spare(&d->memory, bytes, most, out)) return NULL;
+  tn_status *status = allocate(devices, d, *bytes, out);
+  if (tn_status_code_of(status) != TN_OUT_OF_MEMORY || d->memory.spare_count == 0) return status;
+  tn_status_free(status);
+  release_spares(devices, d);
+  return allocate(devices, d, *bytes, out);
 }
 
 tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_device *device, size_t *bytes, size_t most,
                                   void **out) {
   pthread_mutex_lock(&devices->exe->shared->mutex);
-  tn_status *status = take_memory(device, bytes, most, out);
+  tn_status *status = take_memory(devices, device, bytes, most, out);
   pthread_mutex_unlock(&devices->exe->shared->mutex);
   if (status != NULL) tn__opened_failed(devices, status);
   return status;
@@ -66,13 +90,12 @@ void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device,
   tn__opened_memory *m = &device->memory;
   if (memory == NULL) return;
   pthread_mutex_lock(&devices->exe->shared->mutex);
-  m->used -= bytes;
   bool keeps = m->spare_count < sizeof m->spares / sizeof m->spares[0] && bytes <= m->most_spare - m->spare;
   if (keeps) {
     m->spares[m->spare_count++] = (tn__opened_spare){memory, bytes};
     m->spare += bytes;
   } else {
-    device->device.driver->free(&device->device, memory, bytes);
+    give_to_device(devices, device, memory, bytes);
   }
   pthread_mutex_unlock(&devices->exe->shared->mutex);
 }
@@ -119,7 +142,7 @@ static tn_status *upload(tn__opened *devices, uint32_t constant, tn__stream *str
   const tn__constant_entry *c = &devices->exe->constants[constant];
   tn__opened_device *d = tn__opened_at(devices, c->device);
   size_t bytes = stored_size(c);
-  TN_RETURN_IF_ERROR(take_memory(d, &bytes, bytes, &devices->constants[constant]));
+  TN_RETURN_IF_ERROR(take_memory(devices, d, &bytes, bytes, &devices->constants[constant]));
   return d->device.driver->copy(stream, TN__COPY_IN, devices->constants[constant], c->data, c->size);
 }
 
@@ -154,8 +177,8 @@ static tn_status *open_all(tn__opened *devices) {
   return NULL;
 }
 
-static void close_device(tn__opened_device *d) {
-  release_spares(d);
+static void close_device(const tn__opened *devices, tn__opened_device *d) {
+  release_spares(devices, d);
   d->device.driver->close(&d->device);
 }
 
@@ -167,14 +190,14 @@ static void close_all(tn__opened *devices) {
     const tn__constant_entry *c = &exe->constants[i];
     if (devices->constants[i] == NULL) continue;
     tn__opened_device *d = tn__opened_at(devices, c->device);
-    d->device.driver->free(&d->device, devices->constants[i], stored_size(c));
+    give_to_device(devices, d, devices->constants[i], stored_size(c));
   }
   for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++) {
     tn__opened_device *d = tn__opened_at(devices, i);
     if (d != NULL && exe->sources[i].size > 0) d->device.driver->unload_code(&d->device, &devices->list[i].code);
   }
   for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++)
-    if (devices->list[i].device.driver != NULL) close_device(&devices->list[i]);
+    if (devices->list[i].device.driver != NULL) close_device(devices, &devices->list[i]);
   tn__free(allocator, devices->constants, exe->constant_count * sizeof(void *), 0);
   tn__free(allocator, devices->list, exe->device_count * sizeof(tn__opened_device), 0);
   pthread_mutex_destroy(&devices->turn);

@@ -10,7 +10,8 @@
  * is gone), whoever met that says so: sessions that are there keep what they have, and the next one opens all anew.
  *
  * Memory. What is given back is kept for whoever wants as much next, of all sessions, up to a quarter of what there is.
- * When a device has no more, what is kept goes back to it, once, and only then is it out of memory. Devices that take
+ * When a device has no more, or the executable may have no more of it (tn_load_options.memory), what is kept goes back
+ * to it, once, and only then is it out of memory. Devices that take
  * turns keep nothing: programs are checked on them, and what was there before is not to be read by luck.
  *
  * Threads. All functions may be called from several threads at once. A lock of the executable's is held while devices
@@ -22,15 +23,20 @@
 
 #include "runtime/executable/executable.h"
 
+/* What all sessions on an executable have of a device, and may have, in bytes; `most` 0: what there is. */
+struct tn__opened_limit {
+  uint64_t most;
+  atomic_uint_fast64_t used;
+};
+
 typedef struct tn__opened_spare {
   void *memory;
   size_t bytes;
 } tn__opened_spare;
 
-/* Of one device, in bytes. */
+/* Of one device, in bytes, what is kept for later. */
 typedef struct tn__opened_memory {
-  size_t used;              /* by sessions and constants */
-  size_t spare, most_spare; /* kept for later */
+  size_t spare, most_spare;
   tn__opened_spare spares[32];
   uint32_t spare_count;
 } tn__opened_memory;
@@ -69,6 +75,11 @@ TN_MUST_USE tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_de
                                               size_t most, void **out);
 /* All streams have done what they were asked to do with it. */
 void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device, void *memory, size_t bytes);
+
+/* Memory of a device, of whoever's, within the executable's limit: allocate and free of its driver. */
+TN_MUST_USE tn_status *tn__opened_allocate(const tn_executable *exe, uint32_t number, tn__device *device, size_t bytes,
+                                           void **out);
+void tn__opened_free(const tn_executable *exe, uint32_t number, tn__device *device, void *memory, size_t bytes);
 
 /* Of an executable's life: what sessions share, without a device that is open. */
 TN_MUST_USE tn_status *tn__opened_shared_create(tn_executable *exe);

@@ -1,6 +1,7 @@
 /* The loader of OpenCL, the devices that it knows, and its errors. */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -110,8 +111,17 @@ tn_status *tn__opencl_load(tn__opencl_api *out) {
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-static void device_text(const tn__opencl_api *cl, cl_device_id device, cl_device_info info, char *out, size_t size) {
-  if (cl->clGetDeviceInfo(device, info, size, out, NULL) != CL_SUCCESS) snprintf(out, size, "?");
+cl_int tn__opencl_text(const tn__opencl_api *cl, cl_device_id device, cl_device_info info, char *out, size_t size) {
+  size_t length = 0;
+  snprintf(out, size, "?");
+  cl_int error = cl->clGetDeviceInfo(device, info, 0, NULL, &length);
+  if (error != CL_SUCCESS) return error;
+  char *text = calloc(1, length + 1);
+  if (text == NULL) return CL_OUT_OF_HOST_MEMORY;
+  error = cl->clGetDeviceInfo(device, info, length, text, NULL);
+  if (error == CL_SUCCESS) snprintf(out, size, "%s", text);
+  free(text);
+  return error;
 }
 
 tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_platform_id *platform, cl_device_id *device) {
@@ -138,7 +148,7 @@ tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_platform_id 
         tn__strbuf_release(&there);
         return NULL;
       }
-      device_text(cl, devices[i], CL_DEVICE_NAME, name, sizeof name);
+      (void)tn__opencl_text(cl, devices[i], CL_DEVICE_NAME, name, sizeof name);
       tn__strbuf_printf(&there, "%sopencl:%d (%s)", seen > 0 ? ", " : "", seen, name);
     }
   }

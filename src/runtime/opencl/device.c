@@ -1,7 +1,6 @@
 /* Opening and closing, limits, the table, and the plug-in's one function. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -16,18 +15,10 @@ static tn_status *get(const tn__device *device, cl_device_info info, size_t size
   return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "it does not tell its attribute 0x%x", info);
 }
 
-/* A text, of which what does not fit is left out. */
 static tn_status *get_text(const tn__device *device, cl_device_info info, char *out, size_t size) {
   const tn__opencl *o = device->state;
-  size_t length = 0;
-  cl_int error = o->cl.clGetDeviceInfo(o->device, info, 0, NULL, &length);
-  char *text = error == CL_SUCCESS ? calloc(1, length + 1) : NULL;
-  if (error == CL_SUCCESS && text == NULL)
-    return tn__opencl_refuse(device, TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text about it", length);
-  tn_status *status = get(device, info, length, text); /* which tells what went wrong before, too */
-  if (status == NULL) snprintf(out, size, "%s", text);
-  free(text);
-  return status;
+  cl_int error = tn__opencl_text(&o->cl, o->device, info, out, size);
+  return error == CL_SUCCESS ? NULL : tn__opencl_failed(device, error, "it does not tell its attribute 0x%x", info);
 }
 
 /* Are there what this driver takes for granted? */

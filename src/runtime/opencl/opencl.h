@@ -102,6 +102,8 @@ TN_MUST_USE tn_status *tn__opencl_placed(const tn__device *device, tn_status *st
 
 /* The functions of the loader. */
 TN_MUST_USE tn_status *tn__opencl_load(tn__opencl_api *out);
+/* A text about the device, of which what does not fit is left out; "?" where the device does not tell it. */
+cl_int tn__opencl_text(const tn__opencl_api *cl, cl_device_id device, cl_device_info info, char *out, size_t size);
 /* The platform and device with the number. NOT_FOUND lists those there are. */
 TN_MUST_USE tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_platform_id *platform,
                                        cl_device_id *device);

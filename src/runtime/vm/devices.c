@@ -20,7 +20,7 @@ static tn_status *check_room(const tn__vm_device *d, size_t bytes) {
 static tn_status *take_memory(const tn__vm *vm, const tn__vm_device *d, size_t *bytes, void **out) {
   TN_RETURN_IF_ERROR(check_room(d, *bytes));
   if (d->shared == NULL)
-    TN_RETURN_IF_ERROR(d->stream.device->driver->allocate(d->stream.device, *bytes, out));
+    TN_RETURN_IF_ERROR(tn__opened_allocate(vm->exe, d->number, d->stream.device, *bytes, out));
   else
     TN_RETURN_IF_ERROR(tn__opened_memory_take(vm->shared, d->shared, bytes, room_of(d->memory), out));
   d->memory->used += *bytes;
@@ -40,7 +40,7 @@ void tn__block_release_on(const tn__vm *vm, uint32_t device, tn__block *block) {
   const tn__vm_device *d = &vm->devices[device];
   if (block->data == NULL) return;
   if (d->shared == NULL)
-    d->stream.device->driver->free(d->stream.device, block->data, block->capacity);
+    tn__opened_free(vm->exe, d->number, d->stream.device, block->data, block->capacity);
   else
     tn__opened_memory_give_back(vm->shared, d->shared, block->data, block->capacity);
   d->memory->used -= block->capacity;
@@ -49,24 +49,17 @@ void tn__block_release_on(const tn__vm *vm, uint32_t device, tn__block *block) {
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */
 
-/* The first of the executable's devices that are this one. */
-static uint32_t first_of(const tn_executable *exe, DLDevice device) {
-  uint32_t i = 0;
-  while (i < exe->device_count && !tn__load_same_device(exe->devices[i], device)) i++;
-  return i;
-}
-
 static tn_status *limit_memory(const tn__vm *vm, const tn_memory_setting *setting) {
   const tn_executable *exe = vm->exe;
   const char *name = setting->device == NULL ? "" : setting->device;
   DLDevice device;
   uint32_t number = exe->device_count;
-  if (tn__load_read_device(name, name + strlen(name), &device)) number = first_of(exe, device);
+  if (tn__load_read_device(name, name + strlen(name), &device)) number = tn__load_find_device(exe, device);
   if (number == exe->device_count)
     return tn_status_create(TN_NOT_FOUND,
                             "tn_session_options.memory: the program does not run on a device \"%s\"; devices are "
-                            "written like \"island:0\", and the host is \"cpu:0\"",
-                            name);
+                            "written like \"island:0\", and the host is \"cpu:%d\"",
+                            name, (int)exe->host_id);
   if (setting->bytes == 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "tn_session_options.memory: %s gets no bytes", name);
   vm->memory[number].most = (size_t)setting->bytes;
@@ -98,13 +91,14 @@ static tn_status *count_constants(const tn__vm *vm) {
 static tn_status *open_device(const tn__vm *vm, uint32_t number) {
   const tn_executable *exe = vm->exe;
   tn__vm_device *d = &vm->devices[number];
-  d->memory = &vm->memory[first_of(exe, exe->devices[number])];
+  d->number = number == 0 ? 0 : tn__load_find_device(exe, exe->devices[number]);
+  d->memory = &vm->memory[d->number];
   d->shared = vm->shared == NULL ? NULL : tn__opened_at(vm->shared, number);
   d->code = d->shared == NULL ? &exe->code : &vm->shared->list[number].code;
   d->stream = (tn__stream){.device = &d->host, .allocator = vm->allocator};
   if (d->shared == NULL) {
-    d->host =
-        (tn__device){.driver = exe->drivers[number], .allocator = vm->allocator, .id = exe->devices[number].device_id};
+    d->host = (tn__device){.driver = exe->drivers[number], .allocator = vm->allocator};
+    d->host.id = number == 0 ? exe->host_id : exe->devices[number].device_id;
     return d->host.driver->open(&d->host); /* which does not fail: it is here */
   }
   d->stream.device = &d->shared->device;

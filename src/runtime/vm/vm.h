@@ -65,6 +65,7 @@ typedef struct tn__vm_device {
   tn__opened_device *shared;   /* else the executable's */
   tn__stream stream;           /* of either; `stream.device` NULL: not open */
   const tn__device_code *code; /* what kernels are at offsets in */
+  uint32_t number;             /* of the first of those that are one */
   tn__vm_memory *memory;       /* of the first of those that are one */
 } tn__vm_device;
 
@@ -72,6 +73,7 @@ typedef struct tn__vm {
   const tn_executable *exe;
   const tn_allocator *allocator;
   tn__vm_device *devices; /* the executable's; the first is the host */
+  uint32_t number;        /* of the first of those that are one */
   tn__vm_memory *memory;  /* per device */
   tn__opened *shared;     /* those that are not the host; NULL: there are none */
   tn__queues *queues;     /* NULL: what a device does is waited for */
