@@ -166,9 +166,14 @@ TN_API TN_MUST_USE tn_status *tn_module_save_split(tn_module *module, const char
  * become arguments, and functions tell the workspace's size and the outputs' dimensions for them, or how much of it was
  * used where only running tells; sequences and optional values are structs. Refused (TN_UNSUPPORTED) are strings,
  * look-ups in tables (LabelEncoder, of integers too), recursion, and inputs of any strides. `name` is a part of C
- * identifiers. Both files are written, or neither. */
+ * identifiers. Of a module that was compiled for the target "c99" a C file takes the object's place, which holds
+ * kernels and constants for any machine with a compiler of C and includes the header. Both files are written, or
+ * neither. */
 TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                                                const char *header_path);
+/* Are the module's kernels C99, so that tn_module_emit_c() writes a C file and no object, and loading is refused? Since
+ * 0.2. */
+TN_API TN_MUST_USE tn_status *tn_module_is_source(const tn_module *module, bool *out);
 /* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can
  * have made it. What is done to a module later breaks the signature: split first, then sign. */
 TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size);

@@ -13,7 +13,7 @@ static const cli_option options[] = {
     {"--output", "FILE", "where the executable goes (also -o); with --emit: where the stage goes, default the screen",
      .writes = true},
     {"--emit", "STAGE",
-     "write this stage instead: graph, te, schedule, tir, llvm, asm or obj; or c: FILE.o and FILE.h"},
+     "write this stage instead: graph, te, schedule, tir, llvm, asm or obj; or c: FILE.h and FILE.o (of c99: FILE.c)"},
     {"--constants", "FILE", "put the constants into a file of their own, which executables may share", .writes = true},
     {"--key", "FILE", "sign the executable with the key in this file (HMAC-SHA-256)"},
     CLI_MODULE_OPTIONS,
@@ -111,6 +111,10 @@ static int check_output(const cli_args *args, const char *path, const char *endi
                : EXIT_DONE;
 }
 
+/* Of what --emit c may write: the object or the C file in its place, and the header. */
+static const char *const endings[] = {".o", ".c", ".h"};
+enum { ENDINGS = sizeof endings / sizeof endings[0] };
+
 /* The part of the path that C functions are named by. */
 static const char *c_name(const char *path) {
   const char *slash = strrchr(path, '/');
@@ -129,8 +133,8 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
   }
   const char *stage = cli_value(args, "--emit");
   bool standalone = stage && strcmp(stage, "c") == 0;
-  int misused = check_output(args, path, standalone ? ".o" : "");
-  if (!misused && standalone) misused = check_output(args, path, ".h");
+  int misused = standalone ? EXIT_DONE : check_output(args, path, "");
+  for (int i = 0; i < ENDINGS && !misused && standalone; i++) misused = check_output(args, path, endings[i]);
   if (!misused && standalone && !tn__is_c_word(c_name(path)))
     misused = cli_misused("compile", "\"%s\" cannot be a part of C's names: use letters, digits and _", c_name(path));
   return !misused && constants ? check_output(args, constants, "") : misused;
@@ -139,10 +143,20 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
 /* Before the work, not after it: can everything be written, and is the key there? */
 static tn_status *check_places(const cli_args *args, cli_compile *setup, const char *path, bool standalone) {
   const char *constants = cli_value(args, "--constants");
-  TN_RETURN_IF_ERROR(cli_check_place(path, standalone ? ".o" : ""));
-  if (standalone) TN_RETURN_IF_ERROR(cli_check_place(path, ".h"));
+  if (!standalone) TN_RETURN_IF_ERROR(cli_check_place(path, ""));
+  for (int i = 0; i < ENDINGS && standalone; i++) TN_RETURN_IF_ERROR(cli_check_place(path, endings[i]));
   if (constants) TN_RETURN_IF_ERROR(cli_check_place(constants, ""));
   return cli_read_key(args, setup);
+}
+
+/* Nothing could be done with it. */
+static tn_status *check_kind(const tn_module *module) {
+  bool source;
+  TN_RETURN_IF_ERROR(tn_module_is_source(module, &source));
+  if (!source) return NULL;
+  return tn_status_create(
+      TN_UNSUPPORTED,
+      "kernels for c99 are C, which no executable runs: --emit c writes the model as FILE.c and FILE.h");
 }
 
 /* The constants of an executable that is there stay when the new one cannot be written. */
@@ -169,9 +183,10 @@ static void tell_of_constants(const cli_args *args, const cli_compile *setup, co
 
 static int write_c(const char *path, tn_module *module) {
   char object[4096], header[4096];
-  snprintf(object, sizeof object, "%s.o", path);
-  tn_status *status = NULL;
-  if (snprintf(header, sizeof header, "%s.h", path) >= (int)sizeof header)
+  bool source;
+  tn_status *status = tn_module_is_source(module, &source);
+  snprintf(object, sizeof object, "%s%s", path, status || !source ? ".o" : ".c");
+  if (!status && snprintf(header, sizeof header, "%s.h", path) >= (int)sizeof header)
     status = tn_status_create(TN_INVALID_ARGUMENT, "the path is too long");
   if (!status) status = tn_module_emit_c(module, c_name(path), object, header);
   if (!status) printf("%s, %s\n", object, header);
@@ -192,7 +207,8 @@ static int run(const cli_args *args) {
   if (misused) return misused;
   if (stage && !standalone) return emit(args, functions[0].path, &setup, stage);
   if (!path)
-    return cli_misused("compile", standalone ? "where to? -o FILE, for FILE.o and FILE.h" : "where to? -o FILE.tnx");
+    return cli_misused(
+        "compile", standalone ? "where to? -o FILE, for FILE.h and FILE.o (of c99: FILE.c)" : "where to? -o FILE.tnx");
   tn_module *module;
   tn_status *status = check_places(args, &setup, path, standalone);
   if (status) return cli_report(status);
@@ -200,7 +216,8 @@ static int run(const cli_args *args) {
   if (setup.options.progress) setup.options.progress(setup.options.user, "done", 1, 1);
   if (status) return cli_report(status);
   if (standalone) return write_c(path, module);
-  status = save(args, &setup, module, path);
+  status = check_kind(module);
+  if (!status) status = save(args, &setup, module, path);
   tn__file_map_close(&setup.key);
   if (!status) describe(args, path, module);
   if (!status) tell_of_constants(args, &setup, path);

@@ -313,12 +313,29 @@ static void print_times(void *user, const tn_phase_time *const *times, int count
   fprintf(stderr, "%-20s %10.2f (kernels' phases are summed over threads)\n", "sum", total * 1e3);
 }
 
+/* Declarations and machines have one target; several are for models. */
+static bool has_wrong_targets(const cli_args *args) {
+  const char *target = cli_value(args, "--target");
+  bool one = strcmp(args->command, "build") == 0 || strcmp(args->command, "machine") == 0;
+  const char *what = "what it tells is about one";
+  for (int i = 0; i < args->file_count; i++) {
+    if (!one && !cli_is_declarations(args->files[i])) continue;
+    one = true;
+    what = "declarations are compiled for one";
+  }
+  if (!one || target == NULL || strchr(target, ';') == NULL) return false;
+  cli_misused(args->command, "--target \"%s\" are several, and %s: \"%.*s\", say", target, what,
+              (int)strcspn(target, ";"), target);
+  return true;
+}
+
 bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   *setup = (cli_compile){.command = args->command, .options.size = sizeof setup->options, .log = {write_log, setup}};
   pthread_mutex_init(&setup->log_lock, NULL);
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (row->cli.name && !read_row(args, setup, row)) return false;
   if (cli_misused_status(args->command, tn_compile_arguments_check(NULL, 0, &setup->options))) return false;
+  if (has_wrong_targets(args)) return false;
   setup->options.log = &setup->log;
   if (setup->options.print_after) setup->options.print = show_pass;
   if (cli_flag(args, "--time-passes")) setup->options.times = print_times;

@@ -1,7 +1,7 @@
 #include "codegen/backend.h"
 
-static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99, &tn__backend_opencl,
-                                              &tn__backend_cuda};
+static const tn__backend *const backends[] = {&tn__backend_llvm, &tn__backend_c99, &tn__backend_c99_of_cpu,
+                                              &tn__backend_opencl, &tn__backend_cuda};
 
 enum { ROWS = sizeof(backends) / sizeof(backends[0]), ANYTHING = -1, A_UNIT = -2 };
 
@@ -24,11 +24,12 @@ static tn_status *found(const tn__target *target, const tn__backend *row) {
 tn_status *tn__backend_find(const tn__target *target, const tn__backend **out) {
   *out = find(target, TN__EMIT_OBJECT);
   if (*out == NULL && find(target, ANYTHING) != NULL)
-    return tn_status_create(TN_UNSUPPORTED,
-                            "target \"%s\": for %s there is source text alone: `tenon build --emit %s` writes that of "
-                            "declarations, and the "
-                            "host of a model is a CPU",
-                            target->name, tn__target_kind_name(target->kind), tn__target_kind_name(target->kind));
+    return tn_status_create(
+        TN_UNSUPPORTED,
+        "target \"%s\": for %s there is source text alone: `tenon build --emit %s` writes that of "
+        "declarations, and %s",
+        target->name, tn__target_kind_name(target->kind), tn__target_kind_name(target->kind),
+        tn__target_may_host(target) ? "`tenon compile --emit c` that of models" : "the host of a model is a CPU");
   return found(target, *out);
 }
 

@@ -122,9 +122,10 @@ const tn__backend *tn__backend_that_emits(tn__escape *escape, const tn__target *
                                           const char *what);
 
 /* The rows, each defined in its folder. */
-extern const tn__backend tn__backend_llvm;   /* codegen/llvm: CPUs */
-extern const tn__backend tn__backend_c99;    /* codegen/c: CPUs, as C */
-extern const tn__backend tn__backend_opencl; /* codegen/c: whatever compiles OpenCL C */
-extern const tn__backend tn__backend_cuda;   /* codegen/c: NVIDIA's GPUs */
+extern const tn__backend tn__backend_llvm;       /* codegen/llvm: CPUs */
+extern const tn__backend tn__backend_c99;        /* codegen/c: CPUs that have a compiler of C and no other */
+extern const tn__backend tn__backend_c99_of_cpu; /* codegen/c: the same text for CPUs that have machine code, too */
+extern const tn__backend tn__backend_opencl;     /* codegen/c: whatever compiles OpenCL C */
+extern const tn__backend tn__backend_cuda;       /* codegen/c: NVIDIA's GPUs */
 
 #endif

@@ -66,6 +66,7 @@ static bool is_as_host(const tn__driver *driver, const tn__virtual_device *devic
 static void add_maker(tn__driver *driver, const tn__virtual_device *device) {
   const tn__backend *backend;
   if (device == driver->host || is_as_host(driver, device)) return;
+  if (device->target->kind == TN__TARGET_C99) return; /* C calls what is C alone */
   tn_status *status = tn__backend_find_code(device->target, &backend);
   tn_status_free(status);
   if (status != NULL) return; /* said when something is placed there */

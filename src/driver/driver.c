@@ -86,7 +86,10 @@ void tn__driver_init(tn__driver *driver, tn__arena *arena, const tn_compile_opti
   tn_compile_options first = *options;
   first.target = tn__driver_host_text(driver);
   tn__check(arena->escape, tn__kernels_machine_target(&first, &driver->target, NULL));
-  driver->backend = tn__backend_of(arena->escape, &driver->target);
+  if (tn__target_may_host(&driver->target))
+    tn__check(arena->escape, tn__backend_find_code(&driver->target, &driver->backend));
+  else
+    driver->backend = tn__backend_of(arena->escape, &driver->target);
   driver->schedule.threads = options->run_threads > 0 ? options->run_threads : tn__target_threads(&driver->target);
   tn__driver_devices_makers(driver);
   tn__driver_choose_by(driver, &tn__chooser_static);

@@ -1,5 +1,6 @@
 /* A model for programs that want neither a file nor the machine: an ELF object with the kernels and constants, and a
- * header with one C function for each function of the model. header.c writes the header, code.c what it calls.
+ * header with one C function for each function of the model. header.c writes the header, code.c what it calls. Where
+ * kernels are C99, a C file takes the place of the object (source.c).
  *
  * The native code of an executable is position-independent and imports nothing, so the object needs no relocations: two
  * sections and their symbols. */
@@ -125,6 +126,19 @@ static tn_status *make_header(tn__c_emitter *e) {
   return tn__strbuf_status(e->out);
 }
 
+static tn_status *write_source(tn__c_emitter *e, const char *path, const tn__file_contents *header) {
+  const char *slash = strrchr(header->path, '/');
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  e->out = &text;
+  tn__c_write_source(e, slash != NULL ? slash + 1 : header->path);
+  tn_status *status = tn__strbuf_status(&text);
+  tn__bytes source = {tn__strbuf_text(&text), text.length};
+  if (status == NULL) status = tn__file_write_pair(&(tn__file_contents){path, &source, 1}, header, 0644);
+  tn__strbuf_release(&text);
+  return status;
+}
+
 static tn_status *emit(const tn_executable *exe, const char *name, const char *object_path, const char *header_path) {
   char upper[128] = {0};
   for (size_t i = 0; name[i] != '\0' && i + 1 < sizeof upper; i++) upper[i] = (char)toupper((unsigned char)name[i]);
@@ -133,16 +147,29 @@ static tn_status *emit(const tn_executable *exe, const char *name, const char *o
   tn__strbuf_init(&text, NULL);
   tn__region_init(&region, NULL);
   tn__c_emitter e = {.exe = exe, .name = name, .upper = upper, .out = &text, .region = &region};
+  if (exe->sources[0].size > 0) e.source = exe->sources[0].data;
   tn__strbuf_init(&e.asserts, NULL);
   tn_status *status = make_header(&e);
   if (status == NULL) {
     tn__bytes header = {tn__strbuf_text(&text), text.length};
-    status = write_files(&e, object_path, &(tn__file_contents){header_path, &header, 1});
+    const tn__file_contents file = {header_path, &header, 1};
+    status = e.source != NULL ? write_source(&e, object_path, &file) : write_files(&e, object_path, &file);
   }
   tn__strbuf_release(&e.asserts);
   tn__strbuf_release(&text);
   tn__region_release(&region);
   return status;
+}
+
+tn_status *tn_module_is_source(const tn_module *module, bool *out) {
+  size_t size;
+  const void *data = tn_module_data(module, &size);
+  tn_executable *exe;
+  *out = false;
+  TN_RETURN_IF_ERROR(tn__executable_look_into(data, size, &exe));
+  *out = exe->sources[0].size > 0;
+  tn_executable_release(exe);
+  return NULL;
 }
 
 tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,

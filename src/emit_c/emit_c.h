@@ -14,6 +14,7 @@
 
 #include "base/strbuf.h"
 #include "runtime/executable/executable.h"
+#include "runtime/format/source_unit.h"
 
 typedef enum tn__c_memory {
   TN__C_ELSEWHERE, /* input, output, constant, arena or view */
@@ -45,8 +46,9 @@ typedef struct tn__c_function {
 
 typedef struct tn__c_emitter {
   const tn_executable *exe;
-  const char *name;  /* a C identifier */
-  const char *upper; /* the same in capitals */
+  const char *name;              /* a C identifier */
+  const char *upper;             /* the same in capitals */
+  const tn__source_unit *source; /* of the kernels, C99; NULL: they are machine code */
   tn__strbuf *out;
   tn__region *region;
   tn__c_function *functions;
@@ -128,6 +130,12 @@ void tn__c_write_list_instruction(const tn__c_writer *w, const tn__instruction *
 void tn__c_write_dim_text(const tn__c_function *c, tn__strbuf *out, const tn__operand *dim);
 void tn__c_write_declarations(tn__c_emitter *e);
 TN_MUST_USE tn_status *tn__c_write_functions(tn__c_emitter *e);
+
+/* ---- source.c --------------------------------------------------------------------------------------------------- */
+
+/* Of modules whose kernels are source: all of the file that goes with the header of that name. */
+void tn__c_write_source(const tn__c_emitter *e, const char *header);
+
 /* ---- header.c --------------------------------------------------------------------------------------------------- */
 
 TN_MUST_USE tn_status *tn__c_write_header(tn__c_emitter *e);

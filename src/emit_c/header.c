@@ -176,7 +176,8 @@ static void write_support(const tn__c_emitter *e) {
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) write_load(e, types[i][0], types[i][1]);
   tn__c_append_text(e, memory);
   if (e->lists) tn__c_write_list_support(e);
-  tn__c_append_text(e, "\nextern const unsigned char tni_@_constants[];\n");
+  tn__c_append_text(e, e->source != NULL ? "\nextern const void *const tni_@_constants[];\n"
+                                         : "\nextern const unsigned char tni_@_constants[];\n");
   for (uint32_t i = 0; i < e->exe->kernel_count; i++)
     tn__strbuf_printf(
         e->out, "int32_t tni_%s_kernel_%u(const tni_%s_env *env, void *const *buffers, const int64_t *scalars);\n",
@@ -418,8 +419,8 @@ static void write_public(tn__c_emitter *e, void (*write)(const writer *w)) {
 
 tn_status *tn__c_write_header(tn__c_emitter *e) {
   tn__strbuf *out = e->out;
-  tn__strbuf_printf(out, "/* %s, compiled for %s by %s. Link the object of the same name.\n", e->name,
-                    e->exe->targets[0], e->exe->producer);
+  tn__strbuf_printf(out, "/* %s, compiled for %s by %s. Link the object of the same name%s.\n", e->name,
+                    e->exe->targets[0], e->exe->producer, e->source != NULL ? ", which its C file becomes" : "");
   tn__c_append_text(e, introduction);
   tn__c_append_text(e,
                     "#ifndef TN_^_H\n#define TN_^_H\n\n#include <stdint.h>\n#include <string.h>\n\n"

@@ -76,6 +76,10 @@ void tn__c_write_address(const writer *w, uint32_t number) {
     case TN__STORAGE_INPUT: tn__strbuf_printf(w->out, "in[%u].data", r->index); return;
     case TN__STORAGE_OUTPUT: tn__strbuf_printf(w->out, "out[%u].data", r->index); return;
     case TN__STORAGE_CONSTANT:
+      if (w->e->source != NULL) {
+        tn__strbuf_printf(w->out, "(void *)(uintptr_t)tni_%s_constants[%u]", w->e->name, r->index);
+        return;
+      }
       tn__strbuf_printf(
           w->out, "(void *)(uintptr_t)(tni_%s_constants + %llu)", w->e->name,
           (unsigned long long)((const uint8_t *)w->e->exe->constants[r->index].data - w->e->exe->constant_data));

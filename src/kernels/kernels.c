@@ -530,13 +530,18 @@ void tn__units_build(tn__driver *driver, tn__unit *units, int count) {
 /* ---- printing stages --------------------------------------------------------------------------------------------- */
 
 static void emit_module(tn__driver *driver, tn__ir **irs, const tn__func **funcs, int count, tn__emit kind,
-                        tn__strbuf *out) {
+                        const char *stage, tn__strbuf *out) {
   tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = &driver->target};
-  tn__code code = driver->backend->compile(driver->arena, &module, kind);
+  const tn__backend *backend = tn__backend_that_emits(driver->arena->escape, &driver->target, kind, stage);
+  tn__code code = backend->compile(driver->arena, &module, kind);
   tn__strbuf_append_n(out, code.data, code.size);
 }
 
 void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *stage, tn__strbuf *out) {
+  static const struct {
+    const char *name;
+    tn__emit emit;
+  } stages[] = {{"llvm", TN__EMIT_LLVM}, {"asm", TN__EMIT_ASSEMBLY}, {"obj", TN__EMIT_OBJECT}};
   tn__ir **irs = TN__NEW_ARRAY(driver->arena, count, tn__ir *);
   const tn__func **funcs = TN__NEW_ARRAY(driver->arena, count, const tn__func *);
   int lowered = 0;
@@ -572,7 +577,6 @@ void tn__units_emit(tn__driver *driver, tn__unit *units, int count, const char *
     irs[lowered] = tn__te_ir(u->te);
     funcs[lowered++] = func;
   }
-  if (strcmp(stage, "llvm") == 0) emit_module(driver, irs, funcs, lowered, TN__EMIT_LLVM, out);
-  if (strcmp(stage, "asm") == 0) emit_module(driver, irs, funcs, lowered, TN__EMIT_ASSEMBLY, out);
-  if (strcmp(stage, "obj") == 0) emit_module(driver, irs, funcs, lowered, TN__EMIT_OBJECT, out);
+  for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++)
+    if (strcmp(stage, stages[i].name) == 0) emit_module(driver, irs, funcs, lowered, stages[i].emit, stage, out);
 }

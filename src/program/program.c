@@ -436,8 +436,10 @@ static void link_image(tn__builder *b, const kernels *k, const tn__maker *maker,
         places[i] = (placed){base + image.symbols[j].offset, image.symbols[j].size, true};
 }
 
-/* Sources for one target become one text, and every device of that target has it. */
-static void write_source(tn__builder *b, const kernels *k, const tn__maker *maker, placed *places) {
+/* Sources for one target become one text, and every device of that target has it; the host's is there in any case, and
+ * says that the code is source. */
+static void write_source(tn__builder *b, const kernels *k, const tn__maker *maker, const tn__backend *backend,
+                         placed *places) {
   tn__ir **irs = TN__NEW_ARRAY(b->arena, k->count, tn__ir *);
   const tn__func **funcs = TN__NEW_ARRAY(b->arena, k->count, const tn__func *);
   int *number = TN__NEW_ARRAY(b->arena, k->count, int), count = 0;
@@ -448,9 +450,11 @@ static void write_source(tn__builder *b, const kernels *k, const tn__maker *make
     number[i] = first < i ? number[first] : count;
     if (first == i) irs[count] = u->func_ir, funcs[count++] = u->func;
   }
-  if (count == 0) return;
-  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = &maker->target};
-  tn__source source = maker->backend->unit(b->arena, &module);
+  if (count == 0 && maker != NULL) return;
+  const tn__target *target = maker != NULL ? &maker->target : &b->driver->target;
+  tn__codegen_module module = {.irs = irs, .funcs = funcs, .count = count, .target = target};
+  tn__source source = backend->unit(b->arena, &module);
+  if (maker == NULL) tn__exe_source(b->exe, 0, source.data, source.size);
   for (int i = 0; i < k->count; i++) {
     if (k->first[i]->maker != maker || k->first[i]->func == NULL) continue;
     places[i] = (placed){source.kernels[number[i]].offset, 0, true};
@@ -464,13 +468,13 @@ static void add_kernels(tn__builder *b) {
   kernels k = find_kernels(b);
   placed *places = TN__NEW_ARRAY(b->arena, k.count, placed);
   b->extents = TN__NEW_ARRAY(b->arena, k.count, const tn__source_kernel_use *);
-  link_image(b, &k, NULL, driver->backend, places);
-  for (int i = 0; i < driver->makers.count; i++) {
-    const tn__maker *maker = driver->makers.data[i];
-    if (maker->backend->unit != NULL)
-      write_source(b, &k, maker, places);
+  for (int i = -1; i < driver->makers.count; i++) {
+    const tn__maker *maker = i < 0 ? NULL : driver->makers.data[i];
+    const tn__backend *backend = maker != NULL ? maker->backend : driver->backend;
+    if (backend->unit != NULL)
+      write_source(b, &k, maker, backend, places);
     else
-      link_image(b, &k, maker, maker->backend, places);
+      link_image(b, &k, maker, backend, places);
   }
   tn_kernel *natives = TN__NEW_ARRAY(b->arena, k.count, tn_kernel);
   for (int i = 0; i < k.count; i++) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Models as objects and headers of C functions: compiled into C programs, whose results are those of the runtime, byte
-for byte."""
+for byte; with TENON_EMIT_TARGET=c99 kernels are C, too, and results agree."""
 
 import os
 import re
@@ -17,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import tenon
+from emit_c_batch import CODE, OPTIONS, assert_same, code_of
 from product import graph, info, node, required, run, tenon as cli
 
 FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -124,7 +125,7 @@ class Program:
         for name, one in models.items():
             onnx.save(one, self.folder / f"{name}.onnx")
             names.append(f"{name}={self.folder / name}.onnx" if isinstance(model, dict) else self.folder / f"{name}.onnx")
-        cli("compile", *names, "--emit", "c", "-o", self.folder / "m", "--threads", "1", "--no-cache", *options)
+        cli("compile", *names, "--emit", "c", "-o", self.folder / "m", "--threads", "1", "--no-cache", *OPTIONS, *options)
         self.header = (self.folder / "m.h").read_text(encoding="utf-8")
         self.runtime = tenon.compile(self.model, cache=False, threads=1)
         upper = function.upper()
@@ -153,7 +154,8 @@ class Program:
             text = re.sub(rf"\b{word}\b", lambda _, v=str(value): v, text)
         (self.folder / "program.c").write_text(text, encoding="utf-8")
         run(required("TENON_CC"), "-std=c99", "-D_POSIX_C_SOURCE=200112L", "-Wall", "-Wextra", "-pedantic", "-Werror",
-            "-O1", *self.test.flags, "-o", self.folder / "program", self.folder / "program.c", self.folder / "m.o")
+            "-O1", *self.test.flags, "-o", self.folder / "program", self.folder / "program.c",
+            code_of(self.folder, self.test.flags))
         (self.folder / "other.cc").write_text('#include "m.h"\n', encoding="utf-8")
         run(required("TENON_CC"), "-x", "c++", "-std=c++11", "-Wall", "-Wextra", "-pedantic", "-Werror",
             "-fsyntax-only", self.folder / "other.cc")
@@ -179,7 +181,7 @@ class Program:
         if self.late or self.asks_dims:
             self.test.assertEqual(printed[1:], [" ".join(["dims", *map(str, w.shape)]) for w in wanted])
         for want, got in zip(wanted, outputs):
-            self.test.assertEqual(got[:want.nbytes], np.ascontiguousarray(want).tobytes())
+            assert_same(self.test, want, got[:want.nbytes])
 
     def fails(self, *inputs, sizes=(), capacities, workspace=1 << 16):
         """The kind of failure, the rest that is printed."""
@@ -202,7 +204,7 @@ class Emitted(unittest.TestCase):
     def refused(self, model, *options):
         path = Path(self.folder) / "refused.onnx"
         onnx.save(model, path)
-        return cli("compile", path, "--emit", "c", "-o", path.with_suffix(""), "--no-cache", *options, status=1).stderr
+        return cli("compile", path, "--emit", "c", "-o", path.with_suffix(""), "--no-cache", *OPTIONS, *options, status=1).stderr
 
 
 class EmitC(Emitted):
@@ -247,7 +249,7 @@ class EmitC(Emitted):
                          [info("z", FLOAT, ["p", "q", "r"])])
         header = Path(self.folder) / "named.h"
         onnx.save(model, Path(self.folder) / "named.onnx")
-        cli("compile", Path(self.folder) / "named.onnx", "--emit", "c", "-o", header.with_suffix(""), "--no-cache")
+        cli("compile", Path(self.folder) / "named.onnx", "--emit", "c", "-o", header.with_suffix(""), "--no-cache", *OPTIONS)
         self.assertIn("tn_named_main(int64_t int_, int64_t a_b, int64_t inputs_, int64_t a_b_2,",
                       header.read_text(encoding="utf-8").replace("\n    ", " "))
 
@@ -492,16 +494,16 @@ class EmitC(Emitted):
         model, base = Path(self.folder) / "a.onnx", Path(self.folder) / "m"
         onnx.save(model_of([node("MatMul", ["x", "w"], ["z"])], [info("x", FLOAT, [4, 128])], [info("z", FLOAT, [4, 128])],
                            [constant("w", self.floats(128, 128))]), model)  # the object holds 64 KB of constants
-        command = ["compile", model, "--emit", "c", "-o", base, "--no-cache"]
+        command = ["compile", model, "--emit", "c", "-o", base, "--no-cache", *OPTIONS]
         cli(*command)
-        sizes = {name: (base.parent / name).stat().st_size for name in ("m.o", "m.h")}
-        self.assertGreater(sizes["m.o"], sizes["m.h"])  # so that there is room for the header alone
+        sizes = {name: (base.parent / name).stat().st_size for name in (CODE, "m.h")}
+        self.assertGreater(sizes[CODE], sizes["m.h"])  # so that there is room for the header alone
 
         def limit():  # of each file, as a full disk is one of all
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (sizes["m.h"] + 64, sizes["m.h"] + 64))
 
-        for old in ({}, {"m.o": b"an object", "m.h": b"a header"}):
+        for old in ({}, {CODE: b"an object", "m.h": b"a header"}):
             for name in sizes:
                 (base.parent / name).unlink(missing_ok=True)
             for name, contents in old.items():
@@ -509,7 +511,7 @@ class EmitC(Emitted):
             result = subprocess.run([required("TENON_CLI"), *command], capture_output=True, text=True, preexec_fn=limit,
                                     restore_signals=False, check=False)
             self.assertEqual(result.returncode, 1, result.stderr)
-            self.assertIn("m.o: cannot write: File too large", result.stderr)
+            self.assertIn(f"{CODE}: cannot write: File too large", result.stderr)
             left = {path.name: path.read_bytes() for path in base.parent.iterdir() if path != model}
             self.assertEqual(left, old)
 

@@ -190,7 +190,7 @@ typedef struct damage {
 
 static const damage damages[] = {
     UNIT(magic, 7, "it does not begin as one"),
-    UNIT(language, 3, "its language is not known"),
+    UNIT(language, 4, "its language is not known"),
     UNIT(kernel_count, 1 << 30, "its tables are larger than it is"),
     UNIT(launch_count, UINT32_MAX, "its tables are larger than it is"),
     UNIT(kernels, 3, "its tables are larger than it is"),

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/c/emit.h"
+#include "runtime/format/source_unit.h"
 
 static const char head[] =
     "#include <stddef.h>\n"
@@ -18,16 +19,47 @@ static const char head[] =
     "typedef float tn_f32;\n"
     "typedef double tn_f64;\n"
     "\n"
+    "#if defined(__GNUC__)\n"
+    "#define TN_FN static inline __attribute__((unused))\n"
+    "#else\n"
     "#define TN_FN static inline\n"
+    "#endif\n"
     "#define TN_TABLE static const\n"
+    /* What may set errno calls the library for numbers below zero, whatever the pragma below says, which defines this
+     * macro. */
+    "#if defined(__GNUC__) && defined(__NO_MATH_ERRNO__)\n"
+    "#define TN_SQRT(x) __builtin_sqrt(x)\n"
+    "#define TN_SQRTF(x) __builtin_sqrtf(x)\n"
+    "#elif defined(__GNUC__) && defined(__SSE2__)\n"
+    "typedef double tn_sqrt_f64x2 __attribute__((vector_size(16)));\n"
+    "typedef float tn_sqrt_f32x4 __attribute__((vector_size(16)));\n"
+    "#define TN_SQRT(x) (__builtin_ia32_sqrtsd((tn_sqrt_f64x2){(x), 0})[0])\n"
+    "#define TN_SQRTF(x) (__builtin_ia32_sqrtss((tn_sqrt_f32x4){(x), 0, 0, 0})[0])\n"
+    "#elif defined(__GNUC__) && defined(__aarch64__)\n"
+    "TN_FN double TN_SQRT(double x) {\n"
+    "  __asm__(\"fsqrt %d0, %d0\" : \"+w\"(x));\n"
+    "  return x;\n"
+    "}\n"
+    "TN_FN float TN_SQRTF(float x) {\n"
+    "  __asm__(\"fsqrt %s0, %s0\" : \"+w\"(x));\n"
+    "  return x;\n"
+    "}\n"
+    "#define TN_SQRT TN_SQRT\n"
+    "#define TN_SQRTF TN_SQRTF\n"
+    "#endif\n"
     "#if defined(__clang__)\n"
     "#pragma STDC FP_CONTRACT OFF\n"
+    "#pragma clang diagnostic ignored \"-Wunknown-warning-option\"\n"
+    "#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"\n"
     "#elif defined(__GNUC__)\n"
     "#pragma GCC optimize(\"no-math-errno\", \"no-trapping-math\", \"fp-contract=off\")\n"
     "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
+    /* Loops that are unrolled before vectors are looked for are not made vectors. */
+    "#if __GNUC__ >= 8\n"
+    "#define TN_APART _Pragma(\"GCC ivdep\") _Pragma(\"GCC unroll 1\")\n"
+    "#else\n"
     "#define TN_APART _Pragma(\"GCC ivdep\")\n"
-    "#define TN_SQRT __builtin_sqrt\n"
-    "#define TN_SQRTF __builtin_sqrtf\n"
+    "#endif\n"
     "#endif\n"
     "#ifndef TN_APART\n"
     "#define TN_APART\n"
@@ -39,6 +71,10 @@ static const char head[] =
     "#endif\n"
     "#if defined(__FP_FAST_FMA) && defined(__FP_FAST_FMAF)\n"
     "#define TN_FAST_FMA 1\n"
+    "#endif\n"
+    /* There clang calls the library's. */
+    "#if defined(__clang__) && !defined(__NO_MATH_ERRNO__) && !defined(__gnu_linux__)\n"
+    "#undef TN_FAST_FMA\n"
     "#endif\n"
     "#if defined(__GNUC__) && (defined(__SSE4_1__) || defined(__aarch64__))\n"
     "#define TN_ROUNDING 1\n"
@@ -91,8 +127,24 @@ static tn__code compile(tn__arena *arena, const tn__codegen_module *module, tn__
   return tn__codegen_c99(arena, module);
 }
 
+/* Kernels are functions of the text, which are called: nothing is launched. */
+static tn__source unit(tn__arena *arena, const tn__codegen_module *module) {
+  const tn__launches *none = TN__NEW_ARRAY(arena, module->count, tn__launches);
+  return tn__cc_unit_of(arena, TN__SOURCE_C99, module, tn__codegen_c99(arena, module), none);
+}
+
 const tn__backend tn__backend_c99 = {
-    .kinds = 1u << TN__TARGET_CPU | 1u << TN__TARGET_C99,
+    .kinds = 1u << TN__TARGET_C99,
+    .emits = 1u << TN__EMIT_C99,
+    .takes = tn__cc_takes,
+    .lower = tn__ir_lower_for_codegen,
+    .measure = tn__cc_measure,
+    .compile = compile,
+    .unit = unit,
+};
+
+const tn__backend tn__backend_c99_of_cpu = {
+    .kinds = 1u << TN__TARGET_CPU,
     .emits = 1u << TN__EMIT_C99,
     .takes = tn__cc_takes,
     .lower = tn__ir_lower_for_codegen,

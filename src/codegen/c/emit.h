@@ -157,6 +157,9 @@ tn__func *tn__cc_settle_nests(tn__ir *ir, const tn__func *func);
 /* ---- unit.c ------------------------------------------------------------------------------------------------------ */
 tn__source tn__cc_unit(tn__arena *arena, const tn__cc_dialect *dialect, uint32_t language,
                        const tn__codegen_module *module);
+/* Of a text that there is, and its launches, one list for each function. */
+tn__source tn__cc_unit_of(tn__arena *arena, uint32_t language, const tn__codegen_module *module, tn__code text,
+                          const tn__launches *launches);
 
 /* ---- emit_thread.c, emit_private.c ------------------------------------------------------------------------------- */
 int tn__cc_threads(const tn__launch *launch); /* of a block */

@@ -39,6 +39,11 @@ tn__source tn__cc_unit(tn__arena *arena, const tn__cc_dialect *dialect, uint32_t
                        const tn__codegen_module *module) {
   tn__launches *launches = TN__NEW_ARRAY(arena, module->count, tn__launches);
   tn__code text = tn__cc_launched(arena, dialect, module, launches);
+  return tn__cc_unit_of(arena, language, module, text, launches);
+}
+
+tn__source tn__cc_unit_of(tn__arena *arena, uint32_t language, const tn__codegen_module *module, tn__code text,
+                          const tn__launches *launches) {
   tn__source_unit head = {.language = language, .kernel_count = (uint32_t)module->count, .text_size = text.size};
   uint64_t names = 0;
   memcpy(head.magic, TN__SOURCE_MAGIC, sizeof head.magic);

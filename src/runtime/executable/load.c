@@ -376,8 +376,17 @@ static tn_status *load_device(tn_executable *exe, const tn_load_options *options
                             "the executable wants the memory \"%s\" of %s:%d; this runtime has global memory only",
                             scope, name, device->device_id);
   if (number == 0 && own != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
-  if (own != NULL && exe->sources[number].size > 0)
-    return tn__load_corrupt("it has sources for %s:%d, whose code is native", name, device->device_id);
+  if (own != NULL && exe->sources[number].size > 0) {
+    const tn__source_unit *unit = exe->sources[number].data;
+    if (own != &tn__device_cpu || unit->language != TN__SOURCE_C99)
+      return tn__load_corrupt("it has sources for %s:%d, whose code is native", name, device->device_id);
+    if (!exe->verify_only)
+      return tn_status_create(TN_UNSUPPORTED,
+                              "the kernels for %s:%d are C99, which a compiler of C has to translate: `tenon compile "
+                              "--target c99 --emit c` writes the model as a C file and a header; to run it here, "
+                              "compile it for this machine",
+                              name, device->device_id);
+  }
   if (own == NULL && name == NULL)
     return tn_status_create(TN_UNSUPPORTED,
                             "the executable wants a device of type %d, which this runtime does not know",
@@ -452,7 +461,8 @@ static tn_status *load_kernels(tn_executable *exe) {
     if (record->device >= exe->device_count)
       return tn__load_corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device,
                               exe->device_count);
-    bool source = find_driver(exe->devices[record->device].device_type) == NULL;
+    bool source =
+        find_driver(exe->devices[record->device].device_type) == NULL || exe->sources[record->device].size > 0;
     if (source) TN_RETURN_IF_ERROR(check_source_kernel(exe, record, kernel->about.name));
     if (apart == NULL && !source &&
         (record->size == 0 || record->offset > exe->image_size || record->size > exe->image_size - record->offset))

@@ -48,7 +48,7 @@ tn_status *tn__source_unit_check(const void *unit, size_t size) {
   const tn__source_unit *u = unit;
   if (size < sizeof(*u) || memcmp(u->magic, TN__SOURCE_MAGIC, sizeof(u->magic)) != 0)
     return refuse("it does not begin as one");
-  if (u->language != TN__SOURCE_OPENCL && u->language != TN__SOURCE_CUDA) return refuse("its language is not known");
+  if (u->language < TN__SOURCE_OPENCL || u->language > TN__SOURCE_C99) return refuse("its language is not known");
   if (!holds(u->kernels, u->kernel_count, sizeof(tn__source_kernel), size) ||
       !holds(u->launches, u->launch_count, sizeof(tn__source_launch), size) || u->names > u->text || u->text >= size ||
       u->text_size >= size - u->text)

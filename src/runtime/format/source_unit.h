@@ -27,7 +27,11 @@
 #define TN__SOURCE_OPENCL_OPTIONS "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt"
 #define TN__SOURCE_CUDA_OPTIONS "--fmad=false"
 
-typedef enum tn__source_language { TN__SOURCE_OPENCL = 1, TN__SOURCE_CUDA = 2 } tn__source_language;
+typedef enum tn__source_language {
+  TN__SOURCE_OPENCL = 1,
+  TN__SOURCE_CUDA = 2,
+  TN__SOURCE_C99 = 3 /* of the CPU: kernels are functions (kernel_abi.h) of their names, and there is no launch */
+} tn__source_language;
 
 typedef struct tn__source_unit {
   char magic[8];

@@ -139,6 +139,10 @@ static void list(char known[KNOWN_BYTES], tn__nearest *nearest, const char *befo
 }
 
 static tn_status *unknown_target(const char *text) {
+  if (strchr(text, ';') != NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "\"%s\" are several targets, which models may have; here it is one, as \"%.*s\"", text,
+                            (int)strcspn(text, ";"), text);
   char known[KNOWN_BYTES] = "", near[HINT_BYTES];
   tn__nearest nearest = {.name = text, .length = strcspn(text, " +")};
   const char *name;
