@@ -69,6 +69,14 @@ typedef struct tn__loop_pragmas {
 typedef enum tn__tensor_op {
   TN__TENSOR_DPBF16PS, /* c[i:16] += a[p:2] * b[i:16, p:2]: bf16 pairs into f32 */
   TN__TENSOR_DPBUSD,   /* c[i:16] += a[p:4] * b[i:16, p:4]: u8 by i8 into i32 */
+  /* c[i, j] += a[i, k] * b[k, j] by all threads of a warp, operands with any strides */
+  TN__TENSOR_MMA_F16,   /* 16, 8, 16: f16 into f32 */
+  TN__TENSOR_MMA_BF16,  /* 16, 8, 16: bf16 into f32 */
+  TN__TENSOR_MMA_I8_I8, /* 16, 8, 32: bytes into i32 */
+  TN__TENSOR_MMA_I8_U8,
+  TN__TENSOR_MMA_U8_I8,
+  TN__TENSOR_MMA_U8_U8,
+  TN__TENSOR_MMA_F64, /* 8, 8, 4: f64 */
   TN__TENSOR_COUNT
 } tn__tensor_op;
 

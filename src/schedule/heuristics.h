@@ -234,4 +234,10 @@
  * again. */
 #define TN__RULE_WORTH_A_TILE 0.9
 
+/* ---- GPUs -------------------------------------------------------------------------------------------------------- */
+/* Products of matrices: sides of tiles that products are filled up to, where that adds little or sizes are
+ * open, and instructions along the terms of a step. */
+#define TN__RULE_GPU_OPEN_TILE 128
+#define TN__RULE_GPU_STEP 2
+
 #endif

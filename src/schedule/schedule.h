@@ -155,7 +155,8 @@ tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__targ
 typedef struct tn__tensor_intrinsic {
   tn__tensor_op op;
   tn__ability needs; /* of the target */
-  tn__te *(*declare)(tn__ir *ir);
+  tn__te *(*declare)(tn__ir *ir, const struct tn__tensor_intrinsic *intrinsic);
+  int64_t rows, columns, depth; /* of a product of matrices, 0 of all else: operands with any strides */
 } tn__tensor_intrinsic;
 
 /* Replaces the nest from `loop` on, constant loops around one reduction whose initialisation has been split off, by the
@@ -163,6 +164,9 @@ typedef struct tn__tensor_intrinsic {
  * operands with the same strides. The order of the reduction inside of it is the instruction's. */
 void tn__sched_tensorize(tn__schedule *s, const char *loop, const char *intrinsic);
 const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name); /* NULL when there is none of this name */
+/* The target's products of matrices into `sum`, of elements of these types; NULL: it has none. */
+const tn__tensor_intrinsic *tn__tensor_intrinsic_product(const tn__target *target, tn_dtype sum, tn_dtype left,
+                                                         tn_dtype right);
 
 /* Loops around a block, outermost first, into names (at most `capacity`); returns how many there are. */
 int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);

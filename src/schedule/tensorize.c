@@ -5,34 +5,58 @@
 
 /* ---- the instructions -------------------------------------------------------------------------------------------- */
 
-/* c[i] += sum of widened a[p] * widened b[i, p]: what dot-product instructions compute. */
-static tn__te *declare_dot(tn__ir *ir, tn__tensor_op op, int64_t lanes, int64_t depth) {
-  tn__te *te = tn__te_create(ir, "dot");
-  const tn__expr *i_extent = tn__ir_index(ir, lanes), *p_extent = tn__ir_index(ir, depth);
-  const tn__expr *b_shape[] = {i_extent, p_extent};
-  const tn__buffer *a = tn__te_input(te, "a", tn__ir_tensor_operand_dtype(op, 1), 1, &p_extent);
+/* c[i] += sum of widened a[p] * widened b[i, p]: what dot-product instructions compute; c[i, j] += a[i, p] * b[p, j]:
+ * what those on matrices do. */
+static tn__te *declare_product(tn__ir *ir, const tn__tensor_intrinsic *intrinsic) {
+  tn__te *te = tn__te_create(ir, "product");
+  const tn__tensor_op op = intrinsic->op;
+  const bool matrix = intrinsic->rows > 0;
+  const tn__expr *p_extent = tn__ir_index(ir, intrinsic->depth);
+  const tn__expr *extents[] = {tn__ir_index(ir, matrix ? intrinsic->rows : intrinsic->columns),
+                               tn__ir_index(ir, intrinsic->columns)};
+  const tn__expr *a_shape[] = {extents[0], p_extent}, *b_shape[] = {matrix ? p_extent : extents[0],
+                                                                    matrix ? extents[1] : p_extent};
+  const tn__buffer *a = tn__te_input(te, "a", tn__ir_tensor_operand_dtype(op, 1), matrix ? 2 : 1,
+                                     matrix ? a_shape : &p_extent);
   const tn__buffer *b = tn__te_input(te, "b", tn__ir_tensor_operand_dtype(op, 2), 2, b_shape);
-  tn__te_axes i = tn__te_axes_create(te, "i", 1, &i_extent), p = tn__te_axes_create(te, "p", 1, &p_extent);
-  const tn__expr *b_index[] = {i.index[0], p.index[0]};
+  tn__te_axes i = tn__te_axes_create(te, "i", matrix ? 2 : 1, extents), p = tn__te_axes_create(te, "p", 1, &p_extent);
+  const tn__expr *a_index[] = {i.index[0], p.index[0]};
+  const tn__expr *b_index[] = {matrix ? p.index[0] : i.index[0], matrix ? i.index[1] : p.index[0]};
   tn_dtype wide = tn__ir_tensor_operand_dtype(op, 0);
-  const tn__expr *left = tn__ir_cast(ir, wide, tn__ir_load(ir, a, p.index));
+  const tn__expr *left = tn__ir_cast(ir, wide, tn__ir_load(ir, a, matrix ? a_index : p.index));
   const tn__expr *right = tn__ir_cast(ir, wide, tn__ir_load(ir, b, b_index));
   tn__te_output(te, tn__te_reduce(te, "c", &i, &p, TN__TE_SUM, tn__ir_mul(ir, left, right)));
   return te;
 }
 
-static tn__te *declare_dpbf16ps(tn__ir *ir) { return declare_dot(ir, TN__TENSOR_DPBF16PS, 16, 2); }
-static tn__te *declare_dpbusd(tn__ir *ir) { return declare_dot(ir, TN__TENSOR_DPBUSD, 16, 4); }
-
 static const tn__tensor_intrinsic intrinsics[] = {
-    {TN__TENSOR_DPBF16PS, TN__CAN_DPBF16PS, declare_dpbf16ps},
-    {TN__TENSOR_DPBUSD, TN__CAN_DPBUSD, declare_dpbusd},
+    {TN__TENSOR_DPBF16PS, TN__CAN_DPBF16PS, declare_product, 0, 16, 2},
+    {TN__TENSOR_DPBUSD, TN__CAN_DPBUSD, declare_product, 0, 16, 4},
+    {TN__TENSOR_MMA_F16, TN__CAN_MMA, declare_product, 16, 8, 16},
+    {TN__TENSOR_MMA_BF16, TN__CAN_MMA, declare_product, 16, 8, 16},
+    {TN__TENSOR_MMA_I8_I8, TN__CAN_MMA, declare_product, 16, 8, 32},
+    {TN__TENSOR_MMA_I8_U8, TN__CAN_MMA, declare_product, 16, 8, 32},
+    {TN__TENSOR_MMA_U8_I8, TN__CAN_MMA, declare_product, 16, 8, 32},
+    {TN__TENSOR_MMA_U8_U8, TN__CAN_MMA, declare_product, 16, 8, 32},
+    {TN__TENSOR_MMA_F64, TN__CAN_MMA, declare_product, 8, 8, 4},
 };
 
 const tn__tensor_intrinsic *tn__tensor_intrinsic_find(const char *name) {
   int op = tn__ir_tensor_find(name);
   for (size_t i = 0; i < sizeof(intrinsics) / sizeof(intrinsics[0]); i++)
     if ((int)intrinsics[i].op == op) return &intrinsics[i];
+  return NULL;
+}
+
+const tn__tensor_intrinsic *tn__tensor_intrinsic_product(const tn__target *target, tn_dtype sum, tn_dtype left,
+                                                         tn_dtype right) {
+  for (size_t i = 0; i < sizeof(intrinsics) / sizeof(intrinsics[0]); i++) {
+    const tn__tensor_intrinsic *row = &intrinsics[i];
+    if (row->rows > 0 && tn__ir_tensor_operand_dtype(row->op, 0) == sum &&
+        tn__ir_tensor_operand_dtype(row->op, 1) == left && tn__ir_tensor_operand_dtype(row->op, 2) == right &&
+        tn__target_can(target, row->needs))
+      return row;
+  }
   return NULL;
 }
 
@@ -78,6 +102,7 @@ typedef struct matching {
   const tn__buffer *pattern[MAX_OPERANDS]; /* of the declaration: the result, then its inputs */
   tn__access operand[MAX_OPERANDS];        /* what they were found to be; buffer NULL: not yet */
   int operand_count, loop_count;
+  bool any_strides;
   const tn__var *pattern_loops[MAX_NEST], *loops[MAX_NEST]; /* paired */
 } matching;
 
@@ -85,7 +110,7 @@ static const tn__expr *flat_index(tn__ir *ir, const tn__access *access) {
   return tn__buffer_flatten(ir, access->buffer, access->indices);
 }
 
-/* The same strides along all loops, and the same first element as elsewhere? */
+/* The same strides along all loops, or along the same ones, and the same first element as elsewhere? */
 static bool match_access(matching *m, const tn__access *pattern, const tn__access *access) {
   const tn__expr *want[MAX_NEST], *have[MAX_NEST], *rest, *zeros[MAX_NEST];
   int which = 0;
@@ -95,7 +120,9 @@ static bool match_access(matching *m, const tn__access *pattern, const tn__acces
       !tn__ir_affine_in(m->ir, flat_index(m->ir, access), m->loops, m->loop_count, have, &rest))
     return false;
   for (int i = 0; i < m->loop_count; i++) {
-    if (want[i] != have[i]) return false;
+    if (m->any_strides ? tn__ir_is_int_value(want[i], 0) != tn__ir_is_int_value(have[i], 0) || !tn__ir_is_int(have[i])
+                       : want[i] != have[i])
+      return false;
     zeros[i] = tn__ir_index(m->ir, 0);
   }
   tn__access first = {.buffer = access->buffer};
@@ -157,20 +184,22 @@ static bool match_loops(matching *m, const nest *pattern, const nest *found, int
 
 const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsic *intrinsic, const tn__stmt *stmt,
                                       const char **why) {
-  tn__te *te = intrinsic->declare(s->ir);
+  tn__te *te = intrinsic->declare(s->ir, intrinsic);
   nest pattern, found;
   *why = open_nest(s->ir, stmt, false, &found);
   if (*why != NULL) return NULL;
   *why = open_nest(s->ir, tn__te_lower(te)->body, true, &pattern);
   if (*why != NULL) return NULL;
   matching m = {.ir = s->ir, .loop_count = pattern.count, .operand_count = 1 + tn__te_input_count(te)};
+  m.any_strides = intrinsic->rows > 0;
   m.pattern[0] = tn__te_output_at(te, 0);
   for (int i = 1; i < m.operand_count; i++) m.pattern[i] = tn__te_input_at(te, i - 1);
   *why = "the loops have other extents, or compute something else or from elements that lie elsewhere";
   if (found.count != pattern.count || !match_loops(&m, &pattern, &found, 0, 0)) return NULL;
   for (int i = 1; i < m.operand_count; i++)
-    if (m.operand[i].buffer == m.operand[0].buffer) {
-      *why = "the result is an operand, too";
+    if (m.operand[i].buffer == m.operand[0].buffer || (i > 1 && m.operand[i].buffer == m.operand[1].buffer)) {
+      *why = i > 1 && m.operand[i].buffer != m.operand[0].buffer ? "both operands are one tensor"
+                                                               : "the result is an operand, too";
       return NULL;
     }
   *why = NULL;

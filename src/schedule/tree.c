@@ -194,22 +194,60 @@ bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block) {
   return tn__sched_drives(loop, block, TN__AXIS_SPATIAL) || tn__sched_drives(loop, block, TN__AXIS_SCAN);
 }
 
-bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block) {
-  if (tn__ir_is_int_value(loop->var->extent, 1)) return true;
-  if (block->exact) return tn__sched_drives(loop, block, TN__AXIS_SPATIAL);
-  tn__snode *inner[TN__MAX_LOOPS];
-  const tn__var *vars[TN__MAX_LOOPS];
-  int count = tn__sched_path(s, loop, block, inner);
-  for (int i = 0; i < count; i++) vars[i] = inner[i]->var;
+/* Do iterations of a loop over `var` reach different positions of one of the block's axes, whatever the loops over
+ * `inner` do? Bindings are written over `from` first. */
+static bool moves_an_axis(tn__schedule *s, const tn__snode *block, const tn__var *from, const tn__expr *to,
+                          const tn__var *var, const tn__var *const *inner, int count) {
   for (int i = 0; i < block->block.axis_count; i++) {
     if (block->block.axes[i].kind != TN__AXIS_SPATIAL) continue;
-    const tn__expr *coefficient, *rest, *min, *max;
+    const tn__expr *coefficient, *rest, *min, *max, *binding = block->block.axes[i].binding;
     int64_t step, width;
-    if (!tn__ir_affine_in(s->ir, block->block.axes[i].binding, &loop->var, 1, &coefficient, &rest)) continue;
-    if (!tn__ir_as_int(coefficient, &step) || !tn__ir_bounds_over(s->ir, rest, vars, count, &min, &max)) continue;
+    if (from != NULL) binding = tn__ir_substitute(s->ir, binding, &from, &to, 1);
+    if (!tn__ir_affine_in(s->ir, binding, &var, 1, &coefficient, &rest)) continue;
+    if (!tn__ir_as_int(coefficient, &step) || !tn__ir_bounds_over(s->ir, rest, inner, count, &min, &max)) continue;
     if (tn__ir_as_int(tn__ir_sub(s->ir, max, min), &width) && width < (step < 0 ? -step : step)) return true;
   }
   return false;
+}
+
+/* By how many iterations of the loop a quotient or remainder in the expression moves on, or starts again; 0: none
+ * does. */
+static int64_t period_in(tn__ir *ir, const tn__expr *e, const tn__var *var) {
+  int64_t divisor, step, found = 0;
+  const tn__expr *coefficient, *rest;
+  if (!tn__expr_uses_var(e, var)) return 0;
+  if ((e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && tn__ir_as_int(e->args[1], &divisor) &&
+      tn__ir_affine_in(ir, e->args[0], &var, 1, &coefficient, &rest) && tn__ir_as_int(coefficient, &step) && step > 0 &&
+      divisor % step == 0)
+    return divisor / step;
+  for (int i = 0; i < e->arg_count && found == 0; i++) found = period_in(ir, e->args[i], var);
+  return found;
+}
+
+/* Of a loop over two dimensions that were fused: one axis moves with its quotients, another with its remainders. */
+static bool moves_two_axes(tn__schedule *s, const tn__snode *loop, const tn__snode *block, const tn__var **inner,
+                           int count) {
+  int64_t period = 0, extent;
+  for (int i = 0; i < block->block.axis_count && period == 0; i++)
+    period = period_in(s->ir, block->block.axes[i].binding, loop->var);
+  if (period < 2 || !tn__ir_as_int(loop->var->extent, &extent) || !tn__ir_is_int_value(loop->var->min, 0)) return false;
+  const tn__expr *zero = tn__ir_index(s->ir, 0);
+  const tn__var *quotient = tn__var_create(s->ir, "q", TN_I64, zero, tn__ir_index(s->ir, (extent + period - 1) / period));
+  const tn__var *remainder = tn__var_create(s->ir, "r", TN_I64, zero, tn__ir_index(s->ir, period));
+  const tn__expr *both = tn__ir_add(s->ir, tn__ir_mul_i(s->ir, quotient->self, period), remainder->self);
+  if (!moves_an_axis(s, block, loop->var, both, remainder, inner, count)) return false;
+  inner[count] = remainder;
+  return moves_an_axis(s, block, loop->var, both, quotient, inner, count + 1);
+}
+
+bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block) {
+  if (tn__ir_is_int_value(loop->var->extent, 1)) return true;
+  if (block->exact) return tn__sched_drives(loop, block, TN__AXIS_SPATIAL);
+  tn__snode *path[TN__MAX_LOOPS];
+  const tn__var *inner[TN__MAX_LOOPS + 1];
+  int count = tn__sched_path(s, loop, block, path);
+  for (int i = 0; i < count; i++) inner[i] = path[i]->var;
+  return moves_an_axis(s, block, NULL, NULL, loop->var, inner, count) || moves_two_axes(s, loop, block, inner, count);
 }
 
 bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim) {

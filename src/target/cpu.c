@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -115,7 +116,15 @@ static const struct {
 /* What compilers of other languages find by themselves in loops. */
 static bool is_found(tn__ability ability) { return ability != TN__CAN_DPBF16PS && ability != TN__CAN_DPBUSD; }
 
+/* Since sm_80, with operands as ptx has them since then. */
+static bool gpu_can(const tn__target *target, tn__ability ability) {
+  enum { FIRST = 80 };
+  return ability == TN__CAN_MMA && target->kind == TN__TARGET_CUDA && target->gpu.warp == 32 &&
+         strncmp(target->gpu.arch, "sm_", 3) == 0 && atoi(target->gpu.arch + 3) >= FIRST;
+}
+
 bool tn__target_can(const tn__target *target, tn__ability ability) {
+  if (tn__target_is_gpu(target)) return gpu_can(target, ability);
   if (!tn__target_is_cpu(target) || (!tn__target_is_own(target) && !is_found(ability))) return false;
   for (size_t i = 0; i < sizeof(ability_rows) / sizeof(ability_rows[0]); i++)
     if (ability_rows[i].ability == ability && ability_rows[i].arch == target->cpu.arch)

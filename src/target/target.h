@@ -61,7 +61,8 @@ typedef enum tn__ability {
   TN__CAN_DPBF16PS,       /* sixteen sums of two products of bf16 */
   TN__CAN_DPBUSD,         /* sixteen sums of four products of bytes */
   TN__CAN_MASK,           /* a bit for each lane, in registers of their own */
-  TN__CAN_KEEP_NAN        /* minima and maxima that are NaN when an operand is */
+  TN__CAN_KEEP_NAN,       /* minima and maxima that are NaN when an operand is */
+  TN__CAN_MMA             /* warps multiply matrices: f16 and bf16 into f32, bytes into i32, f64 */
 } tn__ability;
 
 /* What one core does in a cycle, for the cost function of schedules. Rates of vectors are bytes a cycle over all ports

@@ -278,6 +278,19 @@ const tn__te *tn__te_together(const tn__te *te, int64_t most, int64_t vector_byt
  * are equal up to rounding: a map that reads another one at its own position is computed from that one's expression,
  * before it is rounded. */
 const tn__te *tn__te_siblings(const tn__te *te);
+/* What instructions on small matrices want of a product: rows and columns that are multiples of `least`, better of up
+ * to `most`, powers of two; a multiple of `terms` terms; operands whose elements lie side by side along the terms, if
+ * `terms_last` says so. */
+typedef struct tn__te_tiling {
+  int64_t least[2], most[2], terms;
+  bool terms_last;
+} tn__te_tiling;
+/* Of sums of that type and factors of these; false: there are no such instructions. */
+typedef bool tn__te_tiling_of(const void *user, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out);
+/* The declaration in which the first sum of products that such instructions compute is one of whole tiles (tiles.c).
+ * `te` itself where there is none; otherwise a copy in the same context. Elements are equal, but for the order in which
+ * terms are added up, and where an operand's element is infinite or NaN they are as without what fills up tiles. */
+const tn__te *tn__te_tiles(const tn__te *te, tn__te_tiling_of *tiling_of, const void *user);
 /* A copy in another context, made in the order of the text. */
 tn__te *tn__te_copy(const tn__te *te, tn__ir *ir);
 /* How far the tensors of a declaration are read, for those who take parts of it; lies in the arena. */

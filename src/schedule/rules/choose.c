@@ -8,7 +8,7 @@ static const tn__rule *const rules[] = {
     &tn__rule_stages,    &tn__rule_structure, &tn__rule_chain};
 const tn__rules tn__all_rules = {rules, sizeof(rules) / sizeof(rules[0])};
 
-static const tn__rule *const gpu_rules[] = {&tn__rule_gpu_product, &tn__rule_gpu};
+static const tn__rule *const gpu_rules[] = {&tn__rule_gpu_matrix, &tn__rule_gpu_product, &tn__rule_gpu};
 const tn__rules tn__gpu_rules = {gpu_rules, sizeof(gpu_rules) / sizeof(gpu_rules[0])};
 
 static const tn__rules *rules_for(const tn__target *target) {

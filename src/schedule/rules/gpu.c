@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "schedule/rules/rules.h"
+#include "schedule/rules/gpu.h"
 
 /* Fresh names of the arena. */
 static const char *named(tn__schedule *s, const char *name, const char *more) {
@@ -32,8 +32,7 @@ static bool is_free(tn__schedule *s, const char *block, const char *loop) {
          !tn__sched_drives(l, b, TN__AXIS_SCAN) && is_even(s, l);
 }
 
-/* Independent loops go outside of all others; returns how many there are. */
-static int free_loops(tn__schedule *s, const char *block, const char **names) {
+int tn__rule_gpu_free_loops(tn__schedule *s, const char *block, const char **names) {
   const char *all[TN__MAX_LOOPS], *rest[TN__MAX_LOOPS];
   int count = tn__sched_loops_of(s, block, all, TN__MAX_LOOPS), found = 0, others = 0;
   bool in_order = true;
@@ -51,8 +50,7 @@ static int free_loops(tn__schedule *s, const char *block, const char **names) {
   return found;
 }
 
-/* Fuses the first `count` loops around the block; their common name. */
-static const char *fuse_all(tn__schedule *s, const char *block, int count) {
+const char *tn__rule_gpu_fuse(tn__schedule *s, const char *block, int count) {
   const char *names[TN__MAX_LOOPS];
   tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
   for (int i = 1; i < count; i++) {
@@ -85,15 +83,15 @@ static void spread_block(tn__schedule *s, const char *block, int64_t threads) {
   int all = tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
   for (int i = 0; i < all; i++)
     if (tn__sched_loop(s, "gpu", names[i])->kind != TN__LOOP_SERIAL) return; /* it has its place already */
-  int count = free_loops(s, block, names);
+  int count = tn__rule_gpu_free_loops(s, block, names);
   if (count == 0) return;
   bool keeps = keeps_results(tn__sched_block(s, "gpu", block));
   if (keeps) tn__sched_cache_write(s, block, 0, TN__SCOPE_STACK);
-  const char *thread = spread(s, fuse_all(s, block, count), threads);
+  const char *thread = spread(s, tn__rule_gpu_fuse(s, block, count), threads);
   if (keeps) tn__sched_reverse_compute_at(s, named(s, block, ".write"), thread);
 }
 
-static void spread_all(tn__schedule *s, int64_t threads) {
+void tn__rule_gpu_spread(tn__schedule *s, int64_t threads) {
   tn__snodes blocks = {0};
   tn__sched_blocks(s, s->root, &blocks);
   const char **names = TN__NEW_ARRAY(s->arena, blocks.count + 1, const char *);
@@ -108,7 +106,7 @@ static void bind_lanes(tn__schedule *s, const char *block, const char *init, con
   int other_count = tn__sched_loops_of(s, init, other, TN__MAX_LOOPS);
   while (shared < own_count && shared < other_count && strcmp(own[shared], other[shared]) == 0) shared++;
   if (shared == 0 || other_count != shared + 1) tn__sched_refuse(s, "gpu: \"%s\" begins elsewhere", block);
-  tn__sched_bind(s, fuse_all(s, block, shared), "block.x");
+  tn__sched_bind(s, tn__rule_gpu_fuse(s, block, shared), "block.x");
   tn__sched_loops_of(s, init, other, TN__MAX_LOOPS);
   tn__sched_bind(s, other[1], "thread.x");
   tn__sched_bind(s, lane, "thread.x");
@@ -154,7 +152,7 @@ static void apply_gpu(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   bool *kept = TN__NEW_ARRAY(s->arena, tn__te_stage_count(s->te) + 1, bool);
   inline_maps(s, kept);
   for (int i = 0; i < tn__te_stage_count(s->te) && v[SHARED_TERMS] != 0; i++) share_terms(s, tn__te_stage_at(s->te, i));
-  spread_all(s, v[THREADS]);
+  tn__rule_gpu_spread(s, v[THREADS]);
 }
 
 static void open_gpu(tn__sketch *k, tn__schedule *scratch) {
@@ -309,7 +307,7 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   if (side == 0) tn__sched_refuse(s, "gpu: there is no room for tiles");
   inline_maps(s, kept);
   const char *block = stage->name, *names[TN__MAX_LOOPS];
-  int free_count = free_loops(s, block, names);
+  int free_count = tn__rule_gpu_free_loops(s, block, names);
   if (free_count != o.rank) tn__sched_refuse(s, "gpu: the product's loops are not free");
   const char *row = names[o.rank - 2], *column = names[o.rank - 1], *terms;
   tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
@@ -322,7 +320,7 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   const char *order[] = {named(s, row, ".0"),    named(s, column, ".0"), named(s, terms, ".0"), named(s, row, ".1"),
                          named(s, column, ".1"), named(s, terms, ".1"),  named(s, row, ".2"),   named(s, column, ".2")};
   tn__sched_reorder(s, order, 8);
-  if (o.rank > 2) tn__sched_bind(s, fuse_all(s, block, o.rank - 2), "block.z");
+  if (o.rank > 2) tn__sched_bind(s, tn__rule_gpu_fuse(s, block, o.rank - 2), "block.z");
   tn__sched_bind(s, order[0], "block.y");
   tn__sched_bind(s, order[1], "block.x");
   tn__sched_bind(s, order[3], "thread.y");
@@ -332,7 +330,12 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   tn__sched_reverse_compute_at(s, write, order[1]);
   share_operand(s, block, o.left, order[2], o.left_turned, side);
   share_operand(s, block, o.right, order[2], o.right_turned, side);
-  spread_all(s, k->target->gpu.threads < 256 ? side * side : 256);
+  tn__rule_gpu_spread(s, k->target->gpu.threads < 256 ? side * side : 256);
+}
+
+double tn__rule_gpu_waves(double blocks) {
+  const double processors = 132;
+  return blocks < processors ? processors / blocks : 1;
 }
 
 /* Larger tiles read less; what they need must fit, and the grid fill the machine. */
@@ -346,8 +349,8 @@ static double estimate_product(const tn__sketch *k, const int64_t *v) {
   int64_t rows = side * v[ROWS], columns = side * v[COLUMNS];
   if (side == 0 || shared_of(&o, rows, columns, v[STEP], dtype) > k->target->gpu.shared_bytes) return (double)INFINITY;
   for (int a = 0; a < rank; a++) results *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
-  double blocks = results / (double)(rows * columns), waves = blocks < 132 ? 132 / blocks : 1;
-  return waves * (1 / (double)rows + 1 / (double)columns) + (v[STEP] == 16 ? 0 : 1e-3);
+  double blocks = results / (double)(rows * columns);
+  return tn__rule_gpu_waves(blocks) * (1 / (double)rows + 1 / (double)columns) + (v[STEP] == 16 ? 0 : 1e-3);
 }
 
 const tn__rule tn__rule_gpu_product = {.name = "gpu product",

@@ -1,6 +1,7 @@
 #include "schedule/sketch/plan.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -18,12 +19,25 @@ static bool writes_over(const tn__te *te) {
   return false;
 }
 
+/* What the target's instructions on matrices want. A step of the terms is a few of theirs. */
+static bool tiling_of(const void *target, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out) {
+  const tn__tensor_intrinsic *row = tn__tensor_intrinsic_product(target, sum, left, right);
+  if (row == NULL) return false;
+  *out = (tn__te_tiling){.least = {row->rows, row->columns},
+                         .most = {TN__RULE_GPU_OPEN_TILE, TN__RULE_GPU_OPEN_TILE},
+                         .terms = TN__RULE_GPU_STEP * row->depth,
+                         .terms_last = tn_dtype_size(left) == 1};
+  return true;
+}
+
 tn__plan_unit tn__plan_unit_with(const tn__rules *rules, const tn__te *te, const tn__target *target,
                                  const tn__schedule_options *options) {
   tn__plan_unit unit = {.rules = rules, .te = te, .target = target};
   tn__check(arena_of(&unit)->escape, tn__schedule_options_fill(options, target, &unit.options));
   const tn__te *declared = te;
   if (tn__target_is_gpu(target)) { /* the others make of a declaration what vectors want */
+    if (!unit.options.bytes_apart && !tn__te_has_stored(te) && !writes_over(te))
+      te = tn__te_lying_like(tn__te_tiles(te, tiling_of, target), declared);
     unit.te = te;
     return unit;
   }
@@ -229,6 +243,7 @@ static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser 
   tn_status *status = tn__protect(&escape, apply, &a);
   arena->escape = outer;
   if (status == NULL) return a.result;
+  fprintf(stderr, "DBG %s\n", tn_status_message(status));
   if (c->required || tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
   if (c->trace != NULL) c->why = tn__arena_strdup(arena, tn_status_message(status));
   tn_status_free(status);

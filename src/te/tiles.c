@@ -1,0 +1,208 @@
+/* Sums of products that a target's instructions on small matrices compute, as products of matrices that are made of
+ * whole tiles:
+ *
+ *   C[i, j] = sum(k: 70) f32(A[i, k]) * f32(B[k, j])     becomes     left[i, k]  = select(i < 130 && k < 70, A[i, k], 0)
+ *                                                                    right[k, j] = select(k < 70 && j < 150, B[k, j], 0)
+ *                                                                    tiles[i, j] = sum(k: 96) f32(left[i, k]) * ...
+ *                                                                    C[i, j] = tiles[i, j]
+ *
+ * The operands are made in memory that is near, a tile at a time, from wherever the terms read their elements: images
+ * of a convolution, too, whose terms of all axes become one row. Zeros fill up the last tiles, so that nobody asks which
+ * terms are there. Of several axes that only one operand has the longest is a matrix's, and the others have a matrix
+ * for each step. */
+#include "base/invariant.h"
+#include "te/internal.h"
+
+enum { LEAST_SIDE = 16, LEAST_TERMS = 16 };
+
+typedef struct side {
+  const tn__expr *load;
+  int axis;       /* of the stage: rows of the left one, columns of the right one */
+  bool last;      /* are its elements side by side along that axis, and not along the terms? */
+} side;
+
+typedef struct product {
+  const tn__te_stage *stage;
+  tn__te_tiling tiling;
+  side sides[2];
+} product;
+
+static const tn__expr *factor_of(const tn__expr *e) {
+  if (e->kind == TN__EXPR_CAST) e = e->args[0];
+  return e->kind == TN__EXPR_LOAD ? e : NULL;
+}
+
+/* The longest of the axes that one operand has alone; -1: there is none. Of equals the last. */
+static int longest_alone(const tn__te_stage *stage, const tn__expr *own, const tn__expr *other) {
+  double most = 0;
+  int found = -1;
+  for (int a = 0; a < stage->axes.count; a++) {
+    const tn__var *var = stage->axes.var[a];
+    if (!tn__expr_uses_var(own, var) || tn__expr_uses_var(other, var)) continue;
+    double extent = tn__ir_extent_estimate(var->extent);
+    if (extent < most) continue;
+    most = extent;
+    found = a;
+  }
+  return most >= LEAST_SIDE ? found : -1;
+}
+
+static bool has_even_terms(const tn__te_stage *stage) {
+  double terms = 1;
+  for (int r = 0; r < stage->reduce_axes.count; r++) {
+    const tn__var *axis = stage->reduce_axes.var[r];
+    if (tn__te_is_ragged(axis) || (axis->min != NULL && !tn__ir_is_int_value(axis->min, 0))) return false;
+    if (r > 0 && !tn__ir_is_int(axis->extent)) return false;
+    terms *= tn__ir_extent_estimate(axis->extent);
+  }
+  return stage->reduce_axes.count > 0 && terms >= LEAST_TERMS;
+}
+
+static bool find_product(const tn__te_stage *stage, tn__te_tiling_of *tiling_of, const void *user, product *p) {
+  if (!tn__te_is_sum(stage) || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return false;
+  const tn__expr *value = stage->values[0], *factors[2];
+  if (value->kind != TN__EXPR_MUL || !has_even_terms(stage)) return false;
+  for (int i = 0; i < 2; i++) {
+    factors[i] = factor_of(value->args[i]);
+    if (factors[i] == NULL) return false;
+  }
+  int rows = longest_alone(stage, factors[0], factors[1]), columns = longest_alone(stage, factors[1], factors[0]);
+  if (rows < 0 || columns < 0) return false;
+  bool turned = rows > columns; /* columns are the later axis, so that results lie side by side along them */
+  *p = (product){.stage = stage};
+  p->sides[0] = (side){.load = factors[turned], .axis = turned ? columns : rows};
+  p->sides[1] = (side){.load = factors[!turned], .axis = turned ? rows : columns};
+  for (int i = 0; i < 2; i++) {
+    const tn__expr *load = p->sides[i].load;
+    const tn__expr *along = load->arg_count > 0 ? load->args[load->arg_count - 1] : NULL;
+    if (along == NULL) return false;
+    p->sides[i].last = tn__expr_uses_var(along, stage->axes.var[p->sides[i].axis]);
+  }
+  return tiling_of(user, value->dtype, p->sides[0].load->dtype, p->sides[1].load->dtype, &p->tiling);
+}
+
+/* ---- the stages -------------------------------------------------------------------------------------------------- */
+
+/* As many as whole tiles have: the largest tiles that do not add more than an eighth. */
+static const tn__expr *filled_up(tn__ir *ir, const tn__expr *extent, int64_t least, int64_t most) {
+  int64_t size;
+  if (tn__ir_as_int(extent, &size))
+    while (most > least && (size + most - 1) / most * most * 8 > 9 * ((size + least - 1) / least * least)) most /= 2;
+  return tn__ir_mul_i(ir, tn__ir_ceildiv(ir, extent, tn__ir_index(ir, most)), most);
+}
+
+typedef struct filling {
+  tn__te *te;
+  const product *p;
+  const tn__expr *terms, *all_terms; /* how many there are, and with those that fill up */
+  const tn__expr *sizes[2];          /* rows and columns, filled up */
+} filling;
+
+static const tn__expr *both(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
+  return a == NULL ? b : b == NULL ? a : tn__ir_and(ir, a, b);
+}
+
+/* The operand's matrices: over the other axes that it has, then rows or columns and terms. */
+static const tn__buffer *add_operand(const filling *f, int which) {
+  tn__ir *ir = f->te->ir;
+  const side *s = &f->p->sides[which];
+  const tn__te_stage *stage = f->p->stage;
+  const tn__expr *extents[TN__MAX_RANK], *to[2 * TN__MAX_RANK];
+  const tn__var *from[2 * TN__MAX_RANK];
+  int rank = 0, count = 0;
+  for (int a = 0; a < stage->axes.count; a++)
+    if (a != s->axis && tn__expr_uses_var(s->load, stage->axes.var[a])) extents[rank++] = stage->axes.var[a]->extent;
+  const bool last = s->last && !f->p->tiling.terms_last;
+  extents[rank + last] = f->sizes[which];
+  extents[rank + !last] = f->all_terms;
+  tn__te_axes axes = tn__te_axes_create(f->te, "a", rank + 2, extents);
+  for (int a = 0, at = 0; a < stage->axes.count; a++) {
+    if (a == s->axis || !tn__expr_uses_var(s->load, stage->axes.var[a])) continue;
+    from[count] = stage->axes.var[a];
+    to[count++] = axes.index[at++];
+  }
+  const tn__var *own = stage->axes.var[s->axis];
+  from[count] = own;
+  to[count++] = axes.index[rank + last];
+  const tn__expr *rest = axes.index[rank + !last];
+  for (int r = stage->reduce_axes.count - 1; r >= 0; r--) {
+    const tn__var *axis = stage->reduce_axes.var[r];
+    from[count] = axis;
+    to[count++] = r > 0 ? tn__ir_mod(ir, rest, axis->extent) : rest;
+    if (r > 0) rest = tn__ir_div(ir, rest, axis->extent);
+  }
+  const tn__expr *value = tn__ir_substitute(ir, s->load, from, to, count), *inside = NULL;
+  if (f->sizes[which] != own->extent) inside = tn__ir_lt(ir, axes.index[rank + last], own->extent);
+  if (f->all_terms != f->terms) inside = both(ir, inside, tn__ir_lt(ir, axes.index[rank + !last], f->terms));
+  if (inside != NULL) value = tn__ir_select(ir, inside, value, tn__ir_constant(ir, value->dtype, 0));
+  const char *name = tn__arena_printf(f->te->arena, "%s.%s", stage->name, which == 0 ? "left" : "right");
+  return tn__te_compute(f->te, name, &axes, value);
+}
+
+/* The product's factor: where the operand's axes are those of the tiles. */
+static const tn__expr *read_operand(const filling *f, int which, const tn__buffer *operand, const tn__te_axes *tiles,
+                                    const tn__expr *term) {
+  const side *s = &f->p->sides[which];
+  const tn__te_stage *stage = f->p->stage;
+  const tn__expr *indices[TN__MAX_RANK];
+  int rank = 0, batch = 0;
+  for (int a = 0; a < stage->axes.count; a++) {
+    if (a == f->p->sides[0].axis || a == f->p->sides[1].axis) continue;
+    if (tn__expr_uses_var(s->load, stage->axes.var[a])) indices[rank++] = tiles->index[batch];
+    batch++;
+  }
+  const bool last = s->last && !f->p->tiling.terms_last;
+  indices[rank + last] = tiles->index[batch + which];
+  indices[rank + !last] = term;
+  return tn__ir_cast(f->te->ir, stage->values[0]->dtype, tn__ir_load(f->te->ir, operand, indices));
+}
+
+static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
+  tn__ir *ir = te->ir;
+  const tn__te_stage *whole = p->stage;
+  filling f = {.te = te, .p = p};
+  const tn__expr *extents[TN__MAX_RANK], *indices[TN__MAX_RANK];
+  int rank = 0;
+  f.terms = tn__ir_index(ir, 1);
+  for (int r = 0; r < whole->reduce_axes.count; r++) f.terms = tn__ir_mul(ir, f.terms, whole->reduce_axes.var[r]->extent);
+  f.all_terms = filled_up(ir, f.terms, p->tiling.terms, p->tiling.terms);
+  for (int i = 0; i < 2; i++)
+    f.sizes[i] = filled_up(ir, whole->axes.var[p->sides[i].axis]->extent, p->tiling.least[i], p->tiling.most[i]);
+  for (int a = 0; a < whole->axes.count; a++) {
+    if (a == p->sides[0].axis || a == p->sides[1].axis) continue;
+    indices[rank] = whole->axes.index[a];
+    extents[rank++] = whole->axes.var[a]->extent;
+  }
+  for (int i = 0; i < 2; i++) {
+    indices[rank + i] = whole->axes.index[p->sides[i].axis];
+    extents[rank + i] = f.sizes[i];
+  }
+  const tn__buffer *left = add_operand(&f, 0), *right = add_operand(&f, 1), *tiles;
+  tn__te_axes axes = tn__te_axes_create(te, "t", rank + 2, extents), terms = tn__te_axes_create(te, "k", 1, &f.all_terms);
+  const tn__expr *a = read_operand(&f, 0, left, &axes, terms.index[0]);
+  const tn__expr *b = read_operand(&f, 1, right, &axes, terms.index[0]), *term = tn__ir_mul(ir, a, b);
+  const char *name = tn__arena_printf(te->arena, "%s.tiles", whole->name);
+  tn__te_reduce_as(te, &name, &axes, &terms, whole->combiner, &term, &tiles);
+  stage->kind = TN__TE_COMPUTE;
+  stage->values[0] = tn__ir_load(ir, tiles, indices);
+  stage->reduce_axes.count = 0;
+  stage->combiner = NULL;
+}
+
+const tn__te *tn__te_tiles(const tn__te *te, tn__te_tiling_of *tiling_of, const void *user) {
+  tn__te *copy;
+  product p;
+  int found = -1;
+  for (int s = 0; s < te->stages.count && found < 0; s++)
+    if (find_product(te->stages.data[s], tiling_of, user, &p)) found = s;
+  if (found < 0) return te;
+  copy = tn__te_copy(te, te->ir);
+  tn__te_stage *stage = copy->stages.data[found];
+  const tn__te_stage whole = *stage;
+  bool again = find_product(&whole, tiling_of, user, &p); /* in terms of the copy */
+  TN__INVARIANT(again);
+  int before = copy->stages.count;
+  use_tiles(copy, stage, &p);
+  tn__te_move_before(copy, found, copy->stages.count - before);
+  return copy;
+}
