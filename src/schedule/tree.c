@@ -194,18 +194,46 @@ bool tn__sched_drives_elements(const tn__snode *loop, const tn__snode *block) {
   return tn__sched_drives(loop, block, TN__AXIS_SPATIAL) || tn__sched_drives(loop, block, TN__AXIS_SCAN);
 }
 
+/* The expression without those of the loops over `inner` that move it by multiples of more than `most`; `*period`: what
+ * all of these are multiples of, 0: there are none. */
+static const tn__expr *without_far_steps(tn__ir *ir, const tn__expr *e, const tn__var *const *inner, int count,
+                                         int64_t most, int64_t *period) {
+  const tn__expr *zero = tn__ir_index(ir, 0);
+  *period = 0;
+  for (int i = 0; i < count; i++) {
+    int64_t step;
+    if (!tn__expr_uses_var(e, inner[i]) || !tn__ir_stride_in(ir, e, inner[i], &step)) continue;
+    if (step < 0) step = -step;
+    if (step <= most || !tn__ir_is_int(inner[i]->min)) continue;
+    for (int64_t rest = *period; rest != 0;) { /* the greatest common divisor */
+      int64_t next = step % rest;
+      step = rest;
+      rest = next;
+    }
+    *period = step;
+    e = tn__ir_substitute(ir, e, &inner[i], &zero, 1);
+  }
+  return e;
+}
+
 /* Do iterations of a loop over `var` reach different positions of one of the block's axes, whatever the loops over
- * `inner` do? Bindings are written over `from` first. */
+ * `inner` do? What these add is less than a step of the loop, or moves on by more than all of it. Bindings are written
+ * over `from` first. */
 static bool moves_an_axis(tn__schedule *s, const tn__snode *block, const tn__var *from, const tn__expr *to,
                           const tn__var *var, const tn__var *const *inner, int count) {
   for (int i = 0; i < block->block.axis_count; i++) {
     if (block->block.axes[i].kind != TN__AXIS_SPATIAL) continue;
     const tn__expr *coefficient, *rest, *min, *max, *binding = block->block.axes[i].binding;
-    int64_t step, width;
+    int64_t step, width, extent, period = 0;
     if (from != NULL) binding = tn__ir_substitute(s->ir, binding, &from, &to, 1);
     if (!tn__ir_affine_in(s->ir, binding, &var, 1, &coefficient, &rest)) continue;
-    if (!tn__ir_as_int(coefficient, &step) || !tn__ir_bounds_over(s->ir, rest, inner, count, &min, &max)) continue;
-    if (tn__ir_as_int(tn__ir_sub(s->ir, max, min), &width) && width < (step < 0 ? -step : step)) return true;
+    if (!tn__ir_as_int(coefficient, &step) || step == 0) continue;
+    if (step < 0) step = -step;
+    const int64_t all = tn__ir_as_int(var->extent, &extent) ? tn__ir_bound_mul(step, extent - 1) : INT64_MAX;
+    rest = without_far_steps(s->ir, rest, inner, count, all, &period);
+    if (!tn__ir_bounds_over(s->ir, rest, inner, count, &min, &max)) continue;
+    if (!tn__ir_as_int(tn__ir_sub(s->ir, max, min), &width) || width >= step) continue;
+    if (period == 0 || width < period - all) return true;
   }
   return false;
 }

@@ -36,7 +36,7 @@ static const char head[] =
     "    return;              \\\n"
     "  } while (0)\n";
 
-const tn__cc_dialect tn__cc_cuda = {.name = "cuda", .launches = true, .head = head};
+const tn__cc_dialect tn__cc_cuda = {.name = "cuda", .launches = true, .matrices = true, .head = head};
 
 tn__code tn__codegen_cuda(tn__arena *arena, const tn__codegen_module *module, tn__launches *launches) {
   return tn__cc_launched(arena, &tn__cc_cuda, module, launches);

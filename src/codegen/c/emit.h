@@ -13,6 +13,7 @@ typedef struct tn__cc_dialect {
   bool launches;    /* nests are kernels of their own, whose blocks and threads are those of a launch */
   bool offsets;     /* buffers of kernels are an allocation and where they begin in it, in bytes */
   bool plain_long;  /* "long" has 64 bits, and "long long" is no type */
+  bool matrices;    /* warps multiply them, and threads copy 16 bytes at a time */
   const char *head; /* what texts begin with, where there are launches */
   void (*append_vectors)(tn__strbuf *out); /* and where loops are written in vectors; NULL: they are not */
 } tn__cc_dialect;
@@ -69,6 +70,7 @@ typedef struct tn__cc {
   const tn__stmt *grid_loop;        /* the parallel loop that a launch's blocks are; NULL: none */
   tn__strbuf *shared;               /* declarations of what threads share, which stand in front of all else */
   TN__VEC(const tn__buffer *) own;  /* that each thread has for itself */
+  TN__VEC(const tn__buffer *) fragments; /* of these, those that are parts of a warp's matrices */
   const tn__cc_kept *kept;          /* NULL: none */
   bool apart;           /* what comes behind the statement has nothing to do with it: threads need not wait */
   unsigned thread_axes; /* of loops over threads around: 1, 2 and 4 */
@@ -139,6 +141,7 @@ const char *tn__cc_call(tn__cc *cc, const tn__expr *e, const char *const *args);
 
 /* ---- emit_stmt.c, emit_func.c, entry.c --------------------------------------------------------------------------- */
 void tn__cc_stmt(tn__cc *cc, const tn__stmt *s);
+void tn__cc_plain_loop(tn__cc *cc, const tn__stmt *s); /* one number after the other */
 void tn__cc_func(tn__cc *cc, const tn__c_entry *entry);
 bool tn__cc_is_apart(const tn__cc *cc, int param); /* from all others that are written */
 tn__kernel_info tn__cc_measure(tn__ir *ir, const tn__func *func);
@@ -174,6 +177,15 @@ bool tn__cc_keeps(const tn__cc *cc, const tn__stmt *loop, tn__cc_kept *out);
 const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s);
 void tn__cc_wait(tn__cc *cc); /* outside of loops over threads: all come by */
 void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry);
+
+/* ---- emit_matrix.c, emit_copy.c: of CUDA ------------------------------------------------------------------------- */
+/* An allocation of a block's sums of products of matrices as one of what each thread has of them; NULL: it is not. */
+const tn__stmt *tn__cc_fragments(tn__cc *cc, const tn__stmt *s);
+bool tn__cc_is_fragment(const tn__cc *cc, const tn__buffer *buffer);
+/* Writes an instruction on matrices with the loops around it that step through their tiles; false: nothing was written. */
+bool tn__cc_matrix_product(tn__cc *cc, const tn__stmt *s);
+/* Writes a vectorised loop that copies as one copy, where that can be at run time; false: nothing was written. */
+bool tn__cc_copy(tn__cc *cc, const tn__stmt *s);
 
 /* ---- support.c --------------------------------------------------------------------------------------------------- */
 /* What `out` begins with, the paragraphs of support.txt that the text needs, and the text. */

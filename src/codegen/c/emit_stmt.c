@@ -46,6 +46,33 @@ static bool lanes_are_apart(tn__cc *cc, const tn__stmt *s) {
   return l.apart;
 }
 
+typedef struct looking {
+  const tn__cc *cc;
+  bool found, warps; /* loops over warps */
+} looking;
+
+/* Registers have no numbers that are computed: loops over what a thread has of matrices are written out. */
+static bool see_fragment(const tn__stmt *s, void *user) {
+  looking *c = user;
+  c->found |= s->kind == TN__STMT_STORE && tn__cc_is_fragment(c->cc, s->as.store.buffer);
+  c->warps |= s->kind == TN__STMT_FOR && tn__ir_loop_is_thread(s->as.loop.kind) && s->as.loop.kind != TN__LOOP_THREAD_X;
+  return true;
+}
+
+static void see_fragment_in(const tn__expr *e, void *user) {
+  looking *c = user;
+  for (int i = 0; i < c->cc->fragments.count && !c->found; i++)
+    c->found = tn__expr_uses_buffer(e, c->cc->fragments.data[i]);
+}
+
+static bool is_written_out(tn__cc *cc, const tn__stmt *s) {
+  looking c = {.cc = cc};
+  if (cc->fragments.count == 0 || !tn__ir_is_int(s->as.loop.var->extent)) return false;
+  tn__stmt_walk(s->as.loop.body, see_fragment, &c);
+  if (!c.found) tn__stmt_walk_exprs(s->as.loop.body, see_fragment_in, &c);
+  return c.found && !c.warps;
+}
+
 static void emit_loop(tn__cc *cc, const tn__stmt *s) {
   tn__cc_kept *kept = TN__NEW(cc->arena, tn__cc_kept);
   if (cc->kept == NULL && cc->lanes == 0 && tn__cc_keeps(cc, s, kept)) {
@@ -61,9 +88,15 @@ static void emit_loop(tn__cc *cc, const tn__stmt *s) {
     tn__cc_line(cc, "%s = %s;", element, tn__cc_stored(cc, buffer->dtype, kept->name));
     return;
   }
+  bool vector = s->as.loop.kind == TN__LOOP_VECTORIZED && cc->lane == NULL;
+  if (vector && (tn__cc_vector_loop(cc, s) || tn__cc_copy(cc, s))) return;
+  if (!vector && tn__cc_matrix_product(cc, s)) return;
+  tn__cc_plain_loop(cc, s);
+}
+
+void tn__cc_plain_loop(tn__cc *cc, const tn__stmt *s) {
   const tn__var *var = s->as.loop.var;
   bool vector = s->as.loop.kind == TN__LOOP_VECTORIZED && cc->lane == NULL;
-  if (vector && tn__cc_vector_loop(cc, s)) return;
   tn__cc_begin(cc);
   tn__cc_count(cc, var->min);
   tn__cc_count(cc, var->extent);
@@ -76,6 +109,7 @@ static void emit_loop(tn__cc *cc, const tn__stmt *s) {
     end = TN__CC_TEXT(cc, "%s_end", name);
   }
   if (vector && lanes_are_apart(cc, s)) tn__cc_line(cc, "TN_APART");
+  if (is_written_out(cc, s)) tn__cc_line(cc, "#pragma unroll");
   tn__cc_open(cc, "for (%s %s = %s; %s < %s; %s++)", type, name, min, name, end, name);
   if (vector) cc->lane = var;
   cc->depth++;
@@ -324,7 +358,8 @@ enum { SHARED_STEP = 16 }; /* how what threads share is aligned, at the most */
 static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   bool is_shared = cc->launch != NULL && tn__cc_threads(cc->launch) > 1 && cc->thread_axes == 0 &&
                    s->as.alloc.buffer->scope != TN__SCOPE_WORKSPACE;
-  const tn__stmt *own = is_shared ? tn__cc_private(cc, s) : NULL;
+  const tn__stmt *own = is_shared ? tn__cc_fragments(cc, s) : NULL;
+  if (is_shared && own == NULL) own = tn__cc_private(cc, s);
   if (own != NULL) s = own, is_shared = false;
   const tn__buffer *buffer = s->as.alloc.buffer;
   int64_t bytes;
@@ -379,7 +414,9 @@ void tn__cc_stmt(tn__cc *cc, const tn__stmt *s) {
     case TN__STMT_WHILE: emit_while(cc, s); return;
     case TN__STMT_FAIL: tn__cc_line(cc, "%s;", tn__cc_failing(cc, s->as.fail.code)); return;
     case TN__STMT_PREFETCH: return; /* compilers know as much */
-    case TN__STMT_TENSOR: emit_scoped(cc, s->as.tensor.body); return;
+    case TN__STMT_TENSOR:
+      if (!tn__cc_matrix_product(cc, s)) emit_scoped(cc, s->as.tensor.body);
+      return;
     case TN__STMT_BARRIER: tn__cc_line(cc, "TN_WAIT();"); return;
     default: tn__cc_fail(cc, "a block is left in the function; lower it first");
   }

@@ -171,6 +171,8 @@ static void share_operand(tn__schedule *s, const matrix *m, int which, const cha
   count = loops_under(s, side->name, step, names);
   const char *all = names[count - 1];
   tn__sched_split(s, all, (int64_t[]){0, warps[1], warps[0], WARP, lanes}, 5);
+  const char *order[] = {part(s, all, 1), part(s, all, 2), part(s, all, 3), part(s, all, 0)};
+  tn__sched_reorder(s, order, 4);
   tn__sched_bind(s, part(s, all, 1), "thread.z");
   tn__sched_bind(s, part(s, all, 2), "thread.y");
   tn__sched_bind(s, part(s, all, 3), "thread.x");
