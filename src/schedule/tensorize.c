@@ -120,7 +120,7 @@ static bool match_access(matching *m, const tn__access *pattern, const tn__acces
       !tn__ir_affine_in(m->ir, flat_index(m->ir, access), m->loops, m->loop_count, have, &rest))
     return false;
   for (int i = 0; i < m->loop_count; i++) {
-    if (m->any_strides ? tn__ir_is_int_value(want[i], 0) != tn__ir_is_int_value(have[i], 0) || !tn__ir_is_int(have[i])
+    if (m->any_strides ? tn__ir_is_int_value(want[i], 0) != tn__ir_is_int_value(have[i], 0)
                        : want[i] != have[i])
       return false;
     zeros[i] = tn__ir_index(m->ir, 0);

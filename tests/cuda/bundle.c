@@ -1,5 +1,5 @@
 /* Makes a bundle of CUDA kernels for run.c: `bundle --nvrtc LIBRARY -o FOLDER [--arch ARCH]... [--drawn COUNT]
- * [--big] FILE.te...`. Each kernel is scheduled for a GPU, run by the interpreter as it is scheduled, which sees races,
+ * [--big] [--only WORD] FILE.te...`, the latter for kernels with the word in their names. Each kernel is scheduled for a GPU, run by the interpreter as it is scheduled, which sees races,
  * compiled by NVRTC for each architecture, and its results, those of the plain declaration, are put beside it. What is
  * big is computed by the C99 of the same declaration instead. */
 #include <dlfcn.h>
@@ -12,7 +12,7 @@
 enum { MOST_ARCHS = 4, MOST_FILES = 64 };
 
 typedef struct bundle {
-  const char *folder, *files[MOST_FILES], *archs[MOST_ARCHS];
+  const char *folder, *only, *files[MOST_FILES], *archs[MOST_ARCHS];
   int file_count, arch_count, drawn, made, failed;
   bool big;
   FILE *plan;
@@ -193,6 +193,7 @@ static void add_text(tn__arena *arena, void *user) {
     tn__ir *ir = tn__ir_create(arena);
     tn__te *te;
     tn__check(arena->escape, tn__te_declare(source, i, NULL, 0, ir, &te));
+    if (j->b->only != NULL && strstr(tn__te_name(te), j->b->only) == NULL) continue;
     const char *name = tn__arena_printf(arena, "%s_%d", tn__te_name(te), j->b->made);
     add_kernel(j->b, arena, ir, te, name, j->big);
   }
@@ -228,7 +229,7 @@ static const char big[] =
     "f32(A[i, k]) * f32(B[j, k]) }\n"
     "kernel half_odd(A: f16[1000, 777], B: f16[777, 1234]) -> C: f32[1000, 1234] { C[i, j] = sum(k: 777) f32(A[i, k]) "
     "* f32(B[k, j]) }\n"
-    "kernel bytes4096_nt(A: i8[4096, 4096], B: i8[4096, 4096]) -> C: i32[4096, 4096] { C[i, j] = sum(k: 4096) "
+    "kernel bytes2048_nt(A: i8[2048, 2048], B: i8[2048, 2048]) -> C: i32[2048, 2048] { C[i, j] = sum(k: 2048) "
     "i32(A[i, k]) * i32(B[j, k]) }\n"
     "kernel doubles2048(A: f64[2048, 2048], B: f64[2048, 2048]) -> C: f64[2048, 2048] { C[i, j] = sum(k: 2048) "
     "A[i, k] * B[k, j] }\n"
@@ -250,6 +251,8 @@ static void read_options(bundle *b, int argc, char **argv) {
       b->archs[b->arch_count++] = argv[++i];
     } else if (strcmp(argv[i], "--drawn") == 0 && i + 1 < argc) {
       b->drawn = atoi(argv[++i]);
+    } else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc) {
+      b->only = argv[++i];
     } else if (strcmp(argv[i], "--big") == 0) {
       b->big = true;
     } else if (b->file_count < MOST_FILES) {
@@ -263,7 +266,7 @@ int main(int argc, char **argv) {
   char path[1024];
   read_options(&b, argc, argv);
   if (b.nvrtc == NULL || b.folder == NULL) {
-    fprintf(stderr, "bundle --nvrtc LIBRARY -o FOLDER [--arch ARCH]... [--drawn COUNT] [--big] FILE.te...\n");
+    fprintf(stderr, "bundle --nvrtc LIBRARY -o FOLDER [--arch ARCH]... [--drawn COUNT] [--big] [--only WORD] FILE.te...\n");
     return 2;
   }
   mkdir(b.folder, 0777);

@@ -61,15 +61,10 @@ static bool matches_matrix(const tn__te *te) {
 
 enum { ROWS, COLUMNS, STEP, WARPS };
 
-static bool divides(const tn__expr *extent, int64_t factor) {
-  int64_t size;
-  return tn__ir_as_int(extent, &size) ? size % factor == 0 : factor <= TN__RULE_GPU_OPEN_TILE;
-}
-
-static int choices_of(const tn__expr *extent, int64_t least, int64_t most, int64_t *out) {
+static int choices_of(tn__ir *ir, const tn__expr *extent, int64_t least, int64_t most, int64_t *out) {
   int count = 0;
   for (int64_t size = least; size <= most; size *= 2)
-    if (divides(extent, size)) out[count++] = size;
+    if (tn__ir_is_int_value(tn__ir_mod_i(ir, extent, size), 0)) out[count++] = size;
   return count;
 }
 
@@ -81,12 +76,12 @@ static void open_matrix(tn__sketch *k, tn__schedule *scratch) {
   if (!find_matrix(k->te, k->target, &m) || m.row == NULL) tn__sched_refuse(scratch, "gpu: no product of matrices");
   for (int i = 0; i < 2; i++) {
     int64_t least = i == 0 ? m.row->rows : m.row->columns;
-    int sizes_count = choices_of(m.tiles->axes.var[m.batch + i]->extent, least, LARGEST, sizes);
+    int sizes_count = choices_of(scratch->ir, m.tiles->axes.var[m.batch + i]->extent, least, LARGEST, sizes);
     if (sizes_count == 0) tn__sched_refuse(scratch, "gpu: the product has no whole tiles");
     tn__sketch_open(k, i == 0 ? "rows" : "columns", sizes, sizes_count);
   }
   const tn__expr *terms = m.tiles->reduce_axes.var[0]->extent;
-  int steps = choices_of(terms, m.row->depth, 4 * m.row->depth, sizes);
+  int steps = choices_of(scratch->ir, terms, m.row->depth, 4 * m.row->depth, sizes);
   if (steps == 0) tn__sched_refuse(scratch, "gpu: the product has no whole steps");
   tn__sketch_open(k, "step", sizes, steps);
   for (int64_t w = 1; w <= MOST_WARPS && w * WARP <= k->target->gpu.threads; w *= 2) warps[count++] = w;
@@ -244,7 +239,7 @@ static void apply_matrix(const tn__sketch *k, const int64_t *v, tn__schedule *s)
 /* Of what instructions take: what operands take on their way from shared memory into a warp's registers, and into
  * shared memory. Where accumulators have no room in registers, it cannot be. */
 static double estimate_matrix(const tn__sketch *k, const int64_t *v) {
-  enum { MOST_SUMS = 128, LEAST_WARPS = 4 };
+  enum { MOST_SUMS = 128, LEAST_WARPS = 4, MOST_BYTES = 64 << 10 };
   const double near = 16, far = 32; /* columns and rows that take as long to be read as to be multiplied */
   matrix m;
   int64_t warps[2];
@@ -257,6 +252,7 @@ static double estimate_matrix(const tn__sketch *k, const int64_t *v) {
   const int64_t size = (int64_t)tn_dtype_size(m.sides[0]->tensors[0]->dtype);
   const int64_t padding = 16;
   int64_t shared = (v[ROWS] + v[COLUMNS]) * (v[STEP] * size + padding);
+  if (v[ROWS] * v[COLUMNS] * sum_words * 4 > MOST_BYTES) return (double)INFINITY;
   if (rows * columns / WARP * sum_words > MOST_SUMS || 2 * shared > k->target->gpu.shared_bytes) return (double)INFINITY;
   for (int a = 0; a < m.tiles->axes.count; a++) results *= tn__ir_extent_estimate(m.tiles->axes.var[a]->extent);
   double blocks = results / (double)(v[ROWS] * v[COLUMNS]);
