@@ -218,13 +218,13 @@ static bool find_inner(const tn__cc *cc, chain *c) {
     const tn__stmt *store = s;
     while (store->kind == TN__STMT_FOR) store = store->as.loop.body;
     if (store->kind != TN__STMT_STORE) return false;
-    strides[0] = tn__expr_uses_var(tn__cc_place(cc, store->as.store.buffer, store->as.store.indices), s->as.loop.var);
     for (int i = 1; i < 3; i++) {
       const tn__buffer *buffer = c->tensor->as.tensor.operands[i].buffer;
       const tn__expr *load = load_in(store->as.store.value, buffer);
       if (load == NULL || !tn__ir_stride_in(cc->ir, tn__cc_place(cc, buffer, load->args), s->as.loop.var, &strides[i]))
         return false;
     }
+    strides[0] = strides[1] == 0 || strides[2] == 0; /* rows and columns of the instruction have sums of their own */
     int way = along(strides);
     if (way < 0) return false;
     if (way == ALONG_TERMS)
