@@ -73,6 +73,8 @@ typedef struct tn__cc {
   TN__VEC(const tn__buffer *) fragments; /* of these, those that are parts of a warp's matrices */
   const tn__cc_kept *kept;          /* NULL: none */
   bool apart;           /* what comes behind the statement has nothing to do with it: threads need not wait */
+  bool asynchronous;    /* copies may take their time */
+  int64_t most_shared;  /* bytes that threads of a block may share */
   unsigned thread_axes; /* of loops over threads around: 1, 2 and 4 */
   bool fails;           /* the nest at hand may end with a result other than TN_KERNEL_OK */
 } tn__cc;
@@ -141,6 +143,9 @@ const char *tn__cc_call(tn__cc *cc, const tn__expr *e, const char *const *args);
 
 /* ---- emit_stmt.c, emit_func.c, entry.c --------------------------------------------------------------------------- */
 void tn__cc_stmt(tn__cc *cc, const tn__stmt *s);
+/* Declares memory that the threads of a block share. */
+const char *tn__cc_share(tn__cc *cc, const tn__buffer *buffer);
+enum { TN__CC_SHARED_STEP = 16 };                      /* how it is aligned, at the most */
 void tn__cc_plain_loop(tn__cc *cc, const tn__stmt *s); /* one number after the other */
 void tn__cc_func(tn__cc *cc, const tn__c_entry *entry);
 bool tn__cc_is_apart(const tn__cc *cc, int param); /* from all others that are written */
@@ -178,7 +183,7 @@ const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s);
 void tn__cc_wait(tn__cc *cc); /* outside of loops over threads: all come by */
 void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry);
 
-/* ---- emit_matrix.c, emit_copy.c: of CUDA ------------------------------------------------------------------------- */
+/* ---- emit_matrix.c, emit_copy.c, emit_stages.c: of CUDA ---------------------------------------------------------- */
 /* An allocation of a block's sums of products of matrices as one of what each thread has of them; NULL: it is not. */
 const tn__stmt *tn__cc_fragments(tn__cc *cc, const tn__stmt *s);
 bool tn__cc_is_fragment(const tn__cc *cc, const tn__buffer *buffer);
@@ -186,6 +191,9 @@ bool tn__cc_is_fragment(const tn__cc *cc, const tn__buffer *buffer);
 bool tn__cc_matrix_product(tn__cc *cc, const tn__stmt *s);
 /* Writes a vectorised loop that copies as one copy, where that can be at run time; false: nothing was written. */
 bool tn__cc_copy(tn__cc *cc, const tn__stmt *s);
+bool tn__cc_is_copy(const tn__cc *cc, const tn__stmt *s);
+/* Writes a loop that copies into shared memory, and computes with it, in stages; false: nothing was written. */
+bool tn__cc_stages(tn__cc *cc, const tn__stmt *s);
 
 /* ---- support.c --------------------------------------------------------------------------------------------------- */
 /* What `out` begins with, the paragraphs of support.txt that the text needs, and the text. */

@@ -54,6 +54,11 @@ static bool find_piece(const tn__cc *cc, const tn__stmt *s, piece *out) {
   return tn__ir_is_int_value(tn__ir_mod_i(cc->ir, place, out->lanes), 0);
 }
 
+bool tn__cc_is_copy(const tn__cc *cc, const tn__stmt *s) {
+  piece p;
+  return find_piece(cc, s, &p);
+}
+
 bool tn__cc_copy(tn__cc *cc, const tn__stmt *s) {
   piece p;
   if (!cc->dialect->matrices || cc->launch == NULL || !find_piece(cc, s, &p)) return false;
@@ -74,7 +79,7 @@ bool tn__cc_copy(tn__cc *cc, const tn__stmt *s) {
   tn__cc_line(cc, "const void *const %s = %s;", piece_name, out_of);
   tn__cc_open(cc, "if (%s%stn_is_even(%s, %lld))", all != NULL ? all : "", all != NULL ? " && " : "", piece_name,
               (long long)p.bytes);
-  tn__cc_line(cc, "tn_copy_%lld(%s, %s);", (long long)p.bytes, into, piece_name);
+  tn__cc_line(cc, "tn_copy_%s%lld(%s, %s);", cc->asynchronous ? "later_" : "", (long long)p.bytes, into, piece_name);
   cc->indent--;
   tn__cc_open(cc, "} else");
   tn__cc_plain_loop(cc, s);

@@ -245,6 +245,7 @@ tn__code tn__cc_launched(tn__arena *arena, const tn__cc_dialect *dialect, const 
     tn__cc cc = {.arena = arena, .ir = module->irs[i], .dialect = dialect, .func = module->funcs[i], .out = body};
     cc.layout = tn__cg_layout_of(cc.ir, cc.func);
     cc.on_cpu = tn__target_is_cpu(module->target);
+    cc.most_shared = cc.on_cpu ? 0 : module->target->gpu.shared_bytes;
     launching l = {.cc = &cc, .target = module->target, .out = launches != NULL ? &launches[i] : &unused};
     add_kernels(&l, cc.func->body);
     vectors |= cc.has_vectors;

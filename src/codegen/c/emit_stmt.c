@@ -90,7 +90,7 @@ static void emit_loop(tn__cc *cc, const tn__stmt *s) {
   }
   bool vector = s->as.loop.kind == TN__LOOP_VECTORIZED && cc->lane == NULL;
   if (vector && (tn__cc_vector_loop(cc, s) || tn__cc_copy(cc, s))) return;
-  if (!vector && tn__cc_matrix_product(cc, s)) return;
+  if (!vector && (tn__cc_matrix_product(cc, s) || tn__cc_stages(cc, s))) return;
   tn__cc_plain_loop(cc, s);
 }
 
@@ -353,7 +353,20 @@ static void emit_let(tn__cc *cc, const tn__stmt *s) {
   leave(cc, bound);
 }
 
-enum { SHARED_STEP = 16 }; /* how what threads share is aligned, at the most */
+static int64_t count_of(tn__cc *cc, const tn__buffer *buffer) {
+  int64_t bytes;
+  if (!tn__ir_as_int(tn__cg_bytes_of(cc->ir, buffer), &bytes)) tn__cc_fail(cc, "%s has no constant size", buffer->name);
+  int64_t count = bytes / (int64_t)tn_dtype_size(buffer->dtype);
+  return count < 1 ? 1 : count;
+}
+
+const char *tn__cc_share(tn__cc *cc, const tn__buffer *buffer) {
+  const int64_t count = count_of(cc, buffer), bytes = count * (int64_t)tn_dtype_size(buffer->dtype);
+  const char *name = tn__cc_bind_buffer(cc, buffer);
+  tn__strbuf_printf(cc->shared, "  TN_SHARED %s %s[%lld];\n", tn__cc_memory_type(buffer->dtype), name, (long long)count);
+  cc->launch->shared_bytes += (bytes + TN__CC_SHARED_STEP - 1) & -TN__CC_SHARED_STEP;
+  return name;
+}
 
 static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   bool is_shared = cc->launch != NULL && tn__cc_threads(cc->launch) > 1 && cc->thread_axes == 0 &&
@@ -362,23 +375,15 @@ static void emit_alloc(tn__cc *cc, const tn__stmt *s) {
   if (is_shared && own == NULL) own = tn__cc_private(cc, s);
   if (own != NULL) s = own, is_shared = false;
   const tn__buffer *buffer = s->as.alloc.buffer;
-  int64_t bytes;
   if (buffer->scope == TN__SCOPE_WORKSPACE) {
     emit_scoped(cc, s->as.alloc.body); /* the workspace has its places already */
     return;
   }
-  if (!tn__ir_as_int(tn__cg_bytes_of(cc->ir, buffer), &bytes)) tn__cc_fail(cc, "%s has no constant size", buffer->name);
   int bound = cc->bound.count;
-  const char *name = tn__cc_bind_buffer(cc, buffer);
-  int64_t count = bytes / (int64_t)tn_dtype_size(buffer->dtype);
-  if (count < 1) count = 1;
-  const char *type = tn__cc_memory_type(buffer->dtype);
-  if (is_shared) {
-    tn__strbuf_printf(cc->shared, "  TN_SHARED %s %s[%lld];\n", type, name, (long long)count);
-    cc->launch->shared_bytes += (count * (int64_t)tn_dtype_size(buffer->dtype) + SHARED_STEP - 1) & -SHARED_STEP;
-  } else {
-    tn__cc_line(cc, "TN_ALIGNED %s %s[%lld];", type, name, (long long)count);
-  }
+  const char *name = is_shared ? tn__cc_share(cc, buffer) : tn__cc_bind_buffer(cc, buffer);
+  if (!is_shared)
+    tn__cc_line(cc, "TN_ALIGNED %s %s[%lld];", tn__cc_memory_type(buffer->dtype), name,
+                (long long)count_of(cc, buffer));
   if (!is_shared) tn__vec_push(cc->arena, &cc->own, buffer);
   tn__cc_line(cc, "(void)%s;", name);
   tn__cc_stmt(cc, s->as.alloc.body);
