@@ -18,6 +18,10 @@ typedef struct stages {
   const tn__expr *stage; /* which of the copies is meant */
 } stages;
 
+static bool is_global(const tn__buffer *buffer) {
+  return buffer->scope == TN__SCOPE_PARAM || buffer->scope == TN__SCOPE_WORKSPACE;
+}
+
 static bool is_staged(const stages *p, const tn__buffer *buffer) {
   for (int i = 0; i < p->count; i++)
     if (p->buffers[i] == buffer) return true;
@@ -26,7 +30,7 @@ static bool is_staged(const stages *p, const tn__buffer *buffer) {
 
 typedef struct fetching {
   const stages *p;
-  bool writes_others, writes_staged, reads_others, copies;
+  bool writes_global, writes_others, writes_staged, reads_near, copies;
 } fetching;
 
 static bool see_stmt(const tn__stmt *s, void *user) {
@@ -35,6 +39,7 @@ static bool see_stmt(const tn__stmt *s, void *user) {
     bool staged = is_staged(f->p, s->as.store.buffer);
     f->writes_staged |= staged;
     f->writes_others |= !staged;
+    f->writes_global |= is_global(s->as.store.buffer);
   } else if (s->kind == TN__STMT_FOR) {
     f->copies |= s->as.loop.kind == TN__LOOP_VECTORIZED && tn__cc_is_copy(f->p->cc, s);
   } else if (s->kind != TN__STMT_SEQ && s->kind != TN__STMT_IF) {
@@ -43,27 +48,30 @@ static bool see_stmt(const tn__stmt *s, void *user) {
   return true;
 }
 
+static const tn__buffer *bound_buffer(const tn__cc *cc, uint32_t id) {
+  for (int i = 0; i < cc->bound.count; i++)
+    if (cc->bound.data[i].buffer != NULL && cc->bound.data[i].buffer->id == id) return cc->bound.data[i].buffer;
+  return NULL;
+}
+
 static void see_expr(const tn__expr *e, void *user) {
   fetching *f = user;
-  const tn__cc *cc = f->p->cc;
   int count;
   const uint32_t *ids = tn__expr_buffers(e, &count);
   for (int i = 0; i < count; i++) {
-    bool input = false;
-    for (int k = 0; k < cc->func->input_count; k++)
-      input |= cc->func->params[k]->id == ids[i] && tn__cc_is_apart(cc, k);
-    f->reads_others |= !input;
+    const tn__buffer *buffer = bound_buffer(f->p->cc, ids[i]);
+    f->reads_near |= buffer == NULL || !is_global(buffer);
   }
 }
 
-/* Copies from inputs that nobody writes into the staged memory, and nothing else. */
+/* Copies from global memory into the staged one, and nothing else. */
 static bool is_fetch(const stages *p, const tn__stmt *s) {
   fetching f = {.p = p};
   if (s->kind != TN__STMT_FOR) return false;
   tn__stmt_walk(s, see_stmt, &f);
   if (!f.copies || f.writes_others) return false;
   tn__stmt_walk_exprs(s, see_expr, &f);
-  return !f.reads_others;
+  return !f.reads_near;
 }
 
 static bool find_stages(tn__cc *cc, const tn__stmt *s, stages *p) {
@@ -86,7 +94,7 @@ static bool find_stages(tn__cc *cc, const tn__stmt *s, stages *p) {
   for (int i = p->fetch_count; i < p->item_count; i++) {
     fetching f = {.p = p};
     tn__stmt_walk(p->items[i], see_stmt, &f);
-    if (f.writes_staged) return false;
+    if (f.writes_staged || f.writes_global) return false; /* what is fetched is as it is now */
   }
   p->stages = MOST_STAGES;
   if (tn__ir_as_int(s->as.loop.var->extent, &size) && size < p->stages) p->stages = (int)size;
