@@ -14,10 +14,10 @@ static tn__te *declare_product(tn__ir *ir, const tn__tensor_intrinsic *intrinsic
   const tn__expr *p_extent = tn__ir_index(ir, intrinsic->depth);
   const tn__expr *extents[] = {tn__ir_index(ir, matrix ? intrinsic->rows : intrinsic->columns),
                                tn__ir_index(ir, intrinsic->columns)};
-  const tn__expr *a_shape[] = {extents[0], p_extent}, *b_shape[] = {matrix ? p_extent : extents[0],
-                                                                    matrix ? extents[1] : p_extent};
-  const tn__buffer *a = tn__te_input(te, "a", tn__ir_tensor_operand_dtype(op, 1), matrix ? 2 : 1,
-                                     matrix ? a_shape : &p_extent);
+  const tn__expr *a_shape[] = {extents[0], p_extent},
+                 *b_shape[] = {matrix ? p_extent : extents[0], matrix ? extents[1] : p_extent};
+  const tn__buffer *a =
+      tn__te_input(te, "a", tn__ir_tensor_operand_dtype(op, 1), matrix ? 2 : 1, matrix ? a_shape : &p_extent);
   const tn__buffer *b = tn__te_input(te, "b", tn__ir_tensor_operand_dtype(op, 2), 2, b_shape);
   tn__te_axes i = tn__te_axes_create(te, "i", matrix ? 2 : 1, extents), p = tn__te_axes_create(te, "p", 1, &p_extent);
   const tn__expr *a_index[] = {i.index[0], p.index[0]};
@@ -120,8 +120,7 @@ static bool match_access(matching *m, const tn__access *pattern, const tn__acces
       !tn__ir_affine_in(m->ir, flat_index(m->ir, access), m->loops, m->loop_count, have, &rest))
     return false;
   for (int i = 0; i < m->loop_count; i++) {
-    if (m->any_strides ? tn__ir_is_int_value(want[i], 0) != tn__ir_is_int_value(have[i], 0)
-                       : want[i] != have[i])
+    if (m->any_strides ? tn__ir_is_int_value(want[i], 0) != tn__ir_is_int_value(have[i], 0) : want[i] != have[i])
       return false;
     zeros[i] = tn__ir_index(m->ir, 0);
   }
@@ -199,7 +198,7 @@ const tn__stmt *tn__sched_tensor_stmt(tn__schedule *s, const tn__tensor_intrinsi
   for (int i = 1; i < m.operand_count; i++)
     if (m.operand[i].buffer == m.operand[0].buffer || (i > 1 && m.operand[i].buffer == m.operand[1].buffer)) {
       *why = i > 1 && m.operand[i].buffer != m.operand[0].buffer ? "both operands are one tensor"
-                                                               : "the result is an operand, too";
+                                                                 : "the result is an operand, too";
       return NULL;
     }
   *why = NULL;

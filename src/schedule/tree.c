@@ -260,7 +260,8 @@ static bool moves_two_axes(tn__schedule *s, const tn__snode *loop, const tn__sno
     period = period_in(s->ir, block->block.axes[i].binding, loop->var);
   if (period < 2 || !tn__ir_as_int(loop->var->extent, &extent) || !tn__ir_is_int_value(loop->var->min, 0)) return false;
   const tn__expr *zero = tn__ir_index(s->ir, 0);
-  const tn__var *quotient = tn__var_create(s->ir, "q", TN_I64, zero, tn__ir_index(s->ir, (extent + period - 1) / period));
+  const tn__var *quotient =
+      tn__var_create(s->ir, "q", TN_I64, zero, tn__ir_index(s->ir, (extent + period - 1) / period));
   const tn__var *remainder = tn__var_create(s->ir, "r", TN_I64, zero, tn__ir_index(s->ir, period));
   const tn__expr *both = tn__ir_add(s->ir, tn__ir_mul_i(s->ir, quotient->self, period), remainder->self);
   if (!moves_an_axis(s, block, loop->var, both, remainder, inner, count)) return false;

@@ -1,15 +1,15 @@
 /* Sums of products that a target's instructions on small matrices compute, as products of matrices that are made of
  * whole tiles:
  *
- *   C[i, j] = sum(k: 70) f32(A[i, k]) * f32(B[k, j])     becomes     left[i, k]  = select(i < 130 && k < 70, A[i, k], 0)
- *                                                                    right[k, j] = select(k < 70 && j < 150, B[k, j], 0)
- *                                                                    tiles[i, j] = sum(k: 96) f32(left[i, k]) * ...
- *                                                                    C[i, j] = tiles[i, j]
+ *   C[i, j] = sum(k: 70) f32(A[i, k]) * f32(B[k, j])   becomes   L[i, k] = select(i < 130 && k < 70, A[i, k], 0)
+ *                                                                R[k, j] = select(k < 70 && j < 150, B[k, j], 0)
+ *                                                                T[i, j] = sum(k: 96) f32(L[i, k]) * f32(R[k, j])
+ *                                                                C[i, j] = T[i, j]
  *
  * The operands are made in memory that is near, a tile at a time, from wherever the terms read their elements: images
- * of a convolution, too, whose terms of all axes become one row. Zeros fill up the last tiles, so that nobody asks which
- * terms are there. Of several axes that only one operand has the longest is a matrix's, and the others have a matrix
- * for each step. */
+ * of a convolution, too, whose terms of all axes become one row. Zeros fill up the last tiles, so that nobody asks
+ * which terms are there. Of several axes that only one operand has the longest is a matrix's, and the others have a
+ * matrix for each step. */
 #include "base/invariant.h"
 #include "te/internal.h"
 
@@ -17,8 +17,8 @@ enum { LEAST_SIDE = 16, LEAST_TERMS = 16 };
 
 typedef struct side {
   const tn__expr *load;
-  int axis;       /* of the stage: rows of the left one, columns of the right one */
-  bool last;      /* are its elements side by side along that axis, and not along the terms? */
+  int axis;  /* of the stage: rows of the left one, columns of the right one */
+  bool last; /* are its elements side by side along that axis, and not along the terms? */
 } side;
 
 typedef struct product {
@@ -164,7 +164,8 @@ static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
   const tn__expr *extents[TN__MAX_RANK], *indices[TN__MAX_RANK];
   int rank = 0;
   f.terms = tn__ir_index(ir, 1);
-  for (int r = 0; r < whole->reduce_axes.count; r++) f.terms = tn__ir_mul(ir, f.terms, whole->reduce_axes.var[r]->extent);
+  for (int r = 0; r < whole->reduce_axes.count; r++)
+    f.terms = tn__ir_mul(ir, f.terms, whole->reduce_axes.var[r]->extent);
   f.all_terms = filled_up(ir, f.terms, p->tiling.terms, p->tiling.terms);
   for (int i = 0; i < 2; i++)
     f.sizes[i] = filled_up(ir, whole->axes.var[p->sides[i].axis]->extent, p->tiling.least[i], p->tiling.most[i]);
@@ -178,7 +179,8 @@ static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
     extents[rank + i] = f.sizes[i];
   }
   const tn__buffer *left = add_operand(&f, 0), *right = add_operand(&f, 1), *tiles;
-  tn__te_axes axes = tn__te_axes_create(te, "t", rank + 2, extents), terms = tn__te_axes_create(te, "k", 1, &f.all_terms);
+  tn__te_axes axes = tn__te_axes_create(te, "t", rank + 2, extents),
+              terms = tn__te_axes_create(te, "k", 1, &f.all_terms);
   const tn__expr *a = read_operand(&f, 0, left, &axes, terms.index[0]);
   const tn__expr *b = read_operand(&f, 1, right, &axes, terms.index[0]), *term = tn__ir_mul(ir, a, b);
   const char *name = tn__arena_printf(te->arena, "%s.tiles", whole->name);

@@ -1,7 +1,8 @@
 /* Makes a bundle of CUDA kernels for run.c: `bundle --nvrtc LIBRARY -o FOLDER [--arch ARCH]... [--drawn COUNT]
- * [--big] [--only WORD] FILE.te...`, the latter for kernels with the word in their names. Each kernel is scheduled for a GPU, run by the interpreter as it is scheduled, which sees races,
- * compiled by NVRTC for each architecture, and its results, those of the plain declaration, are put beside it. What is
- * big is computed by the C99 of the same declaration instead. */
+ * [--big] [--only WORD] FILE.te...`, the latter for kernels with the word in their names. Each kernel is scheduled for
+ * a GPU, run by the interpreter as it is scheduled, which sees races, compiled by NVRTC for each architecture, and its
+ * results, those of the plain declaration, are put beside it. What is big is computed by the C99 of the same
+ * declaration instead. */
 #include <dlfcn.h>
 #include <sys/stat.h>
 
@@ -266,7 +267,8 @@ int main(int argc, char **argv) {
   char path[1024];
   read_options(&b, argc, argv);
   if (b.nvrtc == NULL || b.folder == NULL) {
-    fprintf(stderr, "bundle --nvrtc LIBRARY -o FOLDER [--arch ARCH]... [--drawn COUNT] [--big] [--only WORD] FILE.te...\n");
+    fprintf(stderr,
+            "bundle --nvrtc LIBRARY -o FOLDER [--arch ARCH]... [--drawn COUNT] [--big] [--only WORD] FILE.te...\n");
     return 2;
   }
   mkdir(b.folder, 0777);

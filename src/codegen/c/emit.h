@@ -59,19 +59,19 @@ typedef struct tn__cc {
   int lanes;                      /* of the loop around that is written in vectors; 0: there is none */
   const tn__var *wide;            /* its variable, and what that is in the first lane */
   const tn__expr *wide_first;
-  TN__VEC(const tn__var *) varying; /* lets around that are vectors */
-  unsigned active;                  /* a bit for each lane in which the condition around holds */
-  bool vector_failed;               /* it cannot be written in vectors */
-  bool has_vectors;                 /* a loop so far was */
-  int depth;                        /* of serial loops around in the function */
-  tn__launch *launch;               /* of the nest at hand; NULL: there are none */
-  const tn__cg_layout *layout;      /* where there are launches */
-  bool on_cpu;                      /* a launch's blocks have one thread, on a core */
-  const tn__stmt *grid_loop;        /* the parallel loop that a launch's blocks are; NULL: none */
-  tn__strbuf *shared;               /* declarations of what threads share, which stand in front of all else */
-  TN__VEC(const tn__buffer *) own;  /* that each thread has for itself */
+  TN__VEC(const tn__var *) varying;      /* lets around that are vectors */
+  unsigned active;                       /* a bit for each lane in which the condition around holds */
+  bool vector_failed;                    /* it cannot be written in vectors */
+  bool has_vectors;                      /* a loop so far was */
+  int depth;                             /* of serial loops around in the function */
+  tn__launch *launch;                    /* of the nest at hand; NULL: there are none */
+  const tn__cg_layout *layout;           /* where there are launches */
+  bool on_cpu;                           /* a launch's blocks have one thread, on a core */
+  const tn__stmt *grid_loop;             /* the parallel loop that a launch's blocks are; NULL: none */
+  tn__strbuf *shared;                    /* declarations of what threads share, which stand in front of all else */
+  TN__VEC(const tn__buffer *) own;       /* that each thread has for itself */
   TN__VEC(const tn__buffer *) fragments; /* of these, those that are parts of a warp's matrices */
-  const tn__cc_kept *kept;          /* NULL: none */
+  const tn__cc_kept *kept;               /* NULL: none */
   bool apart;           /* what comes behind the statement has nothing to do with it: threads need not wait */
   bool asynchronous;    /* copies may take their time */
   int64_t most_shared;  /* bytes that threads of a block may share */
@@ -187,7 +187,8 @@ void tn__cc_entry(tn__cc *cc, const tn__c_entry *entry);
 /* An allocation of a block's sums of products of matrices as one of what each thread has of them; NULL: it is not. */
 const tn__stmt *tn__cc_fragments(tn__cc *cc, const tn__stmt *s);
 bool tn__cc_is_fragment(const tn__cc *cc, const tn__buffer *buffer);
-/* Writes an instruction on matrices with the loops around it that step through their tiles; false: nothing was written. */
+/* Writes an instruction on matrices with the loops around it that step through their tiles; false: nothing was
+ * written. */
 bool tn__cc_matrix_product(tn__cc *cc, const tn__stmt *s);
 /* Writes a vectorised loop that copies as one copy, where that can be at run time; false: nothing was written. */
 bool tn__cc_copy(tn__cc *cc, const tn__stmt *s);

@@ -1,5 +1,5 @@
-/* What threads fetch into shared memory: neighbours in one piece of up to 16 bytes, where all of them are there and they
- * lie evenly. */
+/* What threads fetch into shared memory: neighbours in one piece of up to 16 bytes, where all of them are there and
+ * they lie evenly. */
 #include "codegen/c/emit.h"
 
 typedef struct piece {

@@ -1,5 +1,5 @@
 /* CUDA's instructions on matrices. A warp computes a product together, and each of its threads has a part of every
- * operand in registers, a fragment: of results eight rows of four pairs, as many times as an instruction has eight rows.
+ * operand in registers, a fragment: of results eight rows of four pairs, as often as an instruction has eight rows.
  * What a block keeps of sums between its loops over threads stays in these registers where all accesses are those of
  * the thread that has the element; operands are loaded as often as the loops around say, not once for each product. */
 #include <string.h>
@@ -16,9 +16,9 @@ typedef struct matrix_row {
 } matrix_row;
 
 static const matrix_row rows[TN__TENSOR_COUNT] = {
-    [TN__TENSOR_MMA_F16] = {16, 8, 16, "f16"},      [TN__TENSOR_MMA_BF16] = {16, 8, 16, "bf16"},
-    [TN__TENSOR_MMA_I8_I8] = {16, 8, 32, "s8_s8"},  [TN__TENSOR_MMA_I8_U8] = {16, 8, 32, "s8_u8"},
-    [TN__TENSOR_MMA_U8_I8] = {16, 8, 32, "u8_s8"},  [TN__TENSOR_MMA_U8_U8] = {16, 8, 32, "u8_u8"},
+    [TN__TENSOR_MMA_F16] = {16, 8, 16, "f16"},     [TN__TENSOR_MMA_BF16] = {16, 8, 16, "bf16"},
+    [TN__TENSOR_MMA_I8_I8] = {16, 8, 32, "s8_s8"}, [TN__TENSOR_MMA_I8_U8] = {16, 8, 32, "s8_u8"},
+    [TN__TENSOR_MMA_U8_I8] = {16, 8, 32, "u8_s8"}, [TN__TENSOR_MMA_U8_U8] = {16, 8, 32, "u8_u8"},
     [TN__TENSOR_MMA_F64] = {8, 8, 4, "f64"},
 };
 
@@ -302,8 +302,9 @@ static void load_operand(tn__cc *cc, const chain *c, int i, const char *name, co
   tn__cc_line(cc, "#pragma unroll");
   const bool pairs = !left && how != BY_ELEMENTS && count % 2 == 0;
   tn__cc_open(cc, "for (tn_i32 i = 0; i < %lld; i += %d)", (long long)count, pairs ? 2 : 1);
-  const char *from = TN__CC_TEXT(cc, "&%s[%s + i * %lld + %s * %lld]", tn__cc_buffer_name(cc, buffer), place,
-                                 (long long)c->loops[i - 1].strides[i], term, (long long)c->loops[ALONG_TERMS].strides[i]);
+  const char *from =
+      TN__CC_TEXT(cc, "&%s[%s + i * %lld + %s * %lld]", tn__cc_buffer_name(cc, buffer), place,
+                  (long long)c->loops[i - 1].strides[i], term, (long long)c->loops[ALONG_TERMS].strides[i]);
   if (how != BY_ELEMENTS)
     tn__cc_line(cc, "tn_mma_%s_%s%s(%s + i * %lld, %s, %lld);", kind, how == BY_ROWS ? "rows" : "turned",
                 pairs ? "_2" : "", name, (long long)each, from,

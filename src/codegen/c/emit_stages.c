@@ -1,8 +1,10 @@
-/* Loops that fetch into shared memory what they then compute with: the copies of later iterations are on their way while
- * one is computed, into as many copies of the memory as there is room for.
+/* Loops that fetch into shared memory what they then compute with: the copies of later iterations are on their way
+ * while one is computed, into as many copies of the memory as there is room for.
  *
  *   for k:  fetch(k) into s        becomes     fetch(0) into s[0], ...
- *           use s                              for k:  wait for fetch(k);  fetch(k + 1) into s[(k + 1) % 2];  use s[k % 2]
+ *           use s                              for k:  wait for fetch(k)
+ *                                                      fetch(k + 1) into s[(k + 1) % 2]
+ *                                                      use s[k % 2]
  */
 #include "codegen/c/emit.h"
 
@@ -77,7 +79,8 @@ static bool is_fetch(const stages *p, const tn__stmt *s) {
 static bool find_stages(tn__cc *cc, const tn__stmt *s, stages *p) {
   *p = (stages){.cc = cc, .loop = s};
   int64_t bytes = 0, size;
-  if (cc->thread_axes != 0 || tn__cc_threads(cc->launch) == 1 || !tn__ir_is_int_value(s->as.loop.var->min, 0)) return false;
+  if (cc->thread_axes != 0 || tn__cc_threads(cc->launch) == 1 || !tn__ir_is_int_value(s->as.loop.var->min, 0))
+    return false;
   const tn__stmt *body = s->as.loop.body;
   for (; body->kind == TN__STMT_ALLOC; body = body->as.alloc.body) {
     const tn__buffer *buffer = body->as.alloc.buffer;
@@ -146,8 +149,8 @@ bool tn__cc_stages(tn__cc *cc, const tn__stmt *s) {
     const tn__expr *shape[MOST_DIMS];
     shape[0] = tn__ir_index(ir, p.stages);
     for (int d = 0; d < p.buffers[i]->rank; d++) shape[d + 1] = p.buffers[i]->shape[d];
-    p.staged[i] = tn__buffer_create(ir, p.buffers[i]->name, p.buffers[i]->dtype, TN__SCOPE_SHARED,
-                                    p.buffers[i]->rank + 1, shape);
+    p.staged[i] =
+        tn__buffer_create(ir, p.buffers[i]->name, p.buffers[i]->dtype, TN__SCOPE_SHARED, p.buffers[i]->rank + 1, shape);
     tn__cc_share(cc, p.staged[i]);
   }
   for (int k = 0; k + 1 < p.stages; k++) emit_fetches(&p, tn__ir_index(ir, k));

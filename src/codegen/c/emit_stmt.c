@@ -363,7 +363,8 @@ static int64_t count_of(tn__cc *cc, const tn__buffer *buffer) {
 const char *tn__cc_share(tn__cc *cc, const tn__buffer *buffer) {
   const int64_t count = count_of(cc, buffer), bytes = count * (int64_t)tn_dtype_size(buffer->dtype);
   const char *name = tn__cc_bind_buffer(cc, buffer);
-  tn__strbuf_printf(cc->shared, "  TN_SHARED %s %s[%lld];\n", tn__cc_memory_type(buffer->dtype), name, (long long)count);
+  tn__strbuf_printf(cc->shared, "  TN_SHARED %s %s[%lld];\n", tn__cc_memory_type(buffer->dtype), name,
+                    (long long)count);
   cc->launch->shared_bytes += (bytes + TN__CC_SHARED_STEP - 1) & -TN__CC_SHARED_STEP;
   return name;
 }

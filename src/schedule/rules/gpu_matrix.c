@@ -1,5 +1,5 @@
-/* GPUs whose warps multiply matrices: products of whole tiles, as te/tiles.c makes them. A block of threads has a tile of
- * the results, of which each warp keeps a part in registers, and fetches what a step of the terms needs into shared
+/* GPUs whose warps multiply matrices: products of whole tiles, as te/tiles.c makes them. A block of threads has a tile
+ * of the results, of which each warp keeps a part in registers, and fetches what a step of the terms needs into shared
  * memory:
  *
  *   blocks over batches and rows, over columns:
@@ -212,8 +212,8 @@ static void apply_matrix(const tn__sketch *k, const int64_t *v, tn__schedule *s)
   tn__sched_split(s, row, (int64_t[]){0, warps[0], v[ROWS] / warps[0] / m.row->rows, m.row->rows}, 4);
   tn__sched_split(s, column, (int64_t[]){0, warps[1], v[COLUMNS] / warps[1] / m.row->columns, m.row->columns}, 4);
   tn__sched_split(s, terms, (int64_t[]){0, v[STEP] / m.row->depth, m.row->depth}, 3);
-  const char *order[] = {part(s, row, 0),   part(s, column, 0), part(s, terms, 0),  part(s, row, 1),
-                         part(s, column, 1), part(s, terms, 1),  part(s, row, 2),    part(s, column, 2),
+  const char *order[] = {part(s, row, 0),    part(s, column, 0), part(s, terms, 0), part(s, row, 1),
+                         part(s, column, 1), part(s, terms, 1),  part(s, row, 2),   part(s, column, 2),
                          part(s, row, 3),    part(s, column, 3), part(s, terms, 2)};
   tn__sched_reorder(s, order, 11);
   const char *rows = tn__rule_gpu_fuse(s, block, m.batch + 1), *tile = order[1], *step = order[2];
@@ -253,10 +253,12 @@ static double estimate_matrix(const tn__sketch *k, const int64_t *v) {
   const int64_t padding = 16;
   int64_t shared = (v[ROWS] + v[COLUMNS]) * (v[STEP] * size + padding);
   if (v[ROWS] * v[COLUMNS] * sum_words * 4 > MOST_BYTES) return (double)INFINITY;
-  if (rows * columns / WARP * sum_words > MOST_SUMS || 2 * shared > k->target->gpu.shared_bytes) return (double)INFINITY;
+  if (rows * columns / WARP * sum_words > MOST_SUMS || 2 * shared > k->target->gpu.shared_bytes)
+    return (double)INFINITY;
   for (int a = 0; a < m.tiles->axes.count; a++) results *= tn__ir_extent_estimate(m.tiles->axes.var[a]->extent);
   double blocks = results / (double)(v[ROWS] * v[COLUMNS]);
-  double each = 1 + near * (1 / (double)rows + 1 / (double)columns) + far * (1 / (double)v[ROWS] + 1 / (double)v[COLUMNS]);
+  double each =
+      1 + near * (1 / (double)rows + 1 / (double)columns) + far * (1 / (double)v[ROWS] + 1 / (double)v[COLUMNS]);
   if (v[WARPS] < LEAST_WARPS) each *= LEAST_WARPS / (double)v[WARPS];
   const double step_bytes = (double)(v[STEP] * size);
   return tn__rule_gpu_waves(blocks) * each * (1 + 4 / step_bytes);

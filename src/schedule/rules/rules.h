@@ -9,8 +9,8 @@
 
 extern const tn__rule tn__rule_attention, tn__rule_contraction, tn__rule_transform, tn__rule_transpose, tn__rule_map,
     tn__rule_rows, tn__rule_groups, tn__rule_sequence, tn__rule_pipeline, tn__rule_pipeline_refused, tn__rule_stages,
-    tn__rule_structure, tn__rule_chain, tn__rule_gpu,
-    tn__rule_gpu_product, tn__rule_gpu_matrix; /* the refused: what rows and sequences refuse after all */
+    tn__rule_structure, tn__rule_chain, tn__rule_gpu, tn__rule_gpu_product,
+    tn__rule_gpu_matrix; /* the refused: what rows and sequences refuse after all */
 
 /* Schedules the plain nest around one element-wise block: fuses what is contiguous for all of its accesses, vectorises
  * the innermost loop and runs the outermost in parallel when the declaration is large (nest.c). */
