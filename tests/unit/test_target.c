@@ -284,6 +284,15 @@ static void bad_words_are_told(void **state) {
       {"cuda -arch=hopper",
        "target \"cuda -arch=hopper\": \"hopper\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "
        "sm_86, sm_89, sm_90, sm_90a"},
+      {"cuda -arch=sm_10",
+       "target \"cuda -arch=sm_10\": \"sm_10\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "
+       "sm_86, sm_89, sm_90, sm_90a"},
+      {"cuda -arch=sm_81",
+       "target \"cuda -arch=sm_81\": \"sm_81\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "
+       "sm_86, sm_89, sm_90, sm_90a"},
+      {"cuda -arch=sm_80a",
+       "target \"cuda -arch=sm_80a\": \"sm_80a\" is no architecture of NVIDIA's: they are named like sm_75, sm_80, "
+       "sm_86, sm_89, sm_90, sm_90a"},
       {"cuda -host=\"cpu -host=cpu\"", "target \"cuda -host=\"cpu -host=cpu\"\": a host has no host of its own"},
       {"cuda -host='cpu -cores=0'",
        "target \"cuda -host='cpu -cores=0'\": its host: target \"cpu -cores=0\": \"0\" is not "
