@@ -1,6 +1,6 @@
 /* Instructions on small tensors: what a code generator may put in the place of a few loops. A new one is a row here, a
  * declaration in schedule/tensorize.c and a case in codegen/llvm/emit_tensor.c, or, of GPUs, a row in
- * codegen/c/emit_tensor.c. */
+ * codegen/c/emit_matrix.c. */
 #include <string.h>
 
 #include "ir/context.h"
