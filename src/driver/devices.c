@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "driver/nature.h"
 #include "graph/place/cost.h"
 
 struct tn__driver_devices {
@@ -11,16 +12,31 @@ struct tn__driver_devices {
   tn__place_rules rules;
   int *matched; /* by rule, in all graphs */
   tn__place_budgets budgets;
-  bool several;    /* not everything is on one device */
-  tn__strbuf told; /* the plan, for --explain-devices */
+  bool several;        /* not everything is on one device */
+  const char *natures; /* what drivers said of how fast their devices are, in lines */
+  tn__strbuf told;     /* the plan, for --explain-devices */
 };
 
-static tn__driver_devices *read_devices(tn__arena *arena, const tn_compile_options *o, bool files) {
+static tn__driver_devices *read_devices_of(tn__arena *arena, const tn_compile_options *o, const char *targets,
+                                           bool files) {
   tn__driver_devices *d = TN__NEW(arena, tn__driver_devices);
-  d->config = tn__compile_config_create(arena, o->target, o->host);
+  d->config = tn__compile_config_create(arena, targets, o->host);
+  d->natures = "";
   for (int i = 0; i < o->place_count; i++) tn__place_rules_read(d->config, o->place[i], files, &d->rules);
   for (int i = 0; i < o->memory_count; i++) tn__place_budget_read(d->config, o->memory[i], &d->budgets);
   d->matched = TN__NEW_ARRAY(arena, d->rules.list.count, int);
+  return d;
+}
+
+/* Where placements are by predicted time, drivers are asked how fast their devices are, unless nothing of this machine
+ * is to be asked. */
+static tn__driver_devices *read_devices(tn__arena *arena, const tn_compile_options *o, bool files) {
+  tn__driver_devices *d = read_devices_of(arena, o, o->target, files);
+  if (!files || !d->rules.automatic || o->no_measure) return d;
+  const char *told, *targets = tn__driver_told_targets(d->config, &told);
+  if (told[0] == '\0') return d;
+  d = read_devices_of(arena, o, targets, files);
+  d->natures = told;
   return d;
 }
 
@@ -204,6 +220,7 @@ void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *c
   tn__driver_devices *d = driver->devices;
   tn__strbuf_init(&d->told, driver->arena->allocator);
   if (driver->options->devices != NULL) tn__compile_config_print(d->config, &d->told);
+  if (driver->options->devices != NULL) tn__strbuf_append(&d->told, d->natures);
   for (int i = 0; i < count; i++) {
     if (place_one(driver, names[i], graphs[i])) d->several = true;
   }

@@ -70,13 +70,23 @@ typedef struct tn__device_launch {
   uint32_t buffer_count, scalar_count;
 } tn__device_launch;
 
+/* What a driver says of how fast its device is, for placements by predicted time; 0: it does not say. */
+typedef struct tn__device_nature {
+  bool is_cpu;        /* it is the cores of this machine */
+  bool shares_memory; /* its memory is the host's */
+  int units, lanes;   /* cores, or a GPU's multiprocessors; what one of them multiplies and adds in a cycle, in f32 */
+  int megahertz;
+  int64_t memory_rate; /* MB/s */
+} tn__device_nature;
+
 typedef struct tn__device_limits {
   size_t alignment;     /* of what `allocate` gives, at least TN_KERNEL_ALIGNMENT */
   size_t most_bytes;    /* of one allocation */
   size_t memory_bytes;  /* that there are; 0: not known */
   int threads_of_block; /* at the most; 1: kernels have no blocks of threads */
   size_t shared_bytes;  /* that a block's threads share */
-  char about[256];      /* for people: what the device is; "": nothing but its kind is to be said */
+  tn__device_nature nature;
+  char about[256]; /* for people: what the device is; "": nothing but its kind is to be said */
 } tn__device_limits;
 
 struct tn__device_driver {

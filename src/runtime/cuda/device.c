@@ -14,12 +14,33 @@ enum {
   THREADS_ALONG_X = 2, /* y and z behind it */
   BLOCKS_ALONG_X = 5,  /* the same */
   SHARED_OF_BLOCK = 8,
+  CLOCK = 13, /* kHz */
+  MULTIPROCESSORS = 16,
+  INTEGRATED = 18,
+  MEMORY_CLOCK = 36, /* kHz */
+  MEMORY_WIDTH = 37, /* bits */
   MAJOR = 75,
   MINOR = 76
 };
 enum { ALIGNMENT = 256 /* that cuMemAlloc gives */, NON_BLOCKING = 1 /* of streams */ };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static int attribute_of(const tn__cuda *c, int attribute) {
+  int value = 0;
+  return c->cu.cuDeviceGetAttribute(&value, attribute, c->device) == 0 && value > 0 ? value : 0;
+}
+
+/* What is left out stays unknown. Memory moves twice a cycle of its clock, which is in kHz. */
+static tn__device_nature nature_of(const tn__cuda *c) {
+  enum { LANES = 128, BITS = 8 };
+  const int64_t clock = attribute_of(c, MEMORY_CLOCK), width = attribute_of(c, MEMORY_WIDTH);
+  return (tn__device_nature){.shares_memory = attribute_of(c, INTEGRATED) != 0,
+                             .units = attribute_of(c, MULTIPROCESSORS),
+                             .lanes = LANES,
+                             .megahertz = attribute_of(c, CLOCK) / 1000,
+                             .memory_rate = 2 * clock * width / BITS / 1000};
+}
 
 static tn__cuda_result read_limits(tn__cuda *c) {
   int threads = 0, shared = 0, major = 0, minor = 0, value = 0;
@@ -41,7 +62,8 @@ static tn__cuda_result read_limits(tn__cuda *c) {
                                   .most_bytes = memory,
                                   .memory_bytes = memory,
                                   .threads_of_block = threads,
-                                  .shared_bytes = (size_t)shared};
+                                  .shared_bytes = (size_t)shared,
+                                  .nature = nature_of(c)};
   snprintf(c->limits.about, sizeof c->limits.about, "%s; sm_%d, driver of CUDA %d.%d", c->name, c->architecture,
            c->driver_version / 1000, c->driver_version % 1000 / 10);
   return result;

@@ -38,6 +38,24 @@ static tn_status *check_device(const tn__device *device) {
   return NULL;
 }
 
+/* What is left out stays unknown. Lanes are what most makers' compute units have. */
+static tn__device_nature nature_of(const tn__device *device) {
+  enum { GPU_LANES = 64 };
+  const tn__opencl *o = device->state;
+  cl_device_type type = 0;
+  cl_uint units = 0, megahertz = 0;
+  cl_bool unified = CL_FALSE;
+  o->cl.clGetDeviceInfo(o->device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+  o->cl.clGetDeviceInfo(o->device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
+  o->cl.clGetDeviceInfo(o->device, CL_DEVICE_MAX_CLOCK_FREQUENCY, sizeof megahertz, &megahertz, NULL);
+  o->cl.clGetDeviceInfo(o->device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified, NULL);
+  return (tn__device_nature){.is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0,
+                             .shares_memory = unified != CL_FALSE,
+                             .units = units < INT32_MAX ? (int)units : 0,
+                             .lanes = (type & CL_DEVICE_TYPE_GPU) != 0 ? GPU_LANES : 0,
+                             .megahertz = megahertz < INT32_MAX ? (int)megahertz : 0};
+}
+
 static tn_status *read_limits(const tn__device *device) {
   tn__opencl *o = device->state;
   cl_uint alignment;
@@ -60,6 +78,7 @@ static tn_status *read_limits(const tn__device *device) {
       .memory_bytes = memory,
       .threads_of_block = threads > INT32_MAX ? INT32_MAX : (int)threads,
       .shared_bytes = shared,
+      .nature = nature_of(device),
   };
   char platform[TN__OPENCL_NAME] = "", version[TN__OPENCL_NAME] = "";
   o->cl.clGetPlatformInfo(o->platform, CL_PLATFORM_NAME, sizeof platform, platform, NULL);
