@@ -74,9 +74,9 @@ static const char *tell(tn__arena *arena, tn__target *target, const char *device
   if (nature->is_cpu) {
     use_cpu(&target->rates, nature, &host);
     return tn__arena_printf(arena,
-                            "rates of %s are by its driver, those of %d cores of this machine, which kernels for GPUs "
+                            "rates of %s are by its driver, those of %d core%s of this machine, which kernels for GPUs "
                             "use badly (opencl -type=cpu gets others): %s\n",
-                            device, nature->units, limits.about);
+                            device, nature->units, tn__plural(nature->units), limits.about);
   }
   use_gpu(&target->rates, nature, &host);
   return tn__arena_printf(arena, "rates of %s are by its driver, %d units at %d MHz: %s\n", device, nature->units,

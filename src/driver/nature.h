@@ -5,8 +5,8 @@
 #include "target/devices/config.h"
 
 /* The targets of a configuration as a text with semicolons, where devices of OpenCL and CUDA that say nothing of their
- * rates have those that their drivers tell here; `*told` gets a line for each such device, of what its rates are. In the
- * configuration's arena. */
+ * rates have those that their drivers tell here; `*told` gets a line for each such device, of what its rates are. In
+ * the configuration's arena. */
 const char *tn__driver_told_targets(const tn__compile_config *config, const char **told);
 
 #endif

@@ -90,6 +90,10 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 6:
     case 7: *value = 65535; break;              /* along y and z */
     case 8: *value = 48 << 10; break;           /* bytes that a block's threads share */
+    case 13: *value = 1980000; break;           /* kHz */
+    case 16: *value = 132; break;               /* multiprocessors */
+    case 36: *value = 2619000; break;           /* kHz of the memory */
+    case 37: *value = 5120; break;              /* bits that it moves at once */
     case 75: *value = architecture / 10; break; /* the architecture's numbers */
     case 76: *value = architecture % 10; break;
     default: return INVALID_VALUE;

@@ -69,6 +69,11 @@ static void test_limits_are_told(void **state) {
   assert_int_equal(limits.threads_of_block, 1024);
   assert_int_equal(limits.shared_bytes, 48 << 10);
   assert_int_equal(limits.memory_bytes, 1 << 30);
+  const tn__device_nature *nature = &limits.nature;
+  assert_false(nature->is_cpu || nature->shares_memory);
+  assert_int_equal(nature->units, 132);
+  assert_int_equal(nature->megahertz, 1980);
+  assert_int_equal(nature->memory_rate, 3352320);
   end(&device);
 }
 
