@@ -426,6 +426,9 @@ TN_API TN_MUST_USE tn_status *tn_machine_measure(int threads, tn_machine_limits 
  * multiply arithmetic and caches, not memory. Negative when an argument is, or when the limits have no size; `bound`
  * gets "arithmetic", "L2", "L3", "memory" or "-", and lives forever. */
 TN_API double tn_machine_roofline(const tn_machine_limits *limits, double flops, double bytes, const char **bound);
+/* What the device can do that runs the kernel of a row of the profile, as far as its driver says: `out` has no size
+ * where it does not. False: the kernel runs on this machine's cores, which tn_machine_measure() knows. Since 0.2. */
+TN_API bool tn_profile_device_limits(const tn_profile *profile, const char *kernel, tn_machine_limits *out);
 
 #ifdef __cplusplus
 }

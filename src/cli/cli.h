@@ -166,6 +166,10 @@ extern const cli_command cli_run_command, cli_compile_command, cli_build_command
 
 /* profile.c */
 const tn_profile_kernel *cli_profile_find(const tn_profile *profile, const char *kernel); /* NULL: it did not run */
+/* The roofline of a kernel, by what its device can do where the profile, which may be NULL, has it on one; else by the
+ * limits of this machine. */
+double cli_profile_least(const tn_profile *profile, const char *kernel, const tn_machine_limits *here, double flops,
+                         double bytes, const char **bound);
 void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limits);
 
 /* run_report.c: what `tenon run` says about tensors and latencies. */

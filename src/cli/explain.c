@@ -99,7 +99,8 @@ static row row_of(const explain *e, const tn_kernel_plan *plan) {
     r.calls = e->te_count > 0 ? 1 : (int)(((int64_t)ran->calls + e->repeat - 1) / e->repeat);
     r.seconds = (double)ran->least_ns * 1e-9;
   }
-  r.least = tn_machine_roofline(tn_explanation_limits(e->explanation), plan->flops, plan->bytes, &r.limit);
+  r.least = cli_profile_least(e->profile, plan->kernel, tn_explanation_limits(e->explanation), plan->flops, plan->bytes,
+                              &r.limit);
   return r;
 }
 

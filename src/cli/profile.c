@@ -24,10 +24,17 @@ static void print_rate(double of_one_call, const tn_profile_kernel *k) {
     printf(" %9s", "-");
 }
 
-/* The share of what this machine could do in the time of one call, and what keeps it from doing more. */
-static void print_roofline(const tn_machine_limits *limits, const tn_profile_kernel *k) {
+double cli_profile_least(const tn_profile *profile, const char *kernel, const tn_machine_limits *here, double flops,
+                         double bytes, const char **bound) {
+  tn_machine_limits there;
+  bool elsewhere = profile != NULL && tn_profile_device_limits(profile, kernel, &there);
+  return tn_machine_roofline(elsewhere ? &there : here, flops, bytes, bound);
+}
+
+/* The share of what its device could do in the time of one call, and what keeps it from doing more. */
+static void print_roofline(const tn_profile *profile, const tn_machine_limits *limits, const tn_profile_kernel *k) {
   const char *bound;
-  double least = tn_machine_roofline(limits, k->flops, k->bytes, &bound);
+  double least = cli_profile_least(profile, k->name, limits, k->flops, k->bytes, &bound);
   if (least >= 0 && k->total_ns > 0) {
     printf(" %7.1f%%  %-10s", 100 * least * 1e9 * (double)k->calls / (double)k->total_ns, bound);
   } else {
@@ -55,7 +62,7 @@ void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limit
            (double)k->total_ns / 1e3 / (double)k->calls);
     print_rate(k->flops, k);
     print_rate(k->bytes, k);
-    print_roofline(limits, k);
+    print_roofline(profile, limits, k);
     printf(" %s\n", k->name);
   }
   free(sorted);

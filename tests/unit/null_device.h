@@ -102,8 +102,12 @@ static inline tn_status *null_open(tn__device *device) {
 
 static inline void null_close(tn__device *device) { null_write(device, &null_record_of(device)->open, -1, "close\n"); }
 
+static bool null_tells_nature; /* may be set by a test */
+
 static inline void null_limits(const tn__device *device, tn__device_limits *out) {
   *out = (tn__device_limits){.alignment = 4096, .most_bytes = NULL_MOST_BYTES, .threads_of_block = 1};
+  if (null_tells_nature)
+    out->nature = (tn__device_nature){.units = 10, .lanes = 64, .megahertz = 1000, .memory_rate = 100000};
 }
 
 static inline tn_status *null_allocate(tn__device *device, size_t bytes, void **out) {

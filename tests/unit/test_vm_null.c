@@ -410,13 +410,42 @@ static void test_a_kernel_that_fails(void **state) {
   null_check_closed();
 }
 
+/* Rooflines are of the device that runs a kernel. */
+static void test_limits_of_devices(void **state) {
+  program p;
+  tn_session *session;
+  tn_profile *profile;
+  tn_machine_limits limits;
+  const char *bound;
+  null_forget();
+  make(&p, NULL);
+  check_ok(open_session(&p, NULL, &session));
+  check_ok(tn_session_start_profile(session, &profile));
+  check_invoke(session);
+  assert_true(tn_profile_device_limits(profile, "first", &limits)); /* whose driver says nothing */
+  assert_int_equal(limits.size, 0);
+  assert_true(tn_machine_roofline(&limits, 1e9, 1e9, &bound) < 0);
+  null_tells_nature = true;
+  assert_true(tn_profile_device_limits(profile, "second", &limits));
+  assert_string_equal(limits.target, "null:5");
+  assert_float_equal(tn_machine_roofline(&limits, 1.28e12, 1, &bound), 1, 1e-9);
+  assert_string_equal(bound, "arithmetic");
+  assert_float_equal(tn_machine_roofline(&limits, 1, 1e11, &bound), 1, 1e-9);
+  assert_string_equal(bound, "memory");
+  null_tells_nature = false;
+  assert_false(tn_profile_device_limits(profile, "copy", &limits)); /* the host's */
+  tn_profile_release(profile);
+  tn_session_release(session);
+  release(&p);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_is_asked),           cmocka_unit_test(test_sessions_share),
       cmocka_unit_test(test_sessions_in_threads),     cmocka_unit_test(test_a_device_without_memory),
       cmocka_unit_test(test_memory_that_is_kept),     cmocka_unit_test(test_a_device_that_disappears),
       cmocka_unit_test(test_a_device_that_came_back), cmocka_unit_test(test_no_memory_of_the_host),
-      cmocka_unit_test(test_a_kernel_that_fails),
+      cmocka_unit_test(test_a_kernel_that_fails),     cmocka_unit_test(test_limits_of_devices),
   };
   return cmocka_run_group_tests_name("null device", tests, NULL, NULL);
 }

@@ -17,7 +17,10 @@ static void cpu_close(tn__device *device) {}
 
 static void cpu_limits(const tn__device *device, tn__device_limits *out) {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-  *out = (tn__device_limits){.alignment = TN_KERNEL_ALIGNMENT, .most_bytes = PTRDIFF_MAX, .threads_of_block = 1};
+  *out = (tn__device_limits){.alignment = TN_KERNEL_ALIGNMENT,
+                             .most_bytes = PTRDIFF_MAX,
+                             .threads_of_block = 1,
+                             .nature = {.is_cpu = true, .shares_memory = true}};
   if (pages > 0 && page > 0) out->memory_bytes = (size_t)pages * (size_t)page;
 }
 

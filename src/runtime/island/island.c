@@ -94,7 +94,8 @@ static void island_limits(const tn__device *device, tn__device_limits *out) {
   *out = (tn__device_limits){.alignment = TN_KERNEL_ALIGNMENT,
                              .most_bytes = TN__ISLAND_BYTES,
                              .memory_bytes = TN__ISLAND_BYTES,
-                             .threads_of_block = 1};
+                             .threads_of_block = 1,
+                             .nature = {.is_cpu = true}};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

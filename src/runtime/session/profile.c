@@ -1,4 +1,5 @@
 /* Recording what a session runs: a row per kernel, and every call for a trace that Chrome and Perfetto show. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -133,6 +134,37 @@ int tn_profile_kernels(const tn_profile *p, const tn_profile_kernel *const **out
 }
 
 const tn_profile_totals *tn_profile_sum(const tn_profile *p) { return &p->totals; }
+
+static const tn__device *device_of(const tn_profile *p, const char *kernel) {
+  const tn_executable *exe = p->session->exe;
+  for (uint32_t i = 0; i < exe->kernel_count; i++)
+    if (strcmp(exe->kernels[i].about.name, kernel) == 0)
+      return p->session->vm.devices[exe->kernels[i].device].stream.device;
+  return NULL;
+}
+
+bool tn_profile_device_limits(const tn_profile *p, const char *kernel, tn_machine_limits *out) {
+  enum { OPERATIONS = 2 /* a multiplication and an addition */, MEGA = 1000000 };
+  const tn__device *device = device_of(p, kernel);
+  tn__device_limits limits;
+  *out = (tn_machine_limits){0};
+  if (device == NULL) return false;
+  device->driver->limits(device, &limits);
+  const tn__device_nature *nature = &limits.nature;
+  if (nature->is_cpu) return false;
+  const double clock = (double)nature->megahertz * MEGA, memory = (double)nature->memory_rate * MEGA;
+  const double operations = clock * nature->units * nature->lanes * OPERATIONS;
+  if (operations == 0 || memory == 0) return true;
+  *out = (tn_machine_limits){.size = sizeof *out,
+                             .threads = 1,
+                             .clock_hz = clock,
+                             .flops_per_second = operations,
+                             .l2_bytes_per_second = memory, /* caches are not told of */
+                             .l3_bytes_per_second = memory,
+                             .memory_bytes_per_second = memory};
+  snprintf(out->target, sizeof out->target, "%s:%d", device->driver->name, (int)device->id);
+  return true;
+}
 
 /* ---- the trace -------------------------------------------------------------------------------------------------- */
 
