@@ -195,6 +195,7 @@ static void mark_symbols(const tn__graph *graph, const tn__expr *e, symbol_set *
 
 /* The symbols in a node's attributes and results. */
 static void mark_node_symbols(const tn__graph *graph, const tn__node *node, symbol_set *used) {
+  if (graph->symbols.count == 0) return; /* nodes are far apart in large graphs, and what they hold farther */
   for (int i = 0; i < node->attr_count; i++)
     if (node->attrs[i].kind == TN__ATTR_EXPRS)
       for (int j = 0; j < node->attrs[i].count; j++) mark_symbols(graph, node->attrs[i].exprs[j], used);

@@ -39,7 +39,7 @@ static tn__plan_value *add_value(tn__plan *plan, int scope, tn__value *value, bo
 
 /* What is said of an operator and which devices can run it decide whether copies may stand around it. */
 static void add_node(tn__plan *plan, int scope, tn__node *node) {
-  bool runs = !is_control(node) && !is_copy(node) && !is_annotation(node);
+  bool stands_in = is_copy(node) || is_annotation(node), runs = !is_control(node) && !stands_in;
   bool host = runs && tn__place_is_of_host(node);
   tn__place_rule *rule = runs ? tn__place_rule_of(plan->options, node) : NULL;
   uint64_t devices = runs && !host ? tn__place_devices_of(plan->config, node) : TN__EVERY_DEVICE;
@@ -50,8 +50,10 @@ static void add_node(tn__plan *plan, int scope, tn__node *node) {
     if (node->inputs[k] != NULL && node->inputs[k]->data != NULL) add_value(plan, scope, node->inputs[k], true);
   for (int k = 0; k < node->output_count; k++) {
     tn__plan_value *v = add_value(plan, scope, node->outputs[k], apart || (runs && tn__place_is_known(node)));
-    v->apart = apart, v->host = host, v->rule = rule;
+    v->apart = apart, v->host = host, v->rule = rule, v->stand_in = stands_in;
   }
+  plan->scopes.data[scope].controls |= is_control(node);
+  plan->scopes.data[scope].stand_ins |= stands_in;
   if (devices != TN__EVERY_DEVICE) tn__plan_restrict(plan, tn__plan_index(plan, scope, node->outputs[0]), devices);
 }
 
@@ -83,7 +85,7 @@ static void add_scopes(tn__plan *plan, tn__graph *graph) {
   add_scope(plan, graph, -1, NULL, 0);
   for (int s = 0; s < plan->scopes.count; s++) {
     tn__graph *g = plan->scopes.data[s].graph;
-    for (int i = 0; i < tn__graph_node_count(g); i++) {
+    for (int i = 0; i < tn__graph_node_count(g) && plan->scopes.data[s].controls; i++) {
       tn__node *n = tn__graph_node_at(g, i);
       if (!is_control(n) || n->dead) continue;
       if (n->output_count > 0) plan->values.data[tn__plan_index(plan, s, n->outputs[0])].bodies = plan->scopes.count;

@@ -282,7 +282,7 @@ static void serve(rewriter *r, const wanted *w) {
 static void keep_copies(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__graph *graph = plan->scopes.data[scope].graph;
-  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+  for (int i = 0; i < tn__graph_node_count(graph) && plan->scopes.data[scope].stand_ins; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
     if (node->dead || !is(node, TN__FACT_COPIES)) continue;
     tn__value *copy = node->outputs[0];
@@ -310,7 +310,7 @@ static bool is_read(const tn__graph *graph, const tn__value *value) {
 static void drop_annotations(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__graph *graph = plan->scopes.data[scope].graph;
-  for (int i = tn__graph_node_count(graph); i-- > 0;) {
+  for (int i = tn__graph_node_count(graph); i-- > 0 && plan->scopes.data[scope].stand_ins;) {
     tn__node *node = tn__graph_node_at(graph, i);
     if (node->dead || (!is(node, TN__FACT_SAYS_PLACE) && !is(node, TN__FACT_COPIES))) continue;
     tn__value *own = node->outputs[0];
@@ -330,13 +330,7 @@ static void say_place(tn__plan *plan, tn__value *value) {
 
 static void say_places(tn__plan *plan, int scope) {
   tn__graph *graph = plan->scopes.data[scope].graph;
-  for (int i = 0; i < tn__graph_input_count(graph); i++) say_place(plan, tn__graph_input_at(graph, i));
-  for (int i = 0; i < tn__graph_output_count(graph); i++) say_place(plan, tn__graph_output_at(graph, i));
-  for (int i = 0; i < tn__graph_node_count(graph); i++) {
-    const tn__node *node = tn__graph_node_at(graph, i);
-    for (int k = 0; k < node->input_count; k++) say_place(plan, node->inputs[k]);
-    for (int k = 0; k < node->output_count; k++) say_place(plan, node->outputs[k]);
-  }
+  for (int i = 0; i < graph->values.count; i++) say_place(plan, graph->values.data[i]);
 }
 
 /* Where the value is to be that an edge reads: operators read buffers of any scope of their device. */
@@ -356,11 +350,11 @@ void tn__plan_rewrite(tn__plan *plan) {
   for (int s = 0; s < plan->scopes.count; s++) keep_copies(&r, s);
   for (int i = plan->edges.count; i-- > 0;) {
     const tn__plan_edge *e = &plan->edges.data[i];
-    if (e->place == TN__PLAN_OPERAND && (is(e->node, TN__FACT_SAYS_PLACE) || is(e->node, TN__FACT_COPIES))) continue;
+    const tn__plan_value *from = &plan->values.data[e->from];
+    /* What stands in for another reads it itself. */
+    if (e->place == TN__PLAN_OPERAND && e->bodies == 0 && plan->values.data[e->to].stand_in) continue;
     const tn__virtual_device *device = device_for(&r, e);
-    const tn__value *value = plan->values.data[e->from].value;
-    bool stands_for_another = is(value->producer, TN__FACT_SAYS_PLACE) || is(value->producer, TN__FACT_COPIES);
-    if (value->device != device || stands_for_another) want(&r, e, device);
+    if (from->value->device != device || from->stand_in) want(&r, e, device);
   }
   /* Inner ones first: what leaves a loop stands in the graph around it. */
   for (int s = plan->scopes.count; s-- > 0;) {

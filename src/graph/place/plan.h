@@ -13,6 +13,8 @@ typedef struct tn__plan_scope {
   int outer;         /* scope of the node that has the body, -1 */
   tn__node *node;    /* that has it; NULL: the model's */
   int body, first;   /* which of its bodies, and the first scope of its bodies */
+  bool controls;     /* some node of the graph has bodies */
+  bool stand_ins;    /* some node is an annotation or a copy */
 } tn__plan_scope;
 
 typedef enum tn__plan_place {
@@ -51,6 +53,7 @@ typedef struct tn__plan_domain {
 
 typedef struct tn__plan_value {
   tn__value *value; /* NULL: not there any more */
+  bool stand_in;    /* an annotation or a copy made it: it stands for another */
   bool loose;       /* it may be copied on its way to whoever reads it */
   bool shape;       /* a few integers that are made of such: sizes, counts, conditions */
   int formal;       /* which input of a body it is; -1: none */
