@@ -38,7 +38,8 @@ typedef struct tn__device {
   const tn_allocator *allocator; /* for what the driver keeps in the host's memory; the CPU: all memory */
   int32_t id;                    /* which of its kind */
   void *state;
-  pthread_mutex_t *turn; /* devices that have the same one take turns, if they are such that do; NULL: nobody else */
+  pthread_mutex_t *turn;  /* devices that have the same one take turns, if they are such that do; NULL: nobody else */
+  const tn_log_sink *log; /* for warnings; NULL: nobody listens */
 } tn__device;
 
 /* A stream of an open device. `state` is its driver's. */
@@ -103,6 +104,10 @@ struct tn__device_driver {
   /* At least one byte; never NULL on success. The contents are undefined. */
   tn_status *(*allocate)(tn__device *device, size_t bytes, void **out);
   void (*free)(tn__device *device, void *memory, size_t bytes); /* NULL is fine */
+  /* Memory of the device that is the host's own, where that is, without a copy: bytes at a multiple of
+   * TN_KERNEL_ALIGNMENT that nobody writes, the device included, and that stay until `free`. *out NULL: the device or
+   * its driver has no use for these. NULL: for none ever. */
+  tn_status *(*borrow)(tn__device *device, const void *host, size_t bytes, void **out);
   /* The address of a part of an allocation, for kernels and `copy`. */
   void *(*view)(const tn__device *device, void *memory, size_t offset);
   /* `in_place`: the bytes are pages of the caller's own that stay until the code is unloaded, and may be made

@@ -56,9 +56,10 @@ static inline void null_write(const tn__device *device, int *count, int more, co
   pthread_mutex_lock(&null_lock);
   r->length += (size_t)vsnprintf(r->text + r->length, sizeof r->text - r->length, format, args);
   if (count != NULL) *count += more;
+  bool fits = r->length < sizeof r->text;
   pthread_mutex_unlock(&null_lock);
   va_end(args);
-  assert_true(r->length < sizeof r->text);
+  assert_true(fits);
 }
 
 static inline tn_status *null_call(const tn__device *device) {
@@ -113,7 +114,10 @@ static inline void null_limits(const tn__device *device, tn__device_limits *out)
 static inline tn_status *null_allocate(tn__device *device, size_t bytes, void **out) {
   null_record *r = null_record_of(device);
   NULL_CALL(device);
-  if (bytes > NULL_MOST_BYTES || (null_most_live > 0 && r->live >= null_most_live))
+  pthread_mutex_lock(&null_lock);
+  bool full = null_most_live > 0 && r->live >= null_most_live;
+  pthread_mutex_unlock(&null_lock);
+  if (bytes > NULL_MOST_BYTES || full)
     return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: null:%d has none for %zu bytes", (int)device->id, bytes);
   char *address = mmap(NULL, NULL_MOST_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   assert_true(address != MAP_FAILED);

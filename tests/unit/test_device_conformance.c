@@ -2,6 +2,7 @@
  * on islands, on every device of OpenCL and of NVIDIA that this machine has and, as far as nothing is computed, on the
  * null device. The same three kernels are written in C for devices that are the CPU, in OpenCL C and in CUDA C. */
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include "base/alloc.h"
 #include "runtime/island/island.h"
@@ -343,6 +344,45 @@ static void check_copies_within(const subject *s) {
   assert_memory_equal(got, host[1], BYTES);
   for (int i = 0; i < 2; i++) put_back(&d, memory[i], BYTES);
   end(&d);
+}
+
+/* Memory of the host's that nobody may write, read where it is. */
+static void check_borrowed(const subject *s) {
+  static int64_t got[N];
+  open_device d;
+  void *memory;
+  if (s->driver->borrow == NULL) return;
+  begin(&d, s);
+  int64_t *host = mmap(NULL, sizeof got, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(host != MAP_FAILED);
+  for (int i = 0; i < N; i++) host[i] = 7 * i;
+  assert_int_equal(mprotect(host, sizeof got, PROT_READ), 0);
+  check_ok(s->driver->borrow(&d.device, host, sizeof got, &memory));
+  if (memory != NULL) {
+    void *a = get(&d, sizeof got), *again;
+    for (int i = 0; i < 3; i++) {
+      launch(&d, MIX, memory, memory, a, N);
+      assert_int_equal(result_of(&d), TN_KERNEL_OK);
+      out(&d, got, a, sizeof got);
+      for (int k = 0; k < N; k++) assert_int_equal(got[k], 28 * k);
+    }
+    launch(&d, MIX, part(&d, memory, 80), memory, a, 100);
+    assert_int_equal(result_of(&d), TN_KERNEL_OK);
+    out(&d, got, a, 800);
+    for (int k = 0; k < 100; k++) assert_int_equal(got[k], 7 * (3 * (k + 10) + k));
+    check_ok(d.driver->copy(&d.stream, TN__COPY_WITHIN, a, memory, sizeof got));
+    out(&d, got, part(&d, memory, 8), sizeof got - 8);
+    for (int k = 1; k < N; k++) assert_int_equal(got[k - 1], 7 * k);
+    check_ok(s->driver->borrow(&d.device, host + 8, 64, &again)); /* it is one block, or none */
+    assert_null(again);
+    put_back(&d, a, sizeof got);
+    put_back(&d, memory, sizeof got);
+    check_ok(s->driver->borrow(&d.device, host + 8, 64, &again));
+    assert_non_null(again);
+    put_back(&d, again, 64);
+  }
+  end(&d);
+  munmap(host, sizeof got);
 }
 
 /* Many allocations that come and go in no order. */
@@ -715,6 +755,7 @@ static void on_each(void (*check)(const subject *), bool computing) {
 static void test_addresses(void **state) { on_each(check_addresses, false); }
 static void test_memory(void **state) { on_each(check_memory, true); }
 static void test_copies_within(void **state) { on_each(check_copies_within, true); }
+static void test_borrowed(void **state) { on_each(check_borrowed, true); }
 static void test_reuse(void **state) { on_each(check_reuse, true); }
 static void test_kernels(void **state) { on_each(check_kernels, true); }
 static void test_results(void **state) { on_each(check_results, true); }
@@ -728,11 +769,11 @@ static void test_queues(void **state) { on_each(check_queues, true); }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_addresses),   cmocka_unit_test(test_memory),  cmocka_unit_test(test_copies_within),
-      cmocka_unit_test(test_reuse),       cmocka_unit_test(test_kernels), cmocka_unit_test(test_results),
-      cmocka_unit_test(test_two),         cmocka_unit_test(test_limits),  cmocka_unit_test(test_left),
-      cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),  cmocka_unit_test(test_streams),
-      cmocka_unit_test(test_two_streams),
+      cmocka_unit_test(test_addresses),   cmocka_unit_test(test_memory),      cmocka_unit_test(test_copies_within),
+      cmocka_unit_test(test_reuse),       cmocka_unit_test(test_kernels),     cmocka_unit_test(test_results),
+      cmocka_unit_test(test_two),         cmocka_unit_test(test_limits),      cmocka_unit_test(test_left),
+      cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),      cmocka_unit_test(test_borrowed),
+      cmocka_unit_test(test_streams),     cmocka_unit_test(test_two_streams),
   };
   return cmocka_run_group_tests_name("device conformance", tests, find_subjects, forget_subjects);
 }

@@ -268,6 +268,27 @@ static void test_addresses(void **state) {
   end(&device);
 }
 
+/* A device that is the CPU has no memory of its own for constants: what the host has there is what kernels read. */
+static void test_memory_of_the_host(void **state) {
+  static _Alignas(64) int64_t host[64];
+  tn__device device;
+  void *memory;
+  NEEDS_A_DEVICE;
+  begin(&device);
+  tn__device_limits limits;
+  driver->limits(&device, &limits);
+  check_ok(driver->borrow(&device, host, sizeof host, &memory));
+  if (strstr(limits.about, "PoCL") != NULL) assert_ptr_equal(memory, host);
+  if (memory != NULL) {
+    int64_t got = 0;
+    host[5] = 55; /* which a constant's owner does not do */
+    check_ok(driver->copy(&stream, TN__COPY_OUT, &got, &host[5], sizeof got));
+    assert_int_equal(got, 55);
+    driver->free(&device, memory, sizeof host);
+  }
+  end(&device);
+}
+
 static void test_missing_devices(void **state) {
   NEEDS_A_DEVICE;
   tn__device device = {.driver = driver, .id = 99};
@@ -315,6 +336,13 @@ static void load_and_run(tn__device *device, int64_t expected) {
   driver->unload_code(device, &code);
 }
 
+static int lines;
+static void count_lines(void *user, tn_log_level level, const char *line) {
+  assert_int_equal(level, TN_LOG_WARNING);
+  assert_non_null(strstr(line, "/proc/no/such/place"));
+  lines++;
+}
+
 static void test_programs_are_kept(void **state) {
   char own[] = "/tmp/tenon-programs-XXXXXX", path[512], again[512];
   tn__device device;
@@ -341,9 +369,13 @@ static void test_programs_are_kept(void **state) {
   assert_int_equal(pread(file, now, sizeof now, first.st_size / 2), sizeof now);
   close(file);
   assert_memory_not_equal(now, "damage", sizeof now);
-  /* Without a place for it all goes well, too. */
+  /* Without a place for it all goes well, too, but for a line to whoever listens. */
+  const tn_log_sink sink = {.write = count_lines};
   setenv("TENON_CACHE_DIR", "/proc/no/such/place", 1);
   load_and_run(&device, 4321);
+  device.log = &sink;
+  load_and_run(&device, 4322);
+  assert_int_equal(lines, 1);
   setenv("TENON_CACHE_DIR", *state, 1);
   end(&device);
   remove_folder(own);
@@ -362,6 +394,7 @@ int main(void) {
       cmocka_unit_test(test_launches_beyond_the_limits),
       cmocka_unit_test(test_grids_come_from_scalars),
       cmocka_unit_test(test_addresses),
+      cmocka_unit_test(test_memory_of_the_host),
       cmocka_unit_test(test_missing_devices),
       cmocka_unit_test(test_programs_are_kept),
   };

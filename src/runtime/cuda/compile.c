@@ -90,6 +90,6 @@ tn_status *tn__cuda_compile(const tn__device *device, const char *text, void **o
   tn__digest key = key_of(&n, text, architecture);
   if (tn__source_kept(&key, out, &size)) return NULL;
   TN_RETURN_IF_ERROR(tn__cuda_placed(device, compile(&n, text, architecture, code, out, &size)));
-  tn__source_keep(&key, *out, size);
+  tn__source_keep(device, &key, *out, size);
   return NULL;
 }

@@ -112,6 +112,7 @@ static tn_status *open_device(tn__opened *devices, uint32_t number) {
   if (driver->inline_host || d->number < number) return NULL;
   d->device = (tn__device){.driver = driver, .allocator = exe->region.allocator, .id = exe->devices[number].device_id};
   d->device.turn = &devices->turn;
+  d->device.log = &exe->log;
   tn_status *status = driver->open(&d->device);
   if (status != NULL) {
     d->device.driver = NULL; /* nothing to close */
@@ -136,14 +137,23 @@ static tn_status *load_code(tn__opened *devices, uint32_t number) {
   return d->device.driver->load_code(&d->device, source->data, source->size, false, &devices->list[number].code);
 }
 
-static size_t stored_size(const tn__constant_entry *constant) { return constant->size > 0 ? constant->size : 1; }
+/* Of no bytes, and such that are no multiple, are copied. */
+static tn_status *lend(tn__opened_device *d, const tn__constant_entry *c, void **out) {
+  *out = NULL;
+  if (d->device.driver->borrow == NULL || c->size == 0 || (uintptr_t)c->data % TN_KERNEL_ALIGNMENT != 0) return NULL;
+  return d->device.driver->borrow(&d->device, c->data, c->size, out);
+}
 
-static tn_status *upload(tn__opened *devices, uint32_t constant, tn__stream *stream) {
-  const tn__constant_entry *c = &devices->exe->constants[constant];
+static tn_status *upload(tn__opened *devices, uint32_t number, tn__stream *stream) {
+  const tn__constant_entry *c = &devices->exe->constants[number];
   tn__opened_device *d = tn__opened_at(devices, c->device);
-  size_t bytes = stored_size(c);
-  TN_RETURN_IF_ERROR(take_memory(devices, d, &bytes, bytes, &devices->constants[constant]));
-  return d->device.driver->copy(stream, TN__COPY_IN, devices->constants[constant], c->data, c->size);
+  tn__opened_constant *there = &devices->constants[number];
+  size_t bytes = c->size > 0 ? c->size : 1;
+  TN_RETURN_IF_ERROR(lend(d, c, &there->memory));
+  if (there->memory != NULL) return NULL;
+  TN_RETURN_IF_ERROR(take_memory(devices, d, &bytes, bytes, &there->memory));
+  there->bytes = bytes;
+  return d->device.driver->copy(stream, TN__COPY_IN, there->memory, c->data, c->size);
 }
 
 static tn_status *upload_all(tn__opened *devices, uint32_t number) {
@@ -167,7 +177,7 @@ static tn_status *open_all(tn__opened *devices) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, exe->device_count, sizeof(tn__opened_device), 0, &memory));
   devices->list = memory;
-  TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, exe->constant_count, sizeof(void *), 0, &memory));
+  TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, exe->constant_count, sizeof(tn__opened_constant), 0, &memory));
   devices->constants = memory;
   for (uint32_t i = 0; i < exe->device_count; i++) {
     TN_RETURN_IF_ERROR(open_device(devices, i));
@@ -187,10 +197,13 @@ static void close_all(tn__opened *devices) {
   const tn_executable *exe = devices->exe;
   const tn_allocator *allocator = exe->region.allocator;
   for (uint32_t i = 0; devices->constants != NULL && i < exe->constant_count; i++) {
-    const tn__constant_entry *c = &exe->constants[i];
-    if (devices->constants[i] == NULL) continue;
-    tn__opened_device *d = tn__opened_at(devices, c->device);
-    give_to_device(devices, d, devices->constants[i], stored_size(c));
+    const tn__opened_constant *c = &devices->constants[i];
+    if (c->memory == NULL) continue;
+    tn__opened_device *d = tn__opened_at(devices, exe->constants[i].device);
+    if (c->bytes > 0)
+      give_to_device(devices, d, c->memory, c->bytes);
+    else
+      d->device.driver->free(&d->device, c->memory, exe->constants[i].size);
   }
   for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++) {
     tn__opened_device *d = tn__opened_at(devices, i);
@@ -198,7 +211,7 @@ static void close_all(tn__opened *devices) {
   }
   for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++)
     if (devices->list[i].device.driver != NULL) close_device(devices, &devices->list[i]);
-  tn__free(allocator, devices->constants, exe->constant_count * sizeof(void *), 0);
+  tn__free(allocator, devices->constants, exe->constant_count * sizeof(tn__opened_constant), 0);
   tn__free(allocator, devices->list, exe->device_count * sizeof(tn__opened_device), 0);
   pthread_mutex_destroy(&devices->turn);
   tn__free(allocator, devices, sizeof *devices, 0);

@@ -3,7 +3,7 @@
  * session has of its own are streams (runtime/device.h) and the memory that it takes.
  *
  * Devices that are the host itself are not among them: a session's memory there is its allocator's, and code and
- * constants are where the file is mapped. Of several numbers that are one device, by a map of devices, the first opens
+ * constants are where the file is mapped. There constants stay also for devices that can read the host's memory. Of several numbers that are one device, by a map of devices, the first opens
  * it for all.
  *
  * Failure. All of them are open, or none. When a driver failed in a way that its device may not outlive (a device that
@@ -48,14 +48,19 @@ typedef struct tn__opened_device {
   uint32_t number; /* of that one, mostly its own */
 } tn__opened_device;
 
+typedef struct tn__opened_constant {
+  void *memory; /* NULL: it is read in the host's memory, by the host */
+  size_t bytes; /* of the device's own memory; 0: it is the host's, lent to the device */
+} tn__opened_constant;
+
 typedef struct tn__opened {
   const tn_executable *exe;
-  uint32_t users;          /* sessions */
-  atomic_bool failed;      /* no session more is to use them */
-  pthread_mutex_t turn;    /* of devices that take turns */
-  bool takes_turns;        /* there are such */
-  tn__opened_device *list; /* by number */
-  void **constants;        /* by number of the constant: where it is on its device; NULL: in the host's memory */
+  uint32_t users;                 /* sessions */
+  atomic_bool failed;             /* no session more is to use them */
+  pthread_mutex_t turn;           /* of devices that take turns */
+  bool takes_turns;               /* there are such */
+  tn__opened_device *list;        /* by number */
+  tn__opened_constant *constants; /* by number: where they are on their devices */
 } tn__opened;
 
 /* `exe` runs on several devices. */

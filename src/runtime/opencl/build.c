@@ -64,14 +64,15 @@ static cl_program program_kept(const tn__opencl *o, const tn__digest *key) {
   return NULL;
 }
 
-static void keep_program(const tn__opencl *o, const tn__digest *key, cl_program program) {
+static void keep_program(const tn__device *device, const tn__digest *key, cl_program program) {
+  const tn__opencl *o = device->state;
   size_t size = 0;
   if (o->cl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) != CL_SUCCESS || size == 0)
     return;
   unsigned char *binary = malloc(size);
   if (binary == NULL) return;
   if (o->cl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-    tn__source_keep(key, binary, size);
+    tn__source_keep(device, key, binary, size);
   free(binary);
 }
 
@@ -89,7 +90,7 @@ tn_status *tn__opencl_build(const tn__device *device, const char *text, size_t s
     o->cl.clReleaseProgram(program);
     return status;
   }
-  keep_program(o, &key, program);
+  keep_program(device, &key, program);
   *out = program;
   return NULL;
 }

@@ -62,15 +62,20 @@ static tn_status *read_limits(const tn__device *device) {
   cl_ulong most, memory, shared;
   size_t threads, items[3];
   cl_device_fp_config single;
+  cl_device_type type;
+  cl_bool unified;
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof alignment, &alignment)); /* in bits */
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most));
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory));
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof shared, &shared));
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_MAX_WORK_GROUP_SIZE, sizeof threads, &threads));
   TN_RETURN_IF_ERROR(get(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof single, &single));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_TYPE, sizeof type, &type));
+  TN_RETURN_IF_ERROR(get(device, CL_DEVICE_HOST_UNIFIED_MEMORY, sizeof unified, &unified));
   cl_int error = o->cl.clGetDeviceInfo(o->device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL);
   if (error != CL_SUCCESS) return tn__opencl_failed(device, error, "its work-items have not three dimensions");
   memcpy(o->most_items, items, sizeof items);
+  o->in_our_memory = (type & CL_DEVICE_TYPE_CPU) != 0 && unified;
   o->correctly_rounded = (single & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   o->limits = (tn__device_limits){
       .alignment = alignment / 8 > TN_KERNEL_ALIGNMENT ? alignment / 8 : TN_KERNEL_ALIGNMENT,
@@ -219,6 +224,7 @@ static const tn__device_driver opencl_driver = {
     .limits = opencl_limits,
     .allocate = tn__opencl_allocate,
     .free = tn__opencl_free,
+    .borrow = tn__opencl_borrow,
     .view = tn__opencl_view,
     .load_code = tn__opencl_load_code,
     .unload_code = tn__opencl_unload_code,

@@ -67,7 +67,7 @@ static tn_status *add_block(const tn__device *device, tn__opencl_block block) {
   memmove(o->blocks + place + 1, o->blocks + place, (o->count - place) * sizeof block);
   o->blocks[place] = block;
   o->count++;
-  o->used += block.bytes;
+  if (!block.borrowed) o->used += block.bytes;
   return NULL;
 }
 
@@ -86,7 +86,7 @@ static tn_status *check_size(const tn__device *device, size_t bytes) {
 
 static void drop(const tn__opencl *o, const tn__opencl_block *block) {
   if (block->memory != NULL) o->cl.clReleaseMemObject(block->memory);
-  munmap(block->address, reserved_bytes(block->bytes));
+  if (!block->borrowed) munmap(block->address, reserved_bytes(block->bytes));
 }
 
 tn_status *tn__opencl_allocate(tn__device *device, size_t bytes, void **out) {
@@ -112,6 +112,33 @@ tn_status *tn__opencl_allocate(tn__device *device, size_t bytes, void **out) {
   return status;
 }
 
+/* Is none of the bytes in a block? The lock is held. */
+static bool is_apart(const tn__opencl *o, const char *begin, size_t bytes) {
+  size_t behind = block_behind(o, begin);
+  if (behind < o->count && o->blocks[behind].address < begin + bytes) return false;
+  return behind == 0 || o->blocks[behind - 1].address + o->blocks[behind - 1].bytes <= begin;
+}
+
+/* What the driver does not take is copied instead. */
+tn_status *tn__opencl_borrow(tn__device *device, const void *host, size_t bytes, void **out) {
+  tn__opencl *o = device->state;
+  tn__opencl_block block = {.address = (char *)(uintptr_t)host, .bytes = bytes, .borrowed = true};
+  cl_int error;
+  *out = NULL;
+  if (!o->in_our_memory) return NULL;
+  block.memory = o->cl.clCreateBuffer(o->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes, block.address, &error);
+  if (error != CL_SUCCESS) return NULL;
+  pthread_mutex_lock(&o->mutex);
+  bool apart = is_apart(o, block.address, bytes);
+  tn_status *status = apart ? add_block(device, block) : NULL;
+  pthread_mutex_unlock(&o->mutex);
+  if (apart && status == NULL)
+    *out = block.address;
+  else
+    drop(o, &block);
+  return status;
+}
+
 void tn__opencl_free(tn__device *device, void *memory, size_t bytes) {
   tn__opencl *o = device->state;
   if (memory == NULL) return;
@@ -121,7 +148,7 @@ void tn__opencl_free(tn__device *device, void *memory, size_t bytes) {
   tn__opencl_block block = o->blocks[behind - 1];
   memmove(o->blocks + behind - 1, o->blocks + behind, (o->count - behind) * sizeof block);
   o->count--;
-  o->used -= block.bytes;
+  if (!block.borrowed) o->used -= block.bytes;
   pthread_mutex_unlock(&o->mutex);
   drop(o, &block);
 }

@@ -7,7 +7,8 @@
  * Memory. An allocation is a buffer object. Its address is a range of this process's address space, as long as the
  * allocation, that is reserved and has no access: addresses are unlike each other, parts of an allocation are at
  * offsets, and who reads or writes there without the driver gets a fault. Where kernels and copies take addresses, the
- * buffer object is found again, by bisection. Shared virtual memory is not needed.
+ * buffer object is found again, by bisection. Shared virtual memory is not needed. A device that is the CPU reads
+ * constants where the host has them: such a block is a buffer object over the host's own pages, at their address.
  *
  * Code is a source unit in OpenCL C (runtime/format/source_unit.h), which the device's own compiler translates when it
  * is loaded. What that made is kept on disk, beside the compile cache: the key has the text, the device and versions.
@@ -63,6 +64,7 @@ typedef struct tn__opencl_block {
   char *address; /* with one page behind it, so that no two blocks touch */
   size_t bytes;
   cl_mem memory;
+  bool borrowed; /* the address is the host's */
 } tn__opencl_block;
 
 enum { TN__OPENCL_NAME = 128 }; /* of names that are told; the rest of longer ones is left out */
@@ -75,6 +77,7 @@ typedef struct tn__opencl {
   cl_context context;
   char name[TN__OPENCL_NAME]; /* of the device, for messages */
   bool correctly_rounded;     /* it can divide f32 so */
+  bool in_our_memory;         /* it is a CPU, and its memory the host's */
   tn__device_limits limits;
   size_t most_items[3];     /* of a work-group, along each axis */
   pthread_mutex_t mutex;    /* of what follows, which streams read while memory is allocated and freed */
@@ -111,6 +114,7 @@ TN_MUST_USE tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_
 /* ---- memory: what the table's functions do ----------------------------------------------------------------------- */
 
 tn_status *tn__opencl_allocate(tn__device *device, size_t bytes, void **out);
+tn_status *tn__opencl_borrow(tn__device *device, const void *host, size_t bytes, void **out);
 void tn__opencl_free(tn__device *device, void *memory, size_t bytes);
 void *tn__opencl_view(const tn__device *device, void *memory, size_t offset);
 tn_status *tn__opencl_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes);

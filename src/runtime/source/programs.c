@@ -14,6 +14,7 @@ typedef struct entry {
   const void *written; /* NULL: it is to be read */
   void *read;
   size_t size;
+  const tn_log_sink *log;
 } entry;
 
 static void visit(tn__escape *escape, void *arg) {
@@ -23,7 +24,7 @@ static void visit(tn__escape *escape, void *arg) {
   snprintf(below, sizeof below, "%s/devices", folder);
   tn__arena arena;
   tn__arena_init(&arena, NULL, escape);
-  tn__cache *cache = tn__cache_open(&arena, below, MOST_BYTES, NULL);
+  tn__cache *cache = tn__cache_open(&arena, below, MOST_BYTES, e->log);
   tn__bytes bytes;
   if (cache != NULL && e->written != NULL) {
     bytes = (tn__bytes){e->written, e->size};
@@ -50,7 +51,7 @@ bool tn__source_kept(const tn__digest *key, void **out, size_t *size) {
   return e.read != NULL;
 }
 
-void tn__source_keep(const tn__digest *key, const void *data, size_t size) {
-  entry e = {.key = key, .written = data, .size = size};
+void tn__source_keep(const tn__device *device, const tn__digest *key, const void *data, size_t size) {
+  entry e = {.key = key, .written = data, .size = size, .log = device->log};
   protected_visit(&e);
 }

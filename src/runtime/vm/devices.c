@@ -79,9 +79,9 @@ static tn_status *count_constants(const tn__vm *vm) {
   const tn_executable *exe = vm->exe;
   for (uint32_t i = 0; vm->shared != NULL && i < exe->constant_count; i++) {
     const tn__vm_device *d = &vm->devices[exe->constants[i].device];
-    if (vm->shared->constants[i] == NULL) continue;
-    TN_RETURN_IF_ERROR(check_room(d, exe->constants[i].size));
-    d->memory->used += exe->constants[i].size;
+    size_t bytes = vm->shared->constants[i].bytes;
+    TN_RETURN_IF_ERROR(check_room(d, bytes));
+    d->memory->used += bytes;
   }
   return NULL;
 }

@@ -57,7 +57,7 @@ static void set_constants(tn__vm *vm, tn__frame *frame) {
     if (r->container != TN__CONTAINER_TENSOR && r->storage != TN__STORAGE_INPUT)
       frame->data[i] = tn__frame_list(vm, frame, r);
     if (r->storage != TN__STORAGE_CONSTANT) continue;
-    void *there = vm->shared == NULL ? NULL : vm->shared->constants[r->index];
+    void *there = vm->shared == NULL ? NULL : vm->shared->constants[r->index].memory;
     frame->data[i] = there == NULL ? (void *)(uintptr_t)vm->exe->constants[r->index].data : there;
   }
 }
