@@ -306,6 +306,42 @@ static void test_a_host_of_another_number(void **state) {
   test_exe_release(&t);
 }
 
+/* Constants of a CPU with another number than the host's are read where the file has them. */
+static void test_constants_of_another_cpu(void **state) {
+  enum { COUNT = 1 << 17 };
+  static int64_t numbers[COUNT], got[COUNT];
+  test_exe t;
+  tn__target target;
+  tn_executable *exe;
+  tn_session *session;
+  failing_allocator allocator;
+  for (int64_t i = 0; i < COUNT; i++) numbers[i] = i * i;
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(&t, "native");
+  tn__exe_device(t.exe, kDLCPU, 1, &target);
+  const int64_t dims[1] = {COUNT};
+  const tn__operand whole[1] = {DIM(COUNT)};
+  int constant = tn__exe_constant_on(t.exe, 1, "numbers", TN_I64, 1, dims, numbers, sizeof numbers);
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  tn__exe_output(f, "y", TN_I64, 1, whole);
+  int c = place(f, 1, DIM(COUNT), TN__STORAGE_CONSTANT, constant);
+  int y = place(f, 0, DIM(COUNT), TN__STORAGE_OUTPUT, 0);
+  emit(f, TN__OP_COPY, y, c);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
+  failing_allocator_init(&allocator, -1);
+  tn_session_options options = {.size = sizeof options, .allocator = &allocator.allocator, .threads = 1};
+  check_ok(tn_session_create(exe, &options, &session));
+  DLTensor out = test_tensor(TN_I64, 1, (int64_t[]){COUNT}, got);
+  check_ok(tn_session_invoke_with_outputs(session, NULL, NULL, 0, &out, 1));
+  assert_memory_equal(got, numbers, sizeof numbers);
+  assert_true(allocator.peak_bytes < sizeof numbers / 2);
+  tn_session_release(session);
+  tn_executable_release(exe);
+  test_exe_release(&t);
+}
+
 static void test_limits_that_are_none(void **state) {
   static const struct {
     tn_memory_setting setting;
@@ -344,6 +380,7 @@ int main(void) {
       cmocka_unit_test(test_what_is_kept_for_later_is_given_back),
       cmocka_unit_test(test_no_memory),
       cmocka_unit_test(test_constants_count),
+      cmocka_unit_test(test_constants_of_another_cpu),
       cmocka_unit_test(test_limits_that_are_none),
       cmocka_unit_test(test_a_limit_of_all_sessions),
       cmocka_unit_test(test_limits_of_loading_that_are_none),

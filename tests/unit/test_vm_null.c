@@ -392,6 +392,68 @@ static void test_no_memory_of_the_host(void **state) {
     }
 }
 
+/* A function that calls another one from many places, one that calls that, and what fails in the last call. */
+enum { CALLS = 20 };
+static int launches_left;
+static tn_status *last_launch_fails(tn__stream *stream, const tn__device_launch *launch) {
+  if (--launches_left == 0) return tn_status_create(TN_INTERNAL, "the device has had enough");
+  return null_launch(stream, launch);
+}
+
+static void test_many_calls(void **state) {
+  program p;
+  tn_session *session;
+  tn__target target;
+  null_forget();
+  test_exe *t = &p.t;
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(t, "native");
+  int device = tn__exe_device(t->exe, kDLExtDev, FIRST, &target), kernel = test_exe_kernel(t, "tired", never, 2, 1);
+  tn__exe_kernel_on(t->exe, device, kernel);
+  tn__exe_func *functions[3];
+  for (int k = 0; k < 3; k++) {
+    static const char *const names[] = {"main", "caller", "inner"};
+    tn__exe_func *f = functions[k] = tn__exe_function(t->exe, names[k]);
+    int n = tn__exe_symbol(f, "n");
+    tn__operand dims[1] = {SYM(n)};
+    tn__exe_input(f, "x", TN_I64, 1, dims);
+    tn__exe_output(f, "y", TN_I64, 1, dims);
+    int x = place(f, t, 0, n, TN__STORAGE_INPUT, 0), y = place(f, t, 0, n, TN__STORAGE_OUTPUT, 0);
+    if (k < 2) {
+      for (int i = 0; i < CALLS / (k == 0 ? 2 : 1); i++) tn__exe_emit_call(f, k + 1, &x, 1, &y, 1);
+    } else {
+      tn__exe_arena_on(f, device, DIM(256));
+      int a = place(f, t, device, n, TN__STORAGE_ARENA, 0), b = place(f, t, device, n, TN__STORAGE_ARENA, 64);
+      copy(f, a, x);
+      tn__exe_emit_kernel(f, kernel, &a, 1, &b, 1, &n, 1);
+      copy(f, y, b);
+    }
+    tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  }
+  tn__bytes bytes = test_exe_finish(t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &p.exe));
+  p.driver = null_driver(kDLExtDev);
+  p.driver.launch = last_launch_fails;
+  p.exe->drivers[1] = &p.driver;
+  check_ok(open_session(&p, NULL, &session));
+  for (int round = 0; round < 3; round++) {
+    int64_t x[N] = {1, 2, 3}, y[N];
+    null_records[FIRST].length = 0; /* what it writes down would be too much */
+    launches_left = round == 1 ? CALLS / 2 * CALLS : -1;
+    tn_status *status = invoke(session, x, y);
+    if (round == 1) {
+      assert_int_equal(tn_status_code_of(status), TN_INTERNAL);
+      assert_non_null(strstr(tn_status_message(status), "the device has had enough"));
+      tn_status_free(status);
+    } else {
+      check_ok(status);
+    }
+  }
+  tn_session_release(session);
+  release(&p);
+  null_check_closed();
+}
+
 static void test_a_kernel_that_fails(void **state) {
   program p;
   tn_session *session;
@@ -441,11 +503,17 @@ static void test_limits_of_devices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_what_is_asked),           cmocka_unit_test(test_sessions_share),
-      cmocka_unit_test(test_sessions_in_threads),     cmocka_unit_test(test_a_device_without_memory),
-      cmocka_unit_test(test_memory_that_is_kept),     cmocka_unit_test(test_a_device_that_disappears),
-      cmocka_unit_test(test_a_device_that_came_back), cmocka_unit_test(test_no_memory_of_the_host),
-      cmocka_unit_test(test_a_kernel_that_fails),     cmocka_unit_test(test_limits_of_devices),
+      cmocka_unit_test(test_what_is_asked),
+      cmocka_unit_test(test_sessions_share),
+      cmocka_unit_test(test_sessions_in_threads),
+      cmocka_unit_test(test_a_device_without_memory),
+      cmocka_unit_test(test_memory_that_is_kept),
+      cmocka_unit_test(test_a_device_that_disappears),
+      cmocka_unit_test(test_a_device_that_came_back),
+      cmocka_unit_test(test_no_memory_of_the_host),
+      cmocka_unit_test(test_many_calls),
+      cmocka_unit_test(test_a_kernel_that_fails),
+      cmocka_unit_test(test_limits_of_devices),
   };
   return cmocka_run_group_tests_name("null device", tests, NULL, NULL);
 }

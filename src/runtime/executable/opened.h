@@ -3,8 +3,8 @@
  * session has of its own are streams (runtime/device.h) and the memory that it takes.
  *
  * Devices that are the host itself are not among them: a session's memory there is its allocator's, and code and
- * constants are where the file is mapped. There constants stay also for devices that can read the host's memory. Of several numbers that are one device, by a map of devices, the first opens
- * it for all.
+ * constants are where the file is mapped. There constants stay also for devices that can read the host's memory. Of
+ * several numbers that are one device, by a map of devices, the first opens it for all.
  *
  * Failure. All of them are open, or none. When a driver failed in a way that its device may not outlive (a device that
  * is gone), whoever met that says so: sessions that are there keep what they have, and the next one opens all anew.

@@ -135,9 +135,7 @@ static tn_status *open_queues(tn__vm *vm, int most_arguments) {
   const tn_executable *exe = vm->exe;
   if (!exe->has_events) return NULL;
   void *memory;
-  vm->path_capacity = 16;
-  TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, vm->path_capacity, sizeof(tn__call_path), 0, &memory));
-  vm->paths = memory;
+  TN_RETURN_IF_ERROR(tn__vm_make_paths(vm, 16));
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->device_count, sizeof(tn__stream *), 0, &memory));
   tn__stream **streams = memory;
   /* What a device does that is the host itself, the host does where it meets it. */
@@ -155,9 +153,8 @@ static tn_status *open_queues(tn__vm *vm, int most_arguments) {
 
 void tn__vm_close_queues(tn__vm *vm) {
   tn__queues_release(vm->queues);
-  tn__free(vm->allocator, vm->paths, vm->path_capacity * sizeof(tn__call_path), 0);
+  tn__vm_release_paths(vm);
   vm->queues = NULL;
-  vm->paths = NULL;
 }
 
 /* ---- all of it --------------------------------------------------------------------------------------------------- */

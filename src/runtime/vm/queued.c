@@ -1,7 +1,5 @@
 #include "runtime/vm/queued.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -39,37 +37,6 @@ static tn_status *carry_failed(const tn__function *f, uint64_t label, tn_status 
 static const tn__instruction *instruction_at(const tn__vm *vm, uint64_t label, uint32_t *path) {
   *path = (uint32_t)(label >> 32);
   return &vm->paths[*path].f->instructions[(uint32_t)label];
-}
-
-void tn__vm_begin_queues(tn__vm *vm, const tn__function *f) {
-  vm->paths[0] = (tn__call_path){.f = f};
-  vm->path_count = 1;
-  vm->path = 0;
-}
-
-static tn_status *make_room(tn__vm *vm) {
-  if (vm->path_count < vm->path_capacity) return NULL;
-  size_t size = vm->path_capacity * sizeof(tn__call_path);
-  void *grown = tn__realloc(vm->allocator, vm->paths, size, 2 * size, 0);
-  if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for calls of functions");
-  vm->paths = grown;
-  vm->path_capacity *= 2;
-  return NULL;
-}
-
-/* Each way through calls has one number, however often a loop takes it. */
-tn_status *tn__vm_enter_call(tn__vm *vm, const tn__instruction *in, const tn__function *callee) {
-  if (vm->queues == NULL) return NULL;
-  const tn__call_path wanted = {.f = callee, .parent = vm->path, .call = (uint32_t)label_of(vm, in)};
-  for (uint32_t i = vm->path_count; i-- > 1;)
-    if (vm->paths[i].parent == wanted.parent && vm->paths[i].call == wanted.call) {
-      vm->path = i;
-      return NULL;
-    }
-  TN_RETURN_IF_ERROR(make_room(vm));
-  vm->path = vm->path_count++;
-  vm->paths[vm->path] = wanted;
-  return NULL;
 }
 
 tn_status *tn__vm_kernel_failed(const tn__vm *vm, const tn__instruction *in, int32_t result) {

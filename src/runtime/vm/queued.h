@@ -22,6 +22,9 @@ TN_MUST_USE tn_status *tn__vm_reserve(tn__vm *vm, tn__frame *frame, uint32_t dev
  * devices are done. */
 void tn__vm_begin_queues(tn__vm *vm, const tn__function *f);
 TN_MUST_USE tn_status *tn__vm_end_queues(tn__vm *vm, tn_status *status);
+/* Room for ways through calls, a power of two; those that there are stay. */
+TN_MUST_USE tn_status *tn__vm_make_paths(tn__vm *vm, uint32_t capacity);
+void tn__vm_release_paths(tn__vm *vm);
 /* Around a call: failures name the calls that they are in. */
 TN_MUST_USE tn_status *tn__vm_enter_call(tn__vm *vm, const tn__instruction *in, const tn__function *callee);
 

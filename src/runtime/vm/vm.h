@@ -77,7 +77,7 @@ typedef struct tn__vm {
   tn__vm_memory *memory;  /* per device */
   tn__opened *shared;     /* those that are not the host; NULL: there are none */
   tn__queues *queues;     /* NULL: what a device does is waited for */
-  tn__call_path *paths;   /* with queues: those of this invoke */
+  tn__call_path *paths;   /* with queues: those of this invoke, and a table of them */
   uint32_t path_count, path_capacity, path;
   tn_thread_pool *pool;
   tn__pool_caller caller; /* whose environments kernels get; any thread may cancel */
