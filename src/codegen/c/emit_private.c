@@ -4,16 +4,18 @@
 
 enum { MOST_VARS = 64, MOST_DIMS = 8 };
 
-/* Along a dimension: element `step * thread + rest` with 0 <= rest < step is of that thread. */
+/* Along a dimension: element `round * again + step * thread + rest` with 0 <= rest < step and round = step * threads is
+ * of that thread. */
 typedef struct part {
   int axis; /* of threads; -1: none, all of the dimension is of each thread */
-  int64_t step;
+  int64_t step, round; /* round 0: there is one only, however many threads there are */
 } part;
 
 typedef struct parting {
   tn__cc *cc;
   const tn__buffer *buffer;
   const tn__var *vars[MOST_VARS]; /* of loops over threads, and their axes */
+  int64_t threads[MOST_VARS]; /* how many each of them runs over */
   int axis[MOST_VARS], count;
   part parts[MOST_DIMS];
   bool known, fits;
@@ -22,7 +24,8 @@ typedef struct parting {
 static bool see_threads(const tn__stmt *s, void *user) {
   parting *p = user;
   if (s->kind != TN__STMT_FOR || !tn__ir_loop_is_thread(s->as.loop.kind)) return true;
-  if (p->count == MOST_VARS || !tn__ir_is_int_value(s->as.loop.var->min, 0)) {
+  if (p->count == MOST_VARS || !tn__ir_is_int_value(s->as.loop.var->min, 0) ||
+      !tn__ir_as_int(s->as.loop.var->extent, &p->threads[p->count])) {
     p->fits = false;
     return false;
   }
@@ -41,19 +44,23 @@ static bool find_part(const parting *p, const tn__expr *index, part *out) {
     if (!tn__expr_uses_var(index, p->vars[i])) continue;
     if (out->axis >= 0 || !tn__ir_stride_in(ir, index, p->vars[i], &out->step) || out->step <= 0) return false;
     out->axis = p->axis[i];
+    out->round = out->step * p->threads[i];
     rest = tn__ir_substitute(ir, rest, &p->vars[i], &zero, 1);
   }
   if (out->axis < 0) return true;
-  tn__interval range = tn__interval_of(ir, rest);
-  return range.min >= 0 && range.max < out->step;
+  tn__interval range = tn__interval_of(ir, rest), within = tn__interval_of(ir, tn__ir_mod_i(ir, rest, out->round));
+  if (range.max < out->step) out->round = 0;
+  return range.min >= 0 && (out->round == 0 || within.max < out->step);
 }
 
 static void see_access(parting *p, const tn__expr *const *indices) {
   for (int d = 0; d < p->buffer->rank && p->fits; d++) {
     part found;
     p->fits = find_part(p, indices[d], &found);
-    if (p->known && (found.axis != p->parts[d].axis || (found.axis >= 0 && found.step != p->parts[d].step)))
-      p->fits = false;
+    const part known = p->parts[d];
+    if (p->known && (found.axis != known.axis || (found.axis >= 0 && found.step != known.step))) p->fits = false;
+    if (p->known && found.round != known.round && found.round != 0 && known.round != 0) p->fits = false;
+    if (p->known && found.round == 0) found.round = known.round;
     p->parts[d] = found;
   }
   p->known = true;
@@ -77,7 +84,13 @@ static void own_indices(tn__ir *ir, const tn__expr *const *indices, const tn__ex
   const parting *p = user;
   const tn__expr *zeros[MOST_VARS];
   for (int i = 0; i < p->count; i++) zeros[i] = tn__ir_index(ir, 0);
-  for (int d = 0; d < p->buffer->rank; d++) out[d] = tn__ir_substitute(ir, indices[d], p->vars, zeros, p->count);
+  for (int d = 0; d < p->buffer->rank; d++) {
+    const part *own = &p->parts[d];
+    out[d] = tn__ir_substitute(ir, indices[d], p->vars, zeros, p->count);
+    if (own->axis < 0 || own->round == 0) continue;
+    const tn__expr *again = tn__ir_mul_i(ir, tn__ir_div_i(ir, out[d], own->round), own->step);
+    out[d] = tn__ir_add(ir, again, tn__ir_mod_i(ir, out[d], own->step));
+  }
 }
 
 const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s) {
@@ -90,7 +103,11 @@ const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s) {
   if (p.fits) tn__stmt_walk_exprs(s->as.alloc.body, see_whole_expr, &p);
   for (int d = 0; d < buffer->rank && p.fits; d++) {
     if (p.parts[d].axis >= 0) axes |= 1u << p.parts[d].axis;
-    shape[d] = p.parts[d].axis >= 0 ? tn__ir_index(cc->ir, p.parts[d].step) : buffer->shape[d];
+    shape[d] = buffer->shape[d];
+    if (p.parts[d].axis >= 0 && p.parts[d].round == 0) shape[d] = tn__ir_index(cc->ir, p.parts[d].step);
+    if (p.parts[d].axis < 0 || p.parts[d].round == 0) continue;
+    const tn__expr *rounds = tn__ir_ceildiv(cc->ir, shape[d], tn__ir_index(cc->ir, p.parts[d].round));
+    shape[d] = tn__ir_mul_i(cc->ir, rounds, p.parts[d].step);
   }
   for (int a = 0; a < 3; a++) /* threads that differ in another axis would have it together */
     if (cc->launch->block[a] > 1 && (axes >> a & 1) == 0) p.fits = false;
