@@ -8,8 +8,8 @@
  *
  * The operands are made in memory that is near, a tile at a time, from wherever the terms read their elements: images
  * of a convolution, too, whose terms of all axes become one row. Zeros fill up the last tiles, so that nobody asks
- * which terms are there. Of several axes that only one operand has the longest is a matrix's, and the others have a
- * matrix for each step. */
+ * which terms are there. Axes that only one operand has are rows or columns together, those that both have, or none,
+ * have a product for each step. */
 #include "base/invariant.h"
 #include "te/internal.h"
 
@@ -17,8 +17,9 @@ enum { LEAST_SIDE = 16, LEAST_TERMS = 16 };
 
 typedef struct side {
   const tn__expr *load;
-  int axis;  /* of the stage: rows of the left one, columns of the right one */
-  bool last; /* are its elements side by side along that axis, and not along the terms? */
+  unsigned axes;         /* of the stage, as bits: rows of the left one, columns of the right one */
+  const tn__expr *count; /* of rows or columns */
+  bool last;             /* are its elements side by side along the last of them, and not along the terms? */
 } side;
 
 typedef struct product {
@@ -32,19 +33,26 @@ static const tn__expr *factor_of(const tn__expr *e) {
   return e->kind == TN__EXPR_LOAD ? e : NULL;
 }
 
-/* The longest of the axes that one operand has alone; -1: there is none. Of equals the last. */
-static int longest_alone(const tn__te_stage *stage, const tn__expr *own, const tn__expr *other) {
-  double most = 0;
-  int found = -1;
+/* The axes that one operand has alone; 0: there are none, or few steps. */
+static unsigned axes_alone(const tn__te_stage *stage, const tn__expr *own, const tn__expr *other) {
+  double steps = 1;
+  unsigned found = 0;
   for (int a = 0; a < stage->axes.count; a++) {
     const tn__var *var = stage->axes.var[a];
     if (!tn__expr_uses_var(own, var) || tn__expr_uses_var(other, var)) continue;
-    double extent = tn__ir_extent_estimate(var->extent);
-    if (extent < most) continue;
-    most = extent;
-    found = a;
+    if (found != 0 && !tn__ir_is_int(var->extent)) return 0; /* positions are divided by it */
+    steps *= tn__ir_extent_estimate(var->extent);
+    found |= 1u << a;
   }
-  return most >= LEAST_SIDE ? found : -1;
+  return steps >= LEAST_SIDE ? found : 0;
+}
+
+static bool has_axis(const side *s, int axis) { return (s->axes >> axis & 1) != 0; }
+
+static int last_axis(const side *s) {
+  int last = TN__MAX_RANK - 1;
+  while (!has_axis(s, last)) last--;
+  return last;
 }
 
 static bool has_even_terms(const tn__te_stage *stage) {
@@ -58,7 +66,7 @@ static bool has_even_terms(const tn__te_stage *stage) {
   return stage->reduce_axes.count > 0 && terms >= LEAST_TERMS;
 }
 
-static bool find_product(const tn__te_stage *stage, tn__te_tiling_of *tiling_of, const void *user, product *p) {
+static bool find_product(tn__ir *ir, const tn__te_stage *stage, tn__te_tiling_of *tiling_of, const void *user, product *p) {
   if (!tn__te_is_sum(stage) || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return false;
   const tn__expr *value = stage->values[0], *factors[2];
   if (value->kind != TN__EXPR_MUL || !has_even_terms(stage)) return false;
@@ -66,17 +74,23 @@ static bool find_product(const tn__te_stage *stage, tn__te_tiling_of *tiling_of,
     factors[i] = factor_of(value->args[i]);
     if (factors[i] == NULL) return false;
   }
-  int rows = longest_alone(stage, factors[0], factors[1]), columns = longest_alone(stage, factors[1], factors[0]);
-  if (rows < 0 || columns < 0) return false;
-  bool turned = rows > columns; /* columns are the later axis, so that results lie side by side along them */
+  const unsigned axes[] = {axes_alone(stage, factors[0], factors[1]), axes_alone(stage, factors[1], factors[0])};
+  if (axes[0] == 0 || axes[1] == 0) return false;
   *p = (product){.stage = stage};
-  p->sides[0] = (side){.load = factors[turned], .axis = turned ? columns : rows};
-  p->sides[1] = (side){.load = factors[!turned], .axis = turned ? rows : columns};
+  for (int i = 0; i < 2; i++) p->sides[i] = (side){.load = factors[i], .axes = axes[i]};
+  if (last_axis(&p->sides[0]) > last_axis(&p->sides[1])) { /* results lie side by side along columns */
+    const side left = p->sides[0];
+    p->sides[0] = p->sides[1];
+    p->sides[1] = left;
+  }
   for (int i = 0; i < 2; i++) {
-    const tn__expr *load = p->sides[i].load;
-    const tn__expr *along = load->arg_count > 0 ? load->args[load->arg_count - 1] : NULL;
+    side *s = &p->sides[i];
+    const tn__expr *along = s->load->arg_count > 0 ? s->load->args[s->load->arg_count - 1] : NULL;
     if (along == NULL) return false;
-    p->sides[i].last = tn__expr_uses_var(along, stage->axes.var[p->sides[i].axis]);
+    s->last = tn__expr_uses_var(along, stage->axes.var[last_axis(s)]);
+    s->count = tn__ir_index(ir, 1);
+    for (int a = 0; a < stage->axes.count; a++)
+      if (has_axis(s, a)) s->count = tn__ir_mul(ir, s->count, stage->axes.var[a]->extent);
   }
   return tiling_of(user, value->dtype, p->sides[0].load->dtype, p->sides[1].load->dtype, &p->tiling);
 }
@@ -102,6 +116,31 @@ static const tn__expr *both(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
   return a == NULL ? b : b == NULL ? a : tn__ir_and(ir, a, b);
 }
 
+/* What stands for the axes of the operand alone where one number counts them together. */
+static int split_position(tn__ir *ir, const tn__te_stage *stage, const side *s, const tn__expr *position,
+                          const tn__var **from, const tn__expr **to) {
+  int count = 0;
+  unsigned left = s->axes;
+  for (int a = last_axis(s); a >= 0; a--) {
+    if (!has_axis(s, a)) continue;
+    const tn__var *axis = stage->axes.var[a];
+    left &= ~(1u << a);
+    from[count] = axis;
+    to[count++] = left != 0 ? tn__ir_mod(ir, position, axis->extent) : position;
+    if (left != 0) position = tn__ir_div(ir, position, axis->extent);
+  }
+  return count;
+}
+
+static const tn__expr *joined_position(tn__ir *ir, const tn__te_stage *stage, const side *s) {
+  const tn__expr *position = tn__ir_index(ir, 0);
+  for (int a = 0; a < stage->axes.count; a++) {
+    if (!has_axis(s, a)) continue;
+    position = tn__ir_add(ir, tn__ir_mul(ir, position, stage->axes.var[a]->extent), stage->axes.index[a]);
+  }
+  return position;
+}
+
 /* The operand's matrices: over the other axes that it has, then rows or columns and terms. */
 static const tn__buffer *add_operand(const filling *f, int which) {
   tn__ir *ir = f->te->ir;
@@ -111,20 +150,18 @@ static const tn__buffer *add_operand(const filling *f, int which) {
   const tn__var *from[2 * TN__MAX_RANK];
   int rank = 0, count = 0;
   for (int a = 0; a < stage->axes.count; a++)
-    if (a != s->axis && tn__expr_uses_var(s->load, stage->axes.var[a])) extents[rank++] = stage->axes.var[a]->extent;
+    if (!has_axis(s, a) && tn__expr_uses_var(s->load, stage->axes.var[a])) extents[rank++] = stage->axes.var[a]->extent;
   const bool last = s->last && !f->p->tiling.terms_last;
   extents[rank + last] = f->sizes[which];
   extents[rank + !last] = f->all_terms;
   tn__te_axes axes = tn__te_axes_create(f->te, "a", rank + 2, extents);
   for (int a = 0, at = 0; a < stage->axes.count; a++) {
-    if (a == s->axis || !tn__expr_uses_var(s->load, stage->axes.var[a])) continue;
+    if (has_axis(s, a) || !tn__expr_uses_var(s->load, stage->axes.var[a])) continue;
     from[count] = stage->axes.var[a];
     to[count++] = axes.index[at++];
   }
-  const tn__var *own = stage->axes.var[s->axis];
-  from[count] = own;
-  to[count++] = axes.index[rank + last];
-  const tn__expr *rest = axes.index[rank + !last];
+  const tn__expr *position = axes.index[rank + last], *rest = axes.index[rank + !last];
+  count += split_position(ir, stage, s, position, from + count, to + count);
   for (int r = stage->reduce_axes.count - 1; r >= 0; r--) {
     const tn__var *axis = stage->reduce_axes.var[r];
     from[count] = axis;
@@ -132,12 +169,14 @@ static const tn__buffer *add_operand(const filling *f, int which) {
     if (r > 0) rest = tn__ir_div(ir, rest, axis->extent);
   }
   const tn__expr *value = tn__ir_substitute(ir, s->load, from, to, count), *inside = NULL;
-  if (f->sizes[which] != own->extent) inside = tn__ir_lt(ir, axes.index[rank + last], own->extent);
+  if (f->sizes[which] != s->count) inside = tn__ir_lt(ir, position, s->count);
   if (f->all_terms != f->terms) inside = both(ir, inside, tn__ir_lt(ir, axes.index[rank + !last], f->terms));
   if (inside != NULL) value = tn__ir_select(ir, inside, value, tn__ir_constant(ir, value->dtype, 0));
   const char *name = tn__arena_printf(f->te->arena, "%s.%s", stage->name, which == 0 ? "left" : "right");
   return tn__te_compute(f->te, name, &axes, value);
 }
+
+static bool is_batch(const product *p, int axis) { return !has_axis(&p->sides[0], axis) && !has_axis(&p->sides[1], axis); }
 
 /* The product's factor: where the operand's axes are those of the tiles. */
 static const tn__expr *read_operand(const filling *f, int which, const tn__buffer *operand, const tn__te_axes *tiles,
@@ -147,7 +186,7 @@ static const tn__expr *read_operand(const filling *f, int which, const tn__buffe
   const tn__expr *indices[TN__MAX_RANK];
   int rank = 0, batch = 0;
   for (int a = 0; a < stage->axes.count; a++) {
-    if (a == f->p->sides[0].axis || a == f->p->sides[1].axis) continue;
+    if (!is_batch(f->p, a)) continue;
     if (tn__expr_uses_var(s->load, stage->axes.var[a])) indices[rank++] = tiles->index[batch];
     batch++;
   }
@@ -168,14 +207,14 @@ static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
     f.terms = tn__ir_mul(ir, f.terms, whole->reduce_axes.var[r]->extent);
   f.all_terms = filled_up(ir, f.terms, p->tiling.terms, p->tiling.terms);
   for (int i = 0; i < 2; i++)
-    f.sizes[i] = filled_up(ir, whole->axes.var[p->sides[i].axis]->extent, p->tiling.least[i], p->tiling.most[i]);
+    f.sizes[i] = filled_up(ir, p->sides[i].count, p->tiling.least[i], p->tiling.most[i]);
   for (int a = 0; a < whole->axes.count; a++) {
-    if (a == p->sides[0].axis || a == p->sides[1].axis) continue;
+    if (!is_batch(p, a)) continue;
     indices[rank] = whole->axes.index[a];
     extents[rank++] = whole->axes.var[a]->extent;
   }
   for (int i = 0; i < 2; i++) {
-    indices[rank + i] = whole->axes.index[p->sides[i].axis];
+    indices[rank + i] = joined_position(ir, whole, &p->sides[i]);
     extents[rank + i] = f.sizes[i];
   }
   const tn__buffer *left = add_operand(&f, 0), *right = add_operand(&f, 1), *tiles;
@@ -196,12 +235,12 @@ const tn__te *tn__te_tiles(const tn__te *te, tn__te_tiling_of *tiling_of, const 
   product p;
   int found = -1;
   for (int s = 0; s < te->stages.count && found < 0; s++)
-    if (find_product(te->stages.data[s], tiling_of, user, &p)) found = s;
+    if (find_product(te->ir, te->stages.data[s], tiling_of, user, &p)) found = s;
   if (found < 0) return te;
   copy = tn__te_copy(te, te->ir);
   tn__te_stage *stage = copy->stages.data[found];
   const tn__te_stage whole = *stage;
-  bool again = find_product(&whole, tiling_of, user, &p); /* in terms of the copy */
+  bool again = find_product(te->ir, &whole, tiling_of, user, &p); /* in terms of the copy */
   TN__INVARIANT(again);
   int before = copy->stages.count;
   use_tiles(copy, stage, &p);

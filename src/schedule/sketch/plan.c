@@ -1,6 +1,7 @@
 #include "schedule/sketch/plan.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -242,6 +243,7 @@ static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser 
   tn_status *status = tn__protect(&escape, apply, &a);
   arena->escape = outer;
   if (status == NULL) return a.result;
+  fprintf(stderr, "DBG %s\n", tn_status_message(status));
   if (c->required || tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
   if (c->trace != NULL) c->why = tn__arena_strdup(arena, tn_status_message(status));
   tn_status_free(status);
