@@ -83,7 +83,7 @@ static void check_code(tn__ir *ir, const tn__target *target, const tn__func *fun
   tn__code code = tn__codegen_cuda(
       tn__ir_arena(ir), &(tn__codegen_module){.irs = &ir, .funcs = &func, .count = 1, .target = target}, NULL);
   const char *text = code.data;
-  assert_non_null(strstr(text, "  tn_mma_"));
+  if (strstr(text, "  tn_mma_") == NULL) fail_msg("no instructions: %s%s", d->text, text);
   if (strstr(text, "TN_SHARED tn_f32 S_tiles") != NULL || strstr(text, "TN_SHARED tn_i32 S_tiles") != NULL ||
       strstr(text, "TN_SHARED tn_f64 S_tiles") != NULL)
     fail_msg("sums are not in registers: %s", d->text);
@@ -130,7 +130,7 @@ static void products_are_right_in_all_tiles(void **state) {
   for (int i = 0; i < DRAWN; i++) {
     drawn d = {.dice = {.state = (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15) + 20261127}};
     draw_product(&d, i);
-    check_ok(in_context(check_product, &d));
+    check_ok(tn_status_prefix(in_context(check_product, &d), "%s", d.text));
   }
   open_dim = OPEN_DIM;
 }

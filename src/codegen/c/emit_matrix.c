@@ -79,10 +79,12 @@ static const tn__expr *own_index(fragments *f, int dim, const tn__expr *index, b
 static void see_access(fragments *f, const tn__expr *const *indices, bool by_lane) {
   f->used = true;
   for (int d = 0; d < f->buffer->rank && f->fits; d++) {
-    if (is_last(f, d))
+    if (is_last(f, d)) {
       own_index(f, d, indices[d], by_lane);
-    else
-      f->fits = tn__ir_is_int_value(indices[d], 0);
+      continue;
+    }
+    tn__interval range = tn__interval_of(f->cc->ir, indices[d]);
+    f->fits = range.min == 0 && range.max == 0;
   }
 }
 

@@ -142,7 +142,12 @@ void tn__rule_gpu_place_tiles(tn__schedule *s, const tn__rule_tiles *m, int64_t 
   out->column = tn__rule_gpu_part(s, column, 1);
   out->tile = tn__rule_gpu_part(s, column, 0);
   tn__sched_reorder(s, (const char *[]){out->tile, out->row}, 2);
-  tn__sched_bind(s, tn__rule_gpu_fuse(s, out->reader, others + 1), "block.x");
+  const char *down = tn__rule_gpu_part(s, row, 0);
+  if (others > 0 && tn__rule_loop_extent(s, down) < 0) /* a remainder of an open size says too little */
+    tn__sched_bind(s, tn__rule_gpu_fuse(s, out->reader, others), "block.z");
+  else
+    down = tn__rule_gpu_fuse(s, out->reader, others + 1);
+  tn__sched_bind(s, down, "block.x");
   tn__sched_bind(s, out->tile, "block.y");
   tn__sched_compute_at(s, block, out->tile);
   tn__sched_set_scope(s, block, 0, TN__SCOPE_STACK);
@@ -188,7 +193,7 @@ void tn__rule_gpu_share(tn__schedule *s, const tn__rule_tiles *m, int which, con
   const char *order[] = {tn__rule_gpu_part(s, all, 1), tn__rule_gpu_part(s, all, 2), tn__rule_gpu_part(s, all, 3),
                          tn__rule_gpu_part(s, all, 0)};
   tn__sched_reorder(s, order, 4);
-  if (threads[0] > 1) tn__sched_bind(s, order[0], "thread.z");
+  tn__sched_bind(s, order[0], "thread.z");
   tn__sched_bind(s, order[1], "thread.y");
   tn__sched_bind(s, order[2], "thread.x");
   if (lanes > 1) tn__sched_vectorize(s, tn__rule_gpu_part(s, all, 4));
