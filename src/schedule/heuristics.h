@@ -235,9 +235,11 @@
 #define TN__RULE_WORTH_A_TILE 0.9
 
 /* ---- GPUs -------------------------------------------------------------------------------------------------------- */
-/* Products of matrices: sides of tiles that products are filled up to, where that adds little or sizes are
- * open, and instructions along the terms of a step. */
+/* Products: sides of tiles that they are filled up to, where that adds little or sizes are open, and at the least; the
+ * terms of a step, in instructions on matrices or one by one. */
 #define TN__RULE_GPU_OPEN_TILE 128
+#define TN__RULE_GPU_LEAST_TILE 16
+#define TN__RULE_GPU_TERMS 16
 #define TN__RULE_GPU_STEP 2
 
 #endif

@@ -33,16 +33,18 @@ static const tn__expr *factor_of(const tn__expr *e) {
   return e->kind == TN__EXPR_LOAD ? e : NULL;
 }
 
-/* The axes that one operand has alone; 0: there are none, or few steps. */
+/* The axes that one operand has alone; 0: there are none, or few steps. Positions are divided by the inner ones' sizes:
+ * what is outside of an open one has a product for each step. */
 static unsigned axes_alone(const tn__te_stage *stage, const tn__expr *own, const tn__expr *other) {
   double steps = 1;
   unsigned found = 0;
-  for (int a = 0; a < stage->axes.count; a++) {
+  bool open = false;
+  for (int a = stage->axes.count - 1; a >= 0 && !open; a--) {
     const tn__var *var = stage->axes.var[a];
     if (!tn__expr_uses_var(own, var) || tn__expr_uses_var(other, var)) continue;
-    if (found != 0 && !tn__ir_is_int(var->extent)) return 0; /* positions are divided by it */
     steps *= tn__ir_extent_estimate(var->extent);
     found |= 1u << a;
+    open = !tn__ir_is_int(var->extent);
   }
   return steps >= LEAST_SIDE ? found : 0;
 }

@@ -190,11 +190,8 @@ void tn__rule_gpu_share(tn__schedule *s, const tn__rule_tiles *m, int which, con
   count = tn__rule_gpu_loops_under(s, side->name, step, names);
   const char *all = names[count - 1];
   tn__sched_split(s, all, (int64_t[]){0, threads[0], threads[1], threads[2], lanes}, 5);
-  const char *order[] = {tn__rule_gpu_part(s, all, 1), tn__rule_gpu_part(s, all, 2), tn__rule_gpu_part(s, all, 3),
-                         tn__rule_gpu_part(s, all, 0)};
-  tn__sched_reorder(s, order, 4);
-  tn__sched_bind(s, order[0], "thread.z");
-  tn__sched_bind(s, order[1], "thread.y");
-  tn__sched_bind(s, order[2], "thread.x");
+  tn__sched_bind(s, tn__rule_gpu_part(s, all, 1), "thread.z");
+  tn__sched_bind(s, tn__rule_gpu_part(s, all, 2), "thread.y");
+  tn__sched_bind(s, tn__rule_gpu_part(s, all, 3), "thread.x");
   if (lanes > 1) tn__sched_vectorize(s, tn__rule_gpu_part(s, all, 4));
 }

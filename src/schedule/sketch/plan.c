@@ -1,7 +1,6 @@
 #include "schedule/sketch/plan.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/invariant.h"
@@ -19,14 +18,16 @@ static bool writes_over(const tn__te *te) {
   return false;
 }
 
-/* What the target's instructions on matrices want. A step of the terms is a few of theirs. */
+/* What the target's instructions on matrices want, or tiles of plain products. A step of the terms is a few of theirs. */
 static bool tiling_of(const void *target, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out) {
   const tn__tensor_intrinsic *row = tn__tensor_intrinsic_product(target, sum, left, right);
-  if (row == NULL) return false;
-  *out = (tn__te_tiling){.least = {row->rows, row->columns},
-                         .most = {TN__RULE_GPU_OPEN_TILE, TN__RULE_GPU_OPEN_TILE},
-                         .terms = TN__RULE_GPU_STEP * row->depth,
-                         .terms_last = tn_dtype_size(left) == 1};
+  const int64_t most = TN__RULE_GPU_OPEN_TILE, least = TN__RULE_GPU_LEAST_TILE;
+  *out = (tn__te_tiling){.least = {least, least}, .most = {most, most}, .terms = TN__RULE_GPU_TERMS};
+  if (row == NULL) return true;
+  out->least[0] = row->rows;
+  out->least[1] = row->columns;
+  out->terms = TN__RULE_GPU_STEP * row->depth;
+  out->terms_last = tn_dtype_size(left) == 1;
   return true;
 }
 
@@ -243,7 +244,6 @@ static tn__schedule *try_candidate(const tn__plan_unit *unit, const tn__chooser 
   tn_status *status = tn__protect(&escape, apply, &a);
   arena->escape = outer;
   if (status == NULL) return a.result;
-  fprintf(stderr, "DBG %s\n", tn_status_message(status));
   if (c->required || tn_status_code_of(status) != TN_INVALID_ARGUMENT) tn__throw(outer, status);
   if (c->trace != NULL) c->why = tn__arena_strdup(arena, tn_status_message(status));
   tn_status_free(status);
