@@ -68,7 +68,8 @@ static bool has_even_terms(const tn__te_stage *stage) {
   return stage->reduce_axes.count > 0 && terms >= LEAST_TERMS;
 }
 
-static bool find_product(tn__ir *ir, const tn__te_stage *stage, tn__te_tiling_of *tiling_of, const void *user, product *p) {
+static bool find_product(tn__ir *ir, const tn__te_stage *stage, tn__te_tiling_of *tiling_of, const void *user,
+                         product *p) {
   if (!tn__te_is_sum(stage) || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return false;
   const tn__expr *value = stage->values[0], *factors[2];
   if (value->kind != TN__EXPR_MUL || !has_even_terms(stage)) return false;
@@ -178,7 +179,9 @@ static const tn__buffer *add_operand(const filling *f, int which) {
   return tn__te_compute(f->te, name, &axes, value);
 }
 
-static bool is_batch(const product *p, int axis) { return !has_axis(&p->sides[0], axis) && !has_axis(&p->sides[1], axis); }
+static bool is_batch(const product *p, int axis) {
+  return !has_axis(&p->sides[0], axis) && !has_axis(&p->sides[1], axis);
+}
 
 /* The product's factor: where the operand's axes are those of the tiles. */
 static const tn__expr *read_operand(const filling *f, int which, const tn__buffer *operand, const tn__te_axes *tiles,
@@ -208,8 +211,7 @@ static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
   for (int r = 0; r < whole->reduce_axes.count; r++)
     f.terms = tn__ir_mul(ir, f.terms, whole->reduce_axes.var[r]->extent);
   f.all_terms = filled_up(ir, f.terms, p->tiling.terms, p->tiling.terms);
-  for (int i = 0; i < 2; i++)
-    f.sizes[i] = filled_up(ir, p->sides[i].count, p->tiling.least[i], p->tiling.most[i]);
+  for (int i = 0; i < 2; i++) f.sizes[i] = filled_up(ir, p->sides[i].count, p->tiling.least[i], p->tiling.most[i]);
   for (int a = 0; a < whole->axes.count; a++) {
     if (!is_batch(p, a)) continue;
     indices[rank] = whole->axes.index[a];

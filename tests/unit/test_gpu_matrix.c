@@ -12,10 +12,15 @@ typedef struct type_row {
 } type_row;
 
 static const type_row types[] = {
-    {"f16", "f16", "f32", "cuda.mma.m16n8k16.f16"}, {"bf16", "bf16", "f32", "cuda.mma.m16n8k16.bf16"},
-    {"i8", "i8", "i32", "cuda.mma.m16n8k32.i8.i8"}, {"i8", "u8", "i32", "cuda.mma.m16n8k32.i8.u8"},
-    {"u8", "i8", "i32", "cuda.mma.m16n8k32.u8.i8"}, {"u8", "u8", "i32", "cuda.mma.m16n8k32.u8.u8"},
-    {"f64", "f64", "f64", "cuda.mma.m8n8k4.f64"},   {"f32", "f32", "f32", NULL}, {"i32", "i32", "i32", NULL},
+    {"f16", "f16", "f32", "cuda.mma.m16n8k16.f16"},
+    {"bf16", "bf16", "f32", "cuda.mma.m16n8k16.bf16"},
+    {"i8", "i8", "i32", "cuda.mma.m16n8k32.i8.i8"},
+    {"i8", "u8", "i32", "cuda.mma.m16n8k32.i8.u8"},
+    {"u8", "i8", "i32", "cuda.mma.m16n8k32.u8.i8"},
+    {"u8", "u8", "i32", "cuda.mma.m16n8k32.u8.u8"},
+    {"f64", "f64", "f64", "cuda.mma.m8n8k4.f64"},
+    {"f32", "f32", "f32", NULL},
+    {"i32", "i32", "i32", NULL},
     {"f16", "f16", "f16", NULL},
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]), DRAWN = 60, POINTS = 3 };
@@ -84,7 +89,8 @@ static void check_code(tn__ir *ir, const tn__target *target, const tn__func *fun
   tn__code code = tn__codegen_cuda(
       tn__ir_arena(ir), &(tn__codegen_module){.irs = &ir, .funcs = &func, .count = 1, .target = target}, NULL);
   const char *text = code.data;
-  if (d->type->instruction != NULL && strstr(text, "  tn_mma_") == NULL) fail_msg("no instructions: %s%s", d->text, text);
+  if (d->type->instruction != NULL && strstr(text, "  tn_mma_") == NULL)
+    fail_msg("no instructions: %s%s", d->text, text);
   if (strstr(text, "TN_SHARED tn_f32 S_tiles") != NULL || strstr(text, "TN_SHARED tn_i32 S_tiles") != NULL ||
       strstr(text, "TN_SHARED tn_f64 S_tiles") != NULL)
     fail_msg("sums are not in registers: %s", d->text);

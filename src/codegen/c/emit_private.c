@@ -7,7 +7,7 @@ enum { MOST_VARS = 64, MOST_DIMS = 8 };
 /* Along a dimension: element `round * again + step * thread + rest` with 0 <= rest < step and round = step * threads is
  * of that thread. */
 typedef struct part {
-  int axis; /* of threads; -1: none, all of the dimension is of each thread */
+  int axis;            /* of threads; -1: none, all of the dimension is of each thread */
   int64_t step, round; /* round 0: there is one only, however many threads there are */
 } part;
 
@@ -15,7 +15,7 @@ typedef struct parting {
   tn__cc *cc;
   const tn__buffer *buffer;
   const tn__var *vars[MOST_VARS]; /* of loops over threads, and their axes */
-  int64_t threads[MOST_VARS]; /* how many each of them runs over */
+  int64_t threads[MOST_VARS];     /* how many each of them runs over */
   int axis[MOST_VARS], count;
   part parts[MOST_DIMS];
   bool known, fits;

@@ -24,7 +24,8 @@ static void open_matrix(tn__sketch *k, tn__schedule *scratch) {
   tn__rule_tiles m;
   int64_t sizes[MOST], warps[MOST];
   int count = 0;
-  if (!tn__rule_gpu_find_tiles(k->te, k->target, &m) || m.row == NULL) tn__sched_refuse(scratch, "gpu: no product of matrices");
+  if (!tn__rule_gpu_find_tiles(k->te, k->target, &m) || m.row == NULL)
+    tn__sched_refuse(scratch, "gpu: no product of matrices");
   for (int i = 0; i < 2; i++) {
     int64_t least = i == 0 ? m.row->rows : m.row->columns;
     int sizes_count = tn__rule_gpu_choices(scratch->ir, m.tiles->axes.var[m.batch + i]->extent, least, LARGEST, sizes);

@@ -1,6 +1,6 @@
-/* GPUs: products of whole tiles, as te/tiles.c makes them, by plain multiplications and additions. A block of side x side
- * threads has a tile of the results, each thread some of its rows and columns in registers, and fetches what a step of
- * the terms needs into shared memory. */
+/* GPUs: products of whole tiles, as te/tiles.c makes them, by plain multiplications and additions. A block of side x
+ * side threads has a tile of the results, each thread some of its rows and columns in registers, and fetches what a
+ * step of the terms needs into shared memory. */
 #include <math.h>
 
 #include "schedule/rules/gpu.h"
@@ -70,8 +70,7 @@ static void apply_product(const tn__sketch *k, const int64_t *v, tn__schedule *s
   share_loop(s, p.own_column, v[COLUMNS], side, along[1], columns);
   tn__sched_split(s, p.own_terms, (int64_t[]){0, v[STEP]}, 2);
   const char *step = tn__rule_gpu_part(s, p.own_terms, 0), *term = tn__rule_gpu_part(s, p.own_terms, 1);
-  tn__sched_reorder(
-      s, (const char *[]){step, rows[0], columns[0], term, rows[1], rows[2], columns[1], columns[2]}, 8);
+  tn__sched_reorder(s, (const char *[]){step, rows[0], columns[0], term, rows[1], rows[2], columns[1], columns[2]}, 8);
   const int64_t threads[] = {1, side, side};
   tn__rule_gpu_share(s, &m, 0, step, threads);
   tn__rule_gpu_share(s, &m, 1, step, threads);
@@ -106,8 +105,8 @@ static double estimate_product(const tn__sketch *k, const int64_t *v) {
   if (shared > k->target->gpu.shared_bytes) return (double)INFINITY;
   if (rows * columns * (int64_t)tn_dtype_size(m.tiles->tensors[0]->dtype) > MOST_BYTES) return (double)INFINITY;
   for (int a = 0; a < m.tiles->axes.count; a++) results *= tn__ir_extent_estimate(m.tiles->axes.var[a]->extent);
-  const double each = 1 + near * (1 / (double)v[ROWS] + 1 / (double)v[COLUMNS]) +
-                      far * (1 / (double)rows + 1 / (double)columns);
+  const double each =
+      1 + near * (1 / (double)v[ROWS] + 1 / (double)v[COLUMNS]) + far * (1 / (double)rows + 1 / (double)columns);
   return tn__rule_gpu_waves(results / (double)(rows * columns)) * each + (v[STEP] == 16 ? 0 : 1e-3);
 }
 

@@ -48,7 +48,8 @@ int tn__rule_gpu_choices(tn__ir *ir, const tn__expr *extent, int64_t least, int6
   for (int64_t size = least; size <= most; size *= 2)
     if (tn__ir_is_int_value(tn__ir_mod_i(ir, extent, size), 0)) out[count++] = size;
   if (tn__ir_is_int(extent) || count == 0) return count;
-  out[0] = out[count - 1]; /* only of those that an open size was filled up to it is shown that they end where it does */
+  out[0] =
+      out[count - 1]; /* only of those that an open size was filled up to it is shown that they end where it does */
   return 1;
 }
 
@@ -158,7 +159,8 @@ void tn__rule_gpu_place_tiles(tn__schedule *s, const tn__rule_tiles *m, int64_t 
   out->own_terms = names[count - 1];
   if (tn__rule_loop_extent(s, out->own_row) != rows || tn__rule_loop_extent(s, out->own_column) != columns)
     tn__sched_refuse(s, "gpu: \"%s\" has %lld rows and %lld columns there, not whole tiles", block,
-                     (long long)tn__rule_loop_extent(s, out->own_row), (long long)tn__rule_loop_extent(s, out->own_column));
+                     (long long)tn__rule_loop_extent(s, out->own_row),
+                     (long long)tn__rule_loop_extent(s, out->own_column));
 }
 
 /* ---- operands ---------------------------------------------------------------------------------------------------- */

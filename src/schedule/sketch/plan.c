@@ -18,7 +18,8 @@ static bool writes_over(const tn__te *te) {
   return false;
 }
 
-/* What the target's instructions on matrices want, or tiles of plain products. A step of the terms is a few of theirs. */
+/* What the target's instructions on matrices want, or tiles of plain products. A step of the terms is a few of
+ * theirs. */
 static bool tiling_of(const void *target, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out) {
   const tn__tensor_intrinsic *row = tn__tensor_intrinsic_product(target, sum, left, right);
   const int64_t most = TN__RULE_GPU_OPEN_TILE, least = TN__RULE_GPU_LEAST_TILE;
