@@ -177,7 +177,7 @@ const tn__rule tn__rule_gpu = {.name = "gpu nests",
                                .takes_steps = true,
                                .takes_stored = true};
 
-/* ---- machines ----------------------------------------------------------------------------------------------------- */
+/* ---- machines ---------------------------------------------------------------------------------------------------- */
 
 double tn__rule_gpu_waves(double blocks) {
   const double processors = 132;

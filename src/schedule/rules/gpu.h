@@ -13,7 +13,7 @@ void tn__rule_gpu_spread(tn__schedule *s, int64_t threads);
 /* How much longer so many blocks take than if they kept all of a usual GPU busy. */
 double tn__rule_gpu_waves(double blocks);
 
-/* ---- products of whole tiles, as te/tiles.c makes them ------------------------------------------------------------ */
+/* ---- products of whole tiles, as te/tiles.c makes them ----------------------------------------------------------- */
 
 typedef struct tn__rule_tiles {
   const tn__te_stage *tiles;       /* the sum of products */
