@@ -160,12 +160,13 @@ static tn_status *upload_all(tn__opened *devices, uint32_t number) {
   const tn_executable *exe = devices->exe;
   tn__opened_device *d = &devices->list[number];
   tn__stream stream = {.device = &d->device, .allocator = exe->region.allocator};
-  tn_status *status = NULL;
   uint32_t first = 0;
   if (d->device.driver == NULL) return NULL;
   while (first < exe->constant_count && devices->list[exe->constants[first].device].number != number) first++;
   if (first == exe->constant_count) return NULL;
+  /* cppcheck-suppress returnDanglingLifetime ; a status keeps no pointer into the stream */
   TN_RETURN_IF_ERROR(d->device.driver->open_stream(&stream));
+  tn_status *status = NULL;
   for (uint32_t i = first; i < exe->constant_count && status == NULL; i++)
     if (devices->list[exe->constants[i].device].number == number) status = upload(devices, i, &stream);
   d->device.driver->close_stream(&stream);
