@@ -1,4 +1,6 @@
 /* Limits of what a session takes of devices' memory, and what it gives back before it fails. */
+#include <pthread.h>
+
 #include "unit/failing_allocator.h"
 #include "unit/trampoline.h"
 
@@ -88,7 +90,7 @@ static tn_executable *through_a_function(int device) {
 }
 
 static tn_status *invoke_function(tn_session *session, const char *function, int64_t n) {
-  static _Alignas(64) int64_t in[100000], out[100000];
+  static _Thread_local _Alignas(64) int64_t in[100000], out[100000];
   DLTensor x = test_tensor(TN_I64, 1, &n, in), y = test_tensor(TN_I64, 1, &n, out);
   for (int64_t i = 0; i < n; i++) in[i] = i * 3 + n, out[i] = 0;
   tn_status *status = tn_session_invoke_with_outputs(session, function, &x, 1, &y, 1);
@@ -237,6 +239,49 @@ static void test_a_limit_of_all_sessions(void **state) {
   }
 }
 
+enum { ROUNDS = 5000, SMALL = 1 << 10 };
+typedef struct asker {
+  const tn_executable *exe;
+  int64_t bytes;
+  int refused;
+} asker;
+
+static void *ask(void *argument) {
+  asker *a = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    tn_session *session;
+    tn_session_options options = {.size = sizeof options, .threads = 1};
+    check_ok(tn_session_create(a->exe, &options, &session));
+    tn_status *status = invoke(session, a->bytes / 8);
+    a->refused += tn_status_code_of(status) == TN_OUT_OF_MEMORY;
+    tn_status_free(status);
+    tn_session_release(session);
+  }
+  return NULL;
+}
+
+/* What one session is refused takes no room from another that asks for little at the same time. */
+static void test_what_is_refused_counts_for_nobody(void **state) {
+  const char *limit = "cpu:0=64KiB";
+  program p;
+  tn_executable *exe;
+  begin(&p);
+  int a = place(p.f, 0, SYM(p.n), TN__STORAGE_DYNAMIC, 0);
+  emit(p.f, TN__OP_COPY, a, p.x);
+  emit(p.f, TN__OP_COPY, p.y, a);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  exe = loaded(&bytes, &limit, 1);
+  asker askers[2] = {{exe, 2 * (int64_t)MOST, 0}, {exe, SMALL, 0}};
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
+  assert_int_equal(askers[0].refused, ROUNDS);
+  assert_int_equal(askers[1].refused, 0);
+  tn_executable_release(exe);
+  test_exe_release(&p.t);
+}
+
 static void test_limits_of_loading_that_are_none(void **state) {
   static const struct {
     const char *memory;
@@ -383,6 +428,7 @@ int main(void) {
       cmocka_unit_test(test_constants_of_another_cpu),
       cmocka_unit_test(test_limits_that_are_none),
       cmocka_unit_test(test_a_limit_of_all_sessions),
+      cmocka_unit_test(test_what_is_refused_counts_for_nobody),
       cmocka_unit_test(test_limits_of_loading_that_are_none),
       cmocka_unit_test(test_a_host_of_another_number),
   };

@@ -12,19 +12,26 @@ enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
+/* Whether the limit allows it; *before: what there was. What is refused never counts: others may ask meanwhile. */
+static bool count(tn__opened_limit *limit, size_t bytes, uint64_t *before) {
+  *before = atomic_load(&limit->used);
+  do {
+    if (*before > limit->most || bytes > limit->most - *before) return false;
+  } while (!atomic_compare_exchange_weak(&limit->used, before, *before + bytes));
+  return true;
+}
+
 tn_status *tn__opened_allocate(const tn_executable *exe, uint32_t number, tn__device *device, size_t bytes,
                                void **out) {
   tn__opened_limit *limit = exe->limits == NULL || exe->limits[number].most == 0 ? NULL : &exe->limits[number];
-  uint64_t before = limit == NULL ? 0 : atomic_fetch_add(&limit->used, bytes);
-  tn_status *status = NULL;
-  if (limit != NULL && (before > limit->most || bytes > limit->most - before))
-    status = tn_status_create(TN_OUT_OF_MEMORY,
-                              "out of memory: the program may have %llu bytes of %s:%d (tn_load_options.memory), has "
-                              "%llu and asks for %zu more",
-                              (unsigned long long)limit->most, device->driver->name, (int)device->id,
-                              (unsigned long long)before, bytes);
-  else
-    status = device->driver->allocate(device, bytes, out);
+  uint64_t before;
+  if (limit != NULL && !count(limit, bytes, &before))
+    return tn_status_create(TN_OUT_OF_MEMORY,
+                            "out of memory: the program may have %llu bytes of %s:%d (tn_load_options.memory), has "
+                            "%llu and asks for %zu more",
+                            (unsigned long long)limit->most, device->driver->name, (int)device->id,
+                            (unsigned long long)before, bytes);
+  tn_status *status = device->driver->allocate(device, bytes, out);
   if (status != NULL && limit != NULL) atomic_fetch_sub(&limit->used, bytes);
   return status;
 }
