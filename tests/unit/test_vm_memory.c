@@ -239,6 +239,54 @@ static void test_a_limit_of_all_sessions(void **state) {
   }
 }
 
+/* On an island of those that keep memory: "one" is by way of a block of n, "two" by way of two. */
+static tn_executable *by_way_of_more(const char *const *memory, int count) {
+  test_exe t;
+  tn__target target;
+  tn_executable *exe;
+  tn_load_options options = {
+      .size = sizeof options, .concurrent_islands = true, .memory = memory, .memory_count = count};
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(&t, "native");
+  tn__exe_device(t.exe, kDLExtDev, ISLAND, &target);
+  for (int blocks = 1; blocks <= 2; blocks++) {
+    tn__exe_func *f = tn__exe_function(t.exe, blocks == 1 ? "one" : "two");
+    int from, y;
+    int n = begin_function(f, &from, &y);
+    for (int i = 0; i < blocks; i++) {
+      int a = place(f, 1, SYM(n), TN__STORAGE_DYNAMIC, 0);
+      emit(f, TN__OP_COPY, a, from);
+      from = a;
+    }
+    emit(f, TN__OP_COPY, y, from);
+    tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  }
+  tn__bytes bytes = test_exe_finish(&t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, &options, &exe));
+  test_exe_release(&t);
+  return exe;
+}
+
+/* What fits into a limit fits after others, too, whose memory is kept and is somewhat larger. */
+static void test_what_others_left_takes_no_room(void **state) {
+  const char *limit = "island:3=64KiB";
+  enum { HALF = MOST / 2 / 8, MORE = HALF / 2 * 3 };
+  for (int of_all = 0; of_all < 2; of_all++) {
+    tn_executable *exe = by_way_of_more(&limit, of_all);
+    tn_session *before, *session;
+    check_ok(tn_session_create(exe, NULL, &before));
+    check_ok(invoke_function(before, of_all ? "one" : "two", MORE));
+    tn_session_release(before);
+    if (of_all)
+      check_ok(tn_session_create(exe, NULL, &session));
+    else
+      session = limited(exe, "island:3", MOST);
+    check_ok(invoke_function(session, "two", HALF));
+    tn_session_release(session);
+    tn_executable_release(exe);
+  }
+}
+
 enum { ROUNDS = 5000, SMALL = 1 << 10 };
 typedef struct asker {
   const tn_executable *exe;
@@ -428,6 +476,7 @@ int main(void) {
       cmocka_unit_test(test_constants_of_another_cpu),
       cmocka_unit_test(test_limits_that_are_none),
       cmocka_unit_test(test_a_limit_of_all_sessions),
+      cmocka_unit_test(test_what_others_left_takes_no_room),
       cmocka_unit_test(test_what_is_refused_counts_for_nobody),
       cmocka_unit_test(test_limits_of_loading_that_are_none),
       cmocka_unit_test(test_a_host_of_another_number),

@@ -76,6 +76,8 @@ static bool take_spare(tn__opened_memory *m, size_t *bytes, size_t most, void **
 
 /* The lock is held. */
 static tn_status *take_memory(const tn__opened *devices, tn__opened_device *d, size_t *bytes, size_t most, void **out) {
+  const tn_executable *exe = devices->exe;
+  if (exe->limits != NULL && exe->limits[d->number].most > 0) most = *bytes;
   if (take_spare(&d->memory, bytes, most, out)) return NULL;
   tn_status *status = allocate(devices, d, *bytes, out);
   if (tn_status_code_of(status) != TN_OUT_OF_MEMORY || d->memory.spare_count == 0) return status;

@@ -17,12 +17,14 @@ static tn_status *check_room(const tn__vm_device *d, size_t bytes) {
                           d->memory->most, device->driver->name, (int)device->id, d->memory->used, bytes);
 }
 
+/* Within a limit no byte more than is wanted, so that what fits does not depend on what others left. */
 static tn_status *take_memory(const tn__vm *vm, const tn__vm_device *d, size_t *bytes, void **out) {
+  size_t most = d->memory->most == 0 ? SIZE_MAX : *bytes;
   TN_RETURN_IF_ERROR(check_room(d, *bytes));
   if (d->shared == NULL)
     TN_RETURN_IF_ERROR(tn__opened_allocate(vm->exe, d->number, d->stream.device, *bytes, out));
   else
-    TN_RETURN_IF_ERROR(tn__opened_memory_take(vm->shared, d->shared, bytes, room_of(d->memory), out));
+    TN_RETURN_IF_ERROR(tn__opened_memory_take(vm->shared, d->shared, bytes, most, out));
   d->memory->used += *bytes;
   return NULL;
 }
