@@ -13,7 +13,8 @@ typedef struct {
   uint32_t minor; /* a later one adds */
 } DLPackVersion;
 
-/* Where memory is. Tenon takes kDLCPU; a device of zeros, as a struct has that nobody filled in, is read as that. */
+/* Where memory is: kDLCPU, or where values of a program are (tn_value_info.device). A device of zeros, as a struct has
+ * that nobody filled in, is read as kDLCPU. */
 typedef enum {
   kDLCPU = 1,   /* main memory */
   kDLCUDA = 2,  /* a device of NVIDIA's */

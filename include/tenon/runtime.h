@@ -169,7 +169,10 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
                     are copied */
   bool strided;  /* an input that is used in place whatever its strides (tn_compile_options.strided) */
   tn_size_rule size_rule; /* inputs, and outputs that grow (tn_dim_info.capacity): TN_SIZE_EXACT. Since 0.2. */
-  DLDevice device; /* where its memory is, and where a tensor must be that is bound; today kDLCPU, 0. Since 0.2. */
+  /* Where its memory is: {kDLCPU, 0} for all CPUs, also a second one that a program runs on, and otherwise a device of
+   * the program's, after tn_load_options.device_map. A tensor that is bound there is used where it is; one on the host
+   * is copied there and from there by the session. Since 0.2. */
+  DLDevice device;
 } tn_value_info;
 /* Functions by index, the first being the one that NULL names; NULL when there is no such index. */
 TN_API int tn_executable_function_count(const tn_executable *executable);
@@ -207,6 +210,27 @@ TN_API const tn_kernel_summary *tn_executable_kernel(const tn_executable *execut
 TN_API TN_MUST_USE tn_status *tn_executable_disassemble(const tn_executable *executable, char **out);
 /* A named text section ("schedules", "graph" ...), or NULL; not NUL-terminated, `*size` bytes. */
 TN_API const char *tn_executable_text(const tn_executable *executable, const char *section, size_t *size);
+
+/* ---- memory of devices ------------------------------------------------------------------------------------------ */
+
+/* A tensor on a device that the executable runs on (tn_value_info.device of what is to be bound; {kDLCPU, 0} is the
+ * host), dense and row-major, with memory of its own whose contents are undefined. Strings are refused.
+ *
+ * It is DLPack's, so that other libraries of the same device take it over, or it is bound to inputs and outputs that are
+ * there, in any session on the executable, which then read and write it where it is: `&tensor->dl_tensor`. An address
+ * on OpenCL's devices and islands means something to Tenon alone, and a tensor of another executable's, or of another
+ * library, nothing there; CUDA's addresses are those of the device's primary context, and tensors of other libraries may
+ * be bound when what they do with them is done.
+ *
+ * `tensor->deleter(tensor)` gives the memory back, once, from any thread, when no invoke uses it. It may come after
+ * tn_executable_release(): the tensor keeps open what it needs. Memory of tensors is not within
+ * tn_session_options.memory. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_device_tensor_create(const tn_executable *executable, DLDevice device, tn_dtype dtype,
+                                                      int rank, const int64_t *shape, DLManagedTensorVersioned **out);
+/* Copies elements between tensors of one type and shape, each on the host or on a device that the executable runs on,
+ * and returns when that is done. Where both are the host's, as tn_tensor_copy() does; else both are dense. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_device_tensor_copy(const tn_executable *executable, const DLTensor *from,
+                                                    const DLTensor *to);
 
 /* ---- sessions --------------------------------------------------------------------------------------------------- */
 
@@ -249,10 +273,13 @@ typedef enum tn_binding {
  * the session released. Between invokes the caller may read and write it as it likes; during one nobody else may touch
  * a bound output or write to a bound input. A NULL tensor unbinds.
  *
- * Element type, device (tn_value_info.device; zeros are read as the CPU, which is {kDLCPU, 0}), rank, constant
- * dimensions and strides are checked here; what depends on other tensors (equal symbols, an output's shape, shared
+ * Element type, device (tn_value_info.device, or the host; zeros are read as the CPU, which is {kDLCPU, 0}), rank,
+ * constant dimensions and strides are checked here; what depends on other tensors (equal symbols, an output's shape, shared
  * memory) when the next invoke begins, before anything is written. An error names both sides, and nothing is bound
  * then: what was bound before stays.
+ *
+ * A tensor on a device is dense and aligned, and used in place: nothing of it passes through the host. One on the host,
+ * for what is on a device, is copied there as the invoke begins, or from there before it ends, while devices work.
  *
  * Inputs whose data is not aligned to tn_value_info.alignment bytes, or that are not dense and
  * row-major, are copied at each invoke. An output is written in place, through one copy when it is unaligned or
@@ -339,8 +366,9 @@ TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session
 /* Inputs by position, for this call only; the results stay in the session, for tn_session_get_output. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke_stateful(tn_session *session, const char *function,
                                                          const DLTensor *inputs, int input_count);
-/* The result of the last invoke: a view of the bound buffer or of the session's own memory, valid until the next invoke
- * of this function or the session's release; bound to an input of the function, until that is bound anew or unbound. */
+/* The result of the last invoke: a view of the bound buffer, wherever that is, or of the session's own memory, which is
+ * the host's; valid until the next invoke of this function or the session's release, and bound to an input of the
+ * function until that is bound anew or unbound. */
 TN_API TN_MUST_USE tn_status *tn_session_get_output(tn_session *session, const char *function, int index,
                                                     DLTensor *out);
 /* Ends the invoke that is running, in whatever thread, with TN_CANCELLED; when none runs, the next one. The one

@@ -209,7 +209,7 @@ tn_status *tn__executable_look_into(const void *data, size_t size, tn_executable
 }
 
 void tn_executable_release(tn_executable *exe) {
-  if (exe == NULL) return;
+  if (exe == NULL || (exe->shared != NULL && !tn__opened_leave(exe))) return;
   tn__debug_unregister(exe, exe->jit);
   tn__opened_shared_release(exe);
   if (exe->device.driver != NULL) {

@@ -6,6 +6,7 @@
 struct tn__opened_shared {
   pthread_mutex_t mutex;
   tn__opened *current; /* for sessions to come; NULL: none are open */
+  size_t keepers;      /* the owner, and tensors */
 };
 
 enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it has */ };
@@ -280,7 +281,21 @@ void tn__opened_failed(tn__opened *devices, const tn_status *status) {
 tn_status *tn__opened_shared_create(tn_executable *exe) {
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, 1, sizeof(tn__opened_shared), &exe->shared));
   pthread_mutex_init(&exe->shared->mutex, NULL);
+  exe->shared->keepers = 1;
   return NULL;
+}
+
+void tn__opened_keep(const tn_executable *exe) {
+  pthread_mutex_lock(&exe->shared->mutex);
+  exe->shared->keepers++;
+  pthread_mutex_unlock(&exe->shared->mutex);
+}
+
+bool tn__opened_leave(const tn_executable *exe) {
+  pthread_mutex_lock(&exe->shared->mutex);
+  bool last = --exe->shared->keepers == 0;
+  pthread_mutex_unlock(&exe->shared->mutex);
+  return last;
 }
 
 void tn__opened_shared_release(const tn_executable *exe) {

@@ -90,5 +90,9 @@ void tn__opened_free(const tn_executable *exe, uint32_t number, tn__device *devi
 /* Of an executable's life: what sessions share, without a device that is open. */
 TN_MUST_USE tn_status *tn__opened_shared_create(tn_executable *exe);
 void tn__opened_shared_release(const tn_executable *exe);
+/* Tensors on its devices keep an executable that its owner has released: each leaves it once, as the owner does. True:
+ * that was the last. */
+void tn__opened_keep(const tn_executable *exe);
+TN_MUST_USE bool tn__opened_leave(const tn_executable *exe);
 
 #endif
