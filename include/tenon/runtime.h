@@ -216,19 +216,20 @@ TN_API const char *tn_executable_text(const tn_executable *executable, const cha
 /* A tensor on a device that the executable runs on (tn_value_info.device of what is to be bound; {kDLCPU, 0} is the
  * host), dense and row-major, with memory of its own whose contents are undefined. Strings are refused.
  *
- * It is DLPack's, so that other libraries of the same device take it over, or it is bound to inputs and outputs that are
- * there, in any session on the executable, which then read and write it where it is: `&tensor->dl_tensor`. An address
- * on OpenCL's devices and islands means something to Tenon alone, and a tensor of another executable's, or of another
- * library, nothing there; CUDA's addresses are those of the device's primary context, and tensors of other libraries may
- * be bound when what they do with them is done.
+ * It is DLPack's, so that other libraries of the same device take it over, or it is bound to inputs and outputs that
+ * are there, in any session on the executable, which then read and write it where it is: `&tensor->dl_tensor`. An
+ * address on OpenCL's devices and islands means something to Tenon alone, and a tensor of another executable's, or of
+ * another library, nothing there; CUDA's addresses are those of the device's primary context, and tensors of other
+ * libraries may be bound when what they do with them is done.
  *
  * `tensor->deleter(tensor)` gives the memory back, once, from any thread, when no invoke uses it. It may come after
- * tn_executable_release(): the tensor keeps open what it needs. Memory of tensors is not within
- * tn_session_options.memory. Since 0.2. */
+ * tn_executable_release(): the tensor keeps open what it needs. Its memory counts for tn_load_options.memory, and for
+ * no session's. Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_device_tensor_create(const tn_executable *executable, DLDevice device, tn_dtype dtype,
                                                       int rank, const int64_t *shape, DLManagedTensorVersioned **out);
 /* Copies elements between tensors of one type and shape, each on the host or on a device that the executable runs on,
- * and returns when that is done. Where both are the host's, as tn_tensor_copy() does; else both are dense. Since 0.2. */
+ * and returns when that is done. Where both are the host's, as tn_tensor_copy() does; else both are dense.
+ * Since 0.2. */
 TN_API TN_MUST_USE tn_status *tn_device_tensor_copy(const tn_executable *executable, const DLTensor *from,
                                                     const DLTensor *to);
 
@@ -274,9 +275,9 @@ typedef enum tn_binding {
  * a bound output or write to a bound input. A NULL tensor unbinds.
  *
  * Element type, device (tn_value_info.device, or the host; zeros are read as the CPU, which is {kDLCPU, 0}), rank,
- * constant dimensions and strides are checked here; what depends on other tensors (equal symbols, an output's shape, shared
- * memory) when the next invoke begins, before anything is written. An error names both sides, and nothing is bound
- * then: what was bound before stays.
+ * constant dimensions and strides are checked here; what depends on other tensors (equal symbols, an output's shape,
+ * shared memory) when the next invoke begins, before anything is written. An error names both sides, and nothing is
+ * bound then: what was bound before stays.
  *
  * A tensor on a device is dense and aligned, and used in place: nothing of it passes through the host. One on the host,
  * for what is on a device, is copied there as the invoke begins, or from there before it ends, while devices work.

@@ -4,9 +4,18 @@
 #include "runtime/executable/executable.h"
 #include "target/target.h"
 
+static void put_name(tn__strbuf *json, DLDevice device) {
+  tn__strbuf_printf(json, "\"%s:%d\"", tn__target_type_name((int)device.device_type), (int)device.device_id);
+}
+
 static void put_device(tn__strbuf *json, const tn_executable *exe, uint32_t number) {
-  const DLDevice *device = &exe->devices[number];
-  tn__strbuf_printf(json, "\"%s:%d\"", tn__target_type_name((int)device->device_type), (int)device->device_id);
+  put_name(json, exe->devices[number]);
+}
+
+void tn__inspect_value_device(tn__strbuf *json, const tn_value_info *value) {
+  if (value->device.device_type == kDLCPU) return;
+  tn__strbuf_append(json, ", \"device\": ");
+  put_name(json, value->device);
 }
 
 void tn__inspect_devices(tn__strbuf *json, const tn_executable *exe) {

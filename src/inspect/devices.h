@@ -10,5 +10,7 @@
 void tn__inspect_devices(tn__strbuf *json, const tn_executable *exe);
 /* A comma and "device", of a kernel. */
 void tn__inspect_kernel_device(tn__strbuf *json, const tn_executable *exe, int kernel);
+/* A comma and "device", of an input or output that is not on a CPU. */
+void tn__inspect_value_device(tn__strbuf *json, const tn_value_info *value);
 
 #endif

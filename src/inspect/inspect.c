@@ -70,6 +70,7 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
     if (v->kind == TN_VALUE_TENSOR && v->dtype != TN_STRING)
       tn__strbuf_printf(json, ", \"alignment\": %d", v->alignment);
     if (v->strided) tn__strbuf_append(json, ", \"strided\": true");
+    tn__inspect_value_device(json, v);
     tn__strbuf_append(json, "}");
   }
   tn__strbuf_append(json, "]");

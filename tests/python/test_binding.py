@@ -558,6 +558,49 @@ class Compiling(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "device_map is a dictionary or a list of texts, not 'a=b'"):
             tenon.load(b"", device_map="a=b")
 
+    def test_arrays_on_devices(self):
+        two = model_of([helper.make_node("Abs", ["x"], ["a"], name="one"), helper.make_node("Neg", ["a"], ["b"], name="two")],
+                       [("x", TensorProto.FLOAT, ["n"])], [("b", TensorProto.FLOAT, ["n"])])
+        model = tenon.compile(two.SerializeToString(), cache=False, place={"*": "island:0"}, target="native;island")
+        x = np.array([1, -2, 3, -4], np.float32)
+        self.assertEqual([value.device for value in (*model.inputs, *model.outputs)], [(12, 0), (12, 0)])
+        there, back = model.device_array("x", (4,)), model.device_array("b", [4])
+        self.assertEqual((there.device, there.dtype, there.shape), ((12, 0), "float32", (4,)))
+        self.assertEqual(there.__dlpack_device__(), (12, 0))
+        there.assign(x)
+        np.testing.assert_array_equal(there.numpy(), x)
+        np.testing.assert_array_equal(model(there), -abs(x))  # from the device to NumPy
+        self.assertIs(model(there, out=back), back)
+        np.testing.assert_array_equal(back.numpy(), -abs(x))
+        self.assertIs(model(x + 1, out=back), back)
+        np.testing.assert_array_equal(back.numpy(), -abs(x + 1))
+        model.set_inputs(x=there)
+        model.set_outputs(b=back)
+        model.invoke()
+        np.testing.assert_array_equal(model.output("b"), -abs(x))
+        there.assign(back)  # on the device
+        there.assign(2 * x)
+        model.invoke()
+        np.testing.assert_array_equal(back.numpy(), -abs(2 * x))
+        for versions in (None, (0, 8), (1, 1)):
+            capsule = there.__dlpack__(max_version=versions)
+            self.assertIn("dltensor_versioned" if versions == (1, 1) else '"dltensor"', repr(capsule))
+            del capsule
+        with self.assertRaisesRegex(BufferError, "a tensor on a device is passed where it is"):
+            there.__dlpack__(dl_device=(1, 0))
+        with self.assertRaisesRegex(tenon.Error, r"a copy is between tensors of one type of numbers and one shape"):
+            there.assign(x[:2])
+        with self.assertRaisesRegex(TypeError, r"'x' has the shape \('n',\): say one of numbers"):
+            model.device_array("x")
+        with self.assertRaisesRegex(TypeError, "the model has no input or output 'y'"):
+            model.device_array("y", (4,))
+        with self.assertRaisesRegex(tenon.Error, 'input "x": the tensor is on opencl:0 and must be on island:0 or cpu:0'):
+            model(Exporter(x, device=(4, 0)))
+        model.set_inputs(x=None)
+        model.set_outputs(b=None)
+        del model  # the arrays keep what they need
+        np.testing.assert_array_equal(there.numpy(), 2 * x)
+
     def test_the_cache_is_where_it_was_put(self):
         with tempfile.TemporaryDirectory() as folder:
             tenon.compile(add_model(), threads=1, cache_directory=folder)

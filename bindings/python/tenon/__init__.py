@@ -40,7 +40,7 @@ from . import _tenon
 from ._tenon import Error
 from .tuning import Build, Builder, BuildInput, Progress, Run, Runner, TunedKernel, Tuning, tune
 
-__all__ = ["Build", "BuildInput", "Builder", "Error", "Kernel", "Model", "Progress", "Run", "Runner", "TunedKernel", "Tuning",
+__all__ = ["Build", "BuildInput", "Builder", "DeviceArray", "Error", "Kernel", "Model", "Progress", "Run", "Runner", "TunedKernel", "Tuning",
            "Value", "__version__", "build_te", "compile", "load", "tune"]
 __version__: str = _tenon.version
 
@@ -89,8 +89,9 @@ class Value:
     `size_rule` is what size an array has that is bound: "exact", the shape that follows from the shapes of the inputs;
     "capacity", any that has room, for an output whose size depends on the values of inputs; "memory", bytes, for one that
     is a list or optional.
-    `device` is where its memory is, and where an array must be that is given: a type and a number, as the array's
-    `__dlpack_device__()` tells them; (1, 0) is the CPU, where the NumPy arrays are that calls return.
+    `device` is where its memory is: a type and a number, as an array's `__dlpack_device__()` tells them; (1, 0) is the
+    CPU, where NumPy's arrays are. An array that is there is used where it is (`Model.device_array`); one on the CPU is
+    copied there, or from there.
     """
 
     name: str
@@ -101,6 +102,42 @@ class Value:
     strided: bool = False
     size_rule: str = "exact"
     device: tuple[int, int] = (1, 0)
+
+
+class DeviceArray:
+    """An array in the memory of a device that a model runs on, from `Model.device_array`. It is given to that model, or
+    bound, where values are on its device, and used there without a copy; other libraries of the device take it through
+    DLPack. What was there before is not changed when it is made. Runs are over when they return, so nobody needs to wait.
+    It may outlive the model."""
+
+    def __init__(self, core: _tenon.Model, code: int, shape: tuple[int, ...], device: tuple[int, int]) -> None:
+        self._core = core
+        self._code = code
+        self.dtype = _NAMES[code]
+        self.shape = shape
+        self.device = device
+        self._tensor = core.device_tensor(*device, code, shape)
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        if copy or (dl_device is not None and tuple(dl_device) != self.device):
+            raise BufferError("a tensor on a device is passed where it is: numpy() copies it")
+        return self._tensor.dlpack(max_version is not None and max_version[0] >= 1)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def numpy(self) -> np.ndarray:
+        """A copy on the CPU."""
+        array = np.empty(self.shape, _numpy_dtype(self._code))
+        self._core.copy_tensor((self._tensor.dlpack(False), 0), _as_argument(array, self._code)[0])
+        return array
+
+    def assign(self, array: Any) -> None:
+        """Copies an array of this type and shape, or one on this model's devices, into it."""
+        if not hasattr(array, "__dlpack__") or isinstance(array, np.ndarray):
+            array = np.ascontiguousarray(array)
+        self._core.copy_tensor(_as_argument(array, self._code)[0], (self._tensor.dlpack(False), 0))
 
 
 class Model:
@@ -236,6 +273,19 @@ class Model:
                 self._bound_strings.pop(index, None)
                 if array is not None:
                     self._bound_strings[index] = array
+
+    def device_array(self, name: str, shape: Sequence[int] | None = None) -> DeviceArray:
+        """An array for an input or output, of its type and where it is, to be given or bound: nothing is copied then. The
+        shape is said where the model leaves it open."""
+        values = self.inputs if name in self._input_names else self.outputs
+        value = values[_index(values, "input or output", name)]
+        code = (self._input_codes if values is self.inputs else self._output_codes)[_index(values, "value", name)]
+        if value.kind != "tensor":
+            raise TypeError(f"{name!r} is a {value.kind}, which is never on a device")
+        shape = value.shape if shape is None else tuple(shape)
+        if not all(isinstance(size, (int, np.integer)) for size in shape):
+            raise TypeError(f"{name!r} has the shape {shape}: say one of numbers")
+        return DeviceArray(self._core, code, tuple(int(size) for size in shape), value.device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the executable (.tnx) for tenon.load(), `tenon run` and the C API; also over the file that it was loaded

@@ -18,8 +18,9 @@
 #include "tenon/runtime.h"
 
 typedef struct module_state {
-  PyObject *error;      /* tenon.Error */
-  PyObject *model_type; /* tenon._tenon.Model */
+  PyObject *error;       /* tenon.Error */
+  PyObject *model_type;  /* tenon._tenon.Model */
+  PyObject *tensor_type; /* tenon._tenon.DeviceTensor */
 } module_state;
 
 typedef struct model_object {
@@ -602,6 +603,12 @@ static argument *take_arguments(PyObject *list, bool writable) {
   return arguments;
 }
 
+static tn_status *copy_tensor(const tn_executable *exe, const DLTensor *from, const DLTensor *to) {
+  tn_status *status;
+  Py_BEGIN_ALLOW_THREADS status = tn_device_tensor_copy(exe, from, to);
+  Py_END_ALLOW_THREADS return status;
+}
+
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
 /* Lists are bound one by one, and so is everything beside them. */
@@ -943,8 +950,9 @@ static PyObject *model_copy_output(PyObject *self, PyObject *args) {
   bool fits = (size_t)view.len == bytes;
   DLTensor dense = tensor;
   dense.data = view.buf, dense.byte_offset = 0, dense.strides = NULL;
-  if (fits) tn_tensor_copy(&tensor, &dense);
+  if (fits) status = copy_tensor(((model_object *)self)->executable, &tensor, &dense);
   PyBuffer_Release(&view);
+  if (status != NULL) return raise_status(state_of(self), status);
   if (fits) return Py_NewRef(Py_None);
   PyErr_SetString(PyExc_ValueError, "a buffer of another size than the output's");
   return NULL;
@@ -962,6 +970,42 @@ static PyObject *model_output_strings(PyObject *self, PyObject *args) {
     return NULL;
   }
   return strings_list(tensor.data, tn_element_count(tensor.ndim, tensor.shape));
+}
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+/* A tensor on the device: its type and number, the code of its elements, its shape. */
+static PyObject *model_device_tensor(PyObject *self, PyObject *args) {
+  int type, number, code;
+  PyObject *tuple;
+  int64_t shape[TN_MAX_RANK];
+  DLManagedTensorVersioned *tensor;
+  if (!PyArg_ParseTuple(args, "iiiO!:device_tensor", &type, &number, &code, &PyTuple_Type, &tuple)) return NULL;
+  if (!read_shape(tuple, shape)) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "a tensor has at most %d dimensions", TN_MAX_RANK);
+    return NULL;
+  }
+  const DLDevice device = {(DLDeviceType)type, number};
+  const tn_executable *exe = ((model_object *)self)->executable;
+  int rank = (int)PyTuple_Size(tuple);
+  tn_status *status;
+  Py_BEGIN_ALLOW_THREADS status = tn_device_tensor_create(exe, device, (tn_dtype)code, rank, shape, &tensor);
+  Py_END_ALLOW_THREADS if (status != NULL) return raise_status(state_of(self), status);
+  return binding_device_tensor(state_of(self)->tensor_type, tensor);
+}
+
+/* From one pair to another, either of which may be on a device. */
+static PyObject *model_copy_tensor(PyObject *self, PyObject *args) {
+  PyObject *from, *to;
+  argument ends[2] = {0};
+  tn_status *status = NULL;
+  if (!PyArg_ParseTuple(args, "OO:copy_tensor", &from, &to)) return NULL;
+  bool taken = take_argument(from, false, &ends[0]) && take_argument(to, true, &ends[1]);
+  const tn_executable *exe = ((model_object *)self)->executable;
+  if (taken) status = copy_tensor(exe, &ends[0].tensor, &ends[1].tensor);
+  for (int i = 0; i < 2; i++) release_argument(&ends[i]);
+  if (!taken) return NULL;
+  return status == NULL ? Py_NewRef(Py_None) : raise_status(state_of(self), status);
 }
 
 typedef struct shapes {
@@ -1042,6 +1086,8 @@ static PyMethodDef model_methods[] = {
     {"bound_strings", model_bound_strings, METH_VARARGS, NULL},
     {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
     {"bind", model_bind, METH_VARARGS, NULL},
+    {"device_tensor", model_device_tensor, METH_VARARGS, NULL},
+    {"copy_tensor", model_copy_tensor, METH_VARARGS, NULL},
     {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},
     {"start", model_start, METH_NOARGS, NULL},
     {"wait", model_wait, METH_NOARGS, NULL},
@@ -1087,6 +1133,8 @@ static int module_exec(PyObject *module) {
   if (state->error == NULL || PyModule_AddObjectRef(module, "Error", state->error) != 0) return -1;
   state->model_type = PyType_FromModuleAndSpec(module, &model_spec, NULL);
   if (state->model_type == NULL || PyModule_AddObjectRef(module, "Model", state->model_type) != 0) return -1;
+  state->tensor_type = PyType_FromModuleAndSpec(module, &binding_device_tensor_spec, NULL);
+  if (state->tensor_type == NULL || PyModule_AddObjectRef(module, "DeviceTensor", state->tensor_type) != 0) return -1;
   return PyModule_AddStringConstant(module, "version", tn_version());
 }
 
@@ -1094,6 +1142,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
   module_state *state = PyModule_GetState(module);
   Py_VISIT(state->error);
   Py_VISIT(state->model_type);
+  Py_VISIT(state->tensor_type);
   return 0;
 }
 
@@ -1101,6 +1150,7 @@ static int module_clear(PyObject *module) {
   module_state *state = PyModule_GetState(module);
   Py_CLEAR(state->error);
   Py_CLEAR(state->model_type);
+  Py_CLEAR(state->tensor_type);
   return 0;
 }
 

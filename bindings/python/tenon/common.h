@@ -9,6 +9,7 @@
 
 #include "options/options.h"
 #include "tenon/compile.h"
+#include "tenon/runtime.h"
 #include "tenon/te.h"
 
 /* Raises an exception of the type, tenon.Error, with the status's words and its code's name, and takes the status.
@@ -39,5 +40,9 @@ typedef struct binding_options {
 /* {field: value}, which the caller keeps while the options are in use. False with an exception. */
 bool binding_read_options(PyObject *fields, binding_options *out);
 void binding_free_options(binding_options *given);
+
+/* tenon._tenon.DeviceTensor, the type, and one of it, which takes the tensor, also when it fails. */
+extern PyType_Spec binding_device_tensor_spec;
+PyObject *binding_device_tensor(PyObject *type, DLManagedTensorVersioned *tensor);
 
 #endif
