@@ -126,12 +126,13 @@ static tn_status *make_header(tn__c_emitter *e) {
   return tn__strbuf_status(e->out);
 }
 
-static tn_status *write_source(tn__c_emitter *e, const char *path, const tn__file_contents *header) {
+static tn_status *write_source(const tn__c_emitter *e, const char *path, const tn__file_contents *header) {
   const char *slash = strrchr(header->path, '/');
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
-  e->out = &text;
-  tn__c_write_source(e, slash != NULL ? slash + 1 : header->path);
+  tn__c_emitter own = *e;
+  own.out = &text;
+  tn__c_write_source(&own, slash != NULL ? slash + 1 : header->path);
   tn_status *status = tn__strbuf_status(&text);
   tn__bytes source = {tn__strbuf_text(&text), text.length};
   if (status == NULL) status = tn__file_write_pair(&(tn__file_contents){path, &source, 1}, header, 0644);
