@@ -240,6 +240,9 @@
 #define TN__RULE_GPU_OPEN_TILE 128
 #define TN__RULE_GPU_LEAST_TILE 16
 #define TN__RULE_GPU_TERMS 16
+/* Tiles that keep a usual GPU busy, and terms that are worth a part of their own where there are fewer. */
+#define TN__RULE_GPU_BLOCKS 264
+#define TN__RULE_GPU_PART 128
 #define TN__RULE_GPU_STEP 2
 
 #endif

@@ -284,6 +284,7 @@ const tn__te *tn__te_siblings(const tn__te *te);
 typedef struct tn__te_tiling {
   int64_t least[2], most[2], terms;
   bool terms_last;
+  int64_t blocks, part; /* so many tiles keep the machine busy; of fewer, parts of so many terms are added up behind */
 } tn__te_tiling;
 /* Of sums of that type and factors of these; false: there are no such instructions. */
 typedef bool tn__te_tiling_of(const void *user, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out);

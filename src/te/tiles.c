@@ -9,7 +9,8 @@
  * The operands are made in memory that is near, a tile at a time, from wherever the terms read their elements: images
  * of a convolution, too, whose terms of all axes become one row. Zeros fill up the last tiles, so that nobody asks
  * which terms are there. Axes that only one operand has are rows or columns together, those that both have, or none,
- * have a product for each step. */
+ * have a product for each step. Few tiles of many terms have parts of the terms, each a product of its own, whose
+ * results are stored and added up. */
 #include "base/invariant.h"
 #include "te/internal.h"
 
@@ -110,6 +111,7 @@ static const tn__expr *filled_up(tn__ir *ir, const tn__expr *extent, int64_t lea
 
 typedef struct filling {
   tn__te *te;
+  int64_t parts; /* of the terms, each a product of its own */
   const product *p;
   const tn__expr *terms, *all_terms; /* how many there are, and with those that fill up */
   const tn__expr *sizes[2];          /* rows and columns, filled up */
@@ -183,6 +185,25 @@ static bool is_batch(const product *p, int axis) {
   return !has_axis(&p->sides[0], axis) && !has_axis(&p->sides[1], axis);
 }
 
+/* Into how many parts the terms fall where tiles are few. */
+static int64_t parts_of(const product *p, const tn__expr *terms) {
+  enum { SIDE = 64, MOST = 32 };
+  const tn__te_stage *stage = p->stage;
+  double tiles = 1;
+  int64_t count, parts = 1;
+  if (!tn__ir_as_int(terms, &count) || p->tiling.blocks == 0 || stage->axes.count + 1 > TN__MAX_RANK) return 1;
+  for (int i = 0; i < 2; i++) {
+    int64_t size;
+    if (!tn__ir_as_int(p->sides[i].count, &size)) return 1;
+    tiles *= (double)((size + SIDE - 1) / SIDE);
+  }
+  for (int a = 0; a < stage->axes.count; a++)
+    if (is_batch(p, a)) tiles *= tn__ir_extent_estimate(stage->axes.var[a]->extent);
+  while (parts < MOST && 2 * (double)parts * tiles <= (double)p->tiling.blocks && 2 * parts * p->tiling.part <= count)
+    parts *= 2;
+  return parts;
+}
+
 /* The product's factor: where the operand's axes are those of the tiles. */
 static const tn__expr *read_operand(const filling *f, int which, const tn__buffer *operand, const tn__te_axes *tiles,
                                     const tn__expr *term) {
@@ -192,13 +213,33 @@ static const tn__expr *read_operand(const filling *f, int which, const tn__buffe
   int rank = 0, batch = 0;
   for (int a = 0; a < stage->axes.count; a++) {
     if (!is_batch(f->p, a)) continue;
-    if (tn__expr_uses_var(s->load, stage->axes.var[a])) indices[rank++] = tiles->index[batch];
+    if (tn__expr_uses_var(s->load, stage->axes.var[a])) indices[rank++] = tiles->index[batch + (f->parts > 1)];
     batch++;
   }
   const bool last = s->last && !f->p->tiling.terms_last;
-  indices[rank + last] = tiles->index[batch + which];
+  indices[rank + last] = tiles->index[batch + which + (f->parts > 1)];
   indices[rank + !last] = term;
   return tn__ir_cast(f->te->ir, stage->values[0]->dtype, tn__ir_load(f->te->ir, operand, indices));
+}
+
+/* A sum of the parts, which are stored, takes the place of the stage's. */
+static void add_up(tn__te *te, tn__te_stage *stage, const filling *f, const tn__buffer *tiles,
+                   const tn__expr **indices) {
+  tn__ir *ir = te->ir;
+  const product *p = f->p;
+  const tn__expr *extents[TN__MAX_RANK];
+  int rank = 1;
+  extents[0] = tn__ir_index(ir, f->parts);
+  for (int a = 0; a < p->stage->axes.count; a++)
+    if (is_batch(p, a)) extents[rank++] = p->stage->axes.var[a]->extent;
+  for (int i = 0; i < 2; i++) extents[rank++] = p->sides[i].count;
+  tn__te_axes axes = tn__te_axes_create(te, "p", rank, extents);
+  tn__te_axes parts = tn__te_axes_create(te, "q", 1, extents);
+  const char *name = tn__arena_printf(te->arena, "%s.parts", p->stage->name);
+  const tn__buffer *stored = tn__te_compute(te, name, &axes, tn__ir_load(ir, tiles, axes.index));
+  indices[0] = parts.index[0];
+  stage->values[0] = tn__ir_load(ir, stored, indices);
+  stage->reduce_axes = parts;
 }
 
 static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
@@ -206,11 +247,14 @@ static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
   const tn__te_stage *whole = p->stage;
   filling f = {.te = te, .p = p};
   const tn__expr *extents[TN__MAX_RANK], *indices[TN__MAX_RANK];
-  int rank = 0;
   f.terms = tn__ir_index(ir, 1);
   for (int r = 0; r < whole->reduce_axes.count; r++)
     f.terms = tn__ir_mul(ir, f.terms, whole->reduce_axes.var[r]->extent);
-  f.all_terms = filled_up(ir, f.terms, p->tiling.terms, p->tiling.terms);
+  f.parts = parts_of(p, f.terms);
+  const int64_t step = f.parts * p->tiling.terms;
+  f.all_terms = filled_up(ir, f.terms, step, step);
+  int rank = f.parts > 1;
+  if (f.parts > 1) extents[0] = tn__ir_index(ir, f.parts);
   for (int i = 0; i < 2; i++) f.sizes[i] = filled_up(ir, p->sides[i].count, p->tiling.least[i], p->tiling.most[i]);
   for (int a = 0; a < whole->axes.count; a++) {
     if (!is_batch(p, a)) continue;
@@ -222,12 +266,18 @@ static void use_tiles(tn__te *te, tn__te_stage *stage, const product *p) {
     extents[rank + i] = f.sizes[i];
   }
   const tn__buffer *left = add_operand(&f, 0), *right = add_operand(&f, 1), *tiles;
-  tn__te_axes axes = tn__te_axes_create(te, "t", rank + 2, extents),
-              terms = tn__te_axes_create(te, "k", 1, &f.all_terms);
-  const tn__expr *a = read_operand(&f, 0, left, &axes, terms.index[0]);
-  const tn__expr *b = read_operand(&f, 1, right, &axes, terms.index[0]), *term = tn__ir_mul(ir, a, b);
+  const tn__expr *each = tn__ir_div_i(ir, f.all_terms, f.parts);
+  tn__te_axes axes = tn__te_axes_create(te, "t", rank + 2, extents), terms = tn__te_axes_create(te, "k", 1, &each);
+  const tn__expr *term = terms.index[0];
+  if (f.parts > 1) term = tn__ir_add(ir, tn__ir_mul(ir, axes.index[0], each), term);
+  const tn__expr *a = read_operand(&f, 0, left, &axes, term), *b = read_operand(&f, 1, right, &axes, term);
+  const tn__expr *value = tn__ir_mul(ir, a, b);
   const char *name = tn__arena_printf(te->arena, "%s.tiles", whole->name);
-  tn__te_reduce_as(te, &name, &axes, &terms, whole->combiner, &term, &tiles);
+  tn__te_reduce_as(te, &name, &axes, &terms, whole->combiner, &value, &tiles);
+  if (f.parts > 1) {
+    add_up(te, stage, &f, tiles, indices);
+    return;
+  }
   stage->kind = TN__TE_COMPUTE;
   stage->values[0] = tn__ir_load(ir, tiles, indices);
   stage->reduce_axes.count = 0;

@@ -24,6 +24,8 @@ static bool tiling_of(const void *target, tn_dtype sum, tn_dtype left, tn_dtype 
   const tn__tensor_intrinsic *row = tn__tensor_intrinsic_product(target, sum, left, right);
   const int64_t most = TN__RULE_GPU_OPEN_TILE, least = TN__RULE_GPU_LEAST_TILE;
   *out = (tn__te_tiling){.least = {least, least}, .most = {most, most}, .terms = TN__RULE_GPU_TERMS};
+  out->blocks = TN__RULE_GPU_BLOCKS;
+  out->part = TN__RULE_GPU_PART;
   if (row == NULL) return true;
   out->least[0] = row->rows;
   out->least[1] = row->columns;
