@@ -588,6 +588,10 @@ class Compiling(unittest.TestCase):
             del capsule
         with self.assertRaisesRegex(BufferError, "a tensor on a device is passed where it is"):
             there.__dlpack__(dl_device=(1, 0))
+        with self.assertRaisesRegex(TypeError, r"numpy\(\) copies it"):
+            np.asarray(there)
+        with self.assertRaisesRegex(TypeError, r"numpy\(\) copies it"):
+            np.allclose(there, x)
         with self.assertRaisesRegex(tenon.Error, r"a copy is between tensors of one type of numbers and one shape"):
             there.assign(x[:2])
         with self.assertRaisesRegex(TypeError, r"'x' has the shape \('n',\): say one of numbers"):

@@ -320,6 +320,13 @@ static void test_tensors_that_cannot_be_made(void **state) {
   snprintf(words, sizeof words,
            "the tensor to copy from is on device 0 of type 9, and the executable runs on cpu:0, %s:0", device_name);
   check_fails(tn_device_tensor_copy(exe, &moon, &tensor->dl_tensor), TN_INVALID_ARGUMENT, words);
+  DLTensor nothing = tensor->dl_tensor;
+  nothing.data = NULL;
+  check_fails(tn_device_tensor_copy(exe, &nothing, &tensor->dl_tensor), TN_INVALID_ARGUMENT,
+              "the tensor to copy from has no data");
+  nothing.device = (DLDevice){kDLCPU, 0};
+  check_fails(tn_device_tensor_copy(exe, &tensor->dl_tensor, &nothing), TN_INVALID_ARGUMENT,
+              "the tensor to copy to has no data");
   tensor->deleter(tensor);
   tn_executable_release(exe);
 }

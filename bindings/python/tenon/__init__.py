@@ -127,6 +127,10 @@ class DeviceArray:
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.device
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Refused: NumPy would else make an array of one object of it."""
+        raise TypeError("an array on a device does not become one of NumPy's by itself: numpy() copies it")
+
     def numpy(self) -> np.ndarray:
         """A copy on the CPU."""
         array = np.empty(self.shape, _numpy_dtype(self._code))

@@ -147,6 +147,8 @@ static tn_status *find_end(const tn_executable *exe, const char *what, const DLT
     return tn_status_create(TN_INVALID_ARGUMENT, "%s has rank %d, or no shape", what, tensor->ndim);
   if (tn_element_count(tensor->ndim, tensor->shape) < 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s has a shape that is negative or overflows", what);
+  if (tensor->data == NULL && tn_element_count(tensor->ndim, tensor->shape) > 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s has no data", what);
   return NULL;
 }
 
