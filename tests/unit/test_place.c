@@ -485,6 +485,28 @@ static void copies_are_shared_and_chains_collapse(void **state) {
                     .hoisted = 0});
 }
 
+/* Of what went somewhere and came back, where nothing is done with it there, nothing is left. */
+static void ways_there_and_back_vanish(void **state) {
+  static const char text[] =
+      "graph \"main\" {\n"
+      "  input x: f32[4]\n"
+      "  a: f32[4] = negate(x)\n"
+      "  b: f32[4] = device_copy(a) {to=\"opencl:0\"}\n"
+      "  c: f32[4] = device_copy(b) {to=\"cpu:0\"}\n"
+      "  y: f32[4] = abs(c)\n"
+      "  output \"y\" = y\n"
+      "}\n";
+  static const char want[] =
+      "graph \"main\" {\n"
+      "  input x: f32[4] on \"cpu:0\"\n"
+      "  a: f32[4] on \"cpu:0\" = negate(x)\n"
+      "  y: f32[4] on \"cpu:0\" = abs(a)\n"
+      "  output \"y\" = y\n"
+      "}\n";
+  plans(&(planning){
+      .text = text, .targets = TWO, .rules = {"a=cpu"}, .want = want, .copies = 0, .constants = 0, .hoisted = 0});
+}
+
 static void contradictions_name_both_ends_and_the_way(void **state) {
   plans_not(
       TWO,
@@ -935,6 +957,7 @@ int main(void) {
       cmocka_unit_test(shapes_stay_with_the_host),
       cmocka_unit_test(lists_are_on_the_host),
       cmocka_unit_test(copies_are_shared_and_chains_collapse),
+      cmocka_unit_test(ways_there_and_back_vanish),
       cmocka_unit_test(contradictions_name_both_ends_and_the_way),
       cmocka_unit_test(rules_are_checked),
       cmocka_unit_test(nodes_are_meant_by_name),

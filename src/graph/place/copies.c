@@ -316,7 +316,8 @@ static void drop_annotations(rewriter *r, int scope) {
     tn__value *own = node->outputs[0];
     if (own->id >= (uint32_t)(r->plan->scopes.data[scope].limit)) continue; /* made here */
     int from = base_of(plan, scope, tn__plan_index(plan, scope, own));
-    bool unread = is(node, TN__FACT_SAYS_PLACE) && !is_read(graph, own);
+    bool unread = !is_read(graph, own); /* as the way there is, when the way back gave way */
+    if (unread && twin_of(r, from, own->device) == own) plan->result.copies--;
     tn__value *instead = unread ? NULL : on_device(r, graph, from, own->device);
     if (instead == own) continue;
     if (instead != NULL) tn__graph_replace_uses(graph, own, instead);
