@@ -123,6 +123,8 @@ struct tn__value {
   const char *place;
   const struct tn__virtual_device *device; /* where planning has put it (graph/place); NULL: there was no planning */
   const char *placed;                      /* why there, in words, when planning was to tell; else NULL */
+  bool in_any_memory; /* of the device: nothing was said, so it is in the usual one until a kernel chooses another */
+  const char *memory; /* the one that a kernel has chosen for it, which planning may give it; NULL: any will do */
   /* Where it is used; a place where something else is by now counts no more. */
   TN__VEC(tn__operand_place) readers; /* operands of nodes */
   TN__VEC(int) results;               /* outputs of the graph, by number */
@@ -368,8 +370,11 @@ bool tn__g_shape_const(const tn__value *value, int64_t *shape);
 /* ---- rewriting, for passes --------------------------------------------------------------------------------------- */
 /* The only way to change an operand of a node. */
 void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *value);
-void tn__graph_replace_uses(tn__graph *graph, tn__value *from,
-                            tn__value *to); /* in nodes, outputs and symbol sources */
+/* In nodes, outputs and symbol sources. What is made to take the place lives where that does (tn__graph_keep_place). */
+void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to);
+/* A new value stands for another: it lives there, in that memory, when planning has said where that is. Constants live
+ * where they are read. */
+void tn__graph_keep_place(const tn__value *from, tn__value *to);
 /* The nodes from number `first` on come right behind `node`: where a body takes the place of a composite, the order of
  * nodes, which stages and so kernels have as well, is that of a model which spells it out. */
 void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node);

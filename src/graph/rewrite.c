@@ -21,8 +21,16 @@ void tn__graph_move_symbols(tn__graph *graph, tn__value *from, tn__value *to) {
   from->symbols.count = 0;
 }
 
+void tn__graph_keep_place(const tn__value *from, tn__value *to) {
+  if (to->device != NULL || to->place != NULL || to->data != NULL) return;
+  to->device = from->device;
+  to->place = from->place;
+  to->in_any_memory = from->in_any_memory;
+}
+
 void tn__graph_replace_uses(tn__graph *graph, tn__value *from, tn__value *to) {
   if (from == to) return;
+  tn__graph_keep_place(from, to);
   tn__work_step(graph->arena, (uint64_t)from->readers.count + (uint64_t)from->results.count);
   for (int i = 0; i < from->readers.count; i++) {
     const tn__operand_place place = from->readers.data[i];

@@ -25,6 +25,7 @@ tn__value *tn__mover_restored(tn__mover *mover, tn__value *value) {
   if (form.restored != NULL) return form.restored;
   TN__INVARIANT(form.moved != NULL); /* what has followed has a new form */
   tn__value *restored = mover->restore(mover, form.moved, value);
+  tn__graph_keep_place(value, restored);
   return form_of(mover, value)->restored = restored;
 }
 
@@ -42,9 +43,12 @@ static void visit(void *user, tn__node *node) {
     tn__graph_replace_uses(m->graph, node->outputs[0], result);
     return;
   }
+  tn__graph_keep_place(node->outputs[0], result);
   *form_of(m, node->outputs[0]) = (tn__mover_form){.moved = result, .followed = true};
-  for (int i = 1; i < node->output_count; i++) /* numbers of a row, of the same node made anew */
+  for (int i = 1; i < node->output_count; i++) { /* numbers of a row, of the same node made anew */
+    tn__graph_keep_place(node->outputs[i], result->producer->outputs[i]);
     *form_of(m, node->outputs[i]) = (tn__mover_form){.moved = result->producer->outputs[i], .followed = true};
+  }
 }
 
 void tn__mover_run(tn__mover *mover, tn__graph *graph) {

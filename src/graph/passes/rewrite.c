@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/invariant.h"
+
 /* ---- facts -------------------------------------------------------------------------------------- */
 
 tn__node *tn__pass_producer_of(const tn__value *value, const char *name) {
@@ -217,7 +219,17 @@ static void remove_node(tn__rewriter *rewriter, tn__node *node) {
   }
 }
 
+/* Planned for two memories of a device, two values stay two: then it is a copy that takes the place. */
+static tn__value *in_memory_of(tn__rewriter *rewriter, const tn__value *from, tn__value *to) {
+  tn__graph *graph = rewriter->graph;
+  if (from->device == NULL || to->device == NULL || from->device == to->device || to->data != NULL) return to;
+  TN__INVARIANT(from->place != NULL); /* not all is in one place, so the graph says where what is */
+  tn__attr attr = tn__attr_string(graph, "to", from->place);
+  return tn__node_create(graph, tn__op_find("device_copy"), &to, 1, &attr, 1, NULL, 0)->outputs[0];
+}
+
 void tn__pass_put_in_place(tn__rewriter *rewriter, tn__value *from, tn__value *to) {
+  if (from != to) to = in_memory_of(rewriter, from, to);
   count_new_uses(rewriter);
   if (from == to) return;
   tn__graph_replace_uses(rewriter->graph, from, to);

@@ -160,6 +160,10 @@ static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
                 tn__compile_config_rank(plan->config, plan->config->host);
   for (int k = 1; k < node->output_count; k++) tn__plan_unite(plan, at, tn__plan_index(plan, scope, node->outputs[k]));
   if (rule != NULL) rule->matched++;
+  if (tn__node_is_view(node) && !v->host) {
+    tn__plan_view view = {tn__plan_index(plan, scope, node->inputs[0]), at};
+    tn__vec_push(plan->arena, &plan->views, view);
+  }
   if (elsewhere) {
     tn__plan_restrict(plan, at, tn__place_bit(plan->config, plan->config->host));
     tn__plan_refuse(plan, &plan->domains.data[tn__plan_find(plan, at)], rule->device, rule->placed);
@@ -238,7 +242,10 @@ static void fix_values(tn__plan *plan) {
     const tn__value *value = plan->values.data[i].value;
     if (value == NULL) continue;
     if (value->place != NULL) fix_text(plan, i, value->producer, value->place, "said where it is made");
-    if (value->device != NULL) tn__plan_say(plan, i, value->device, i, "planned before", false);
+    if (value->device != NULL && value->in_any_memory)
+      tn__plan_fix(plan, i, value->device, i, "planned before", false);
+    else if (value->device != NULL)
+      tn__plan_say(plan, i, value->device, i, "planned before", false);
     if (!is_tensor_of_numbers(value))
       tn__plan_say(plan, i, plan->config->host, i, "lists and strings are on the host", true);
   }

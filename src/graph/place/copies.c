@@ -98,7 +98,7 @@ static void place_constants(tn__plan *plan) {
   for (int i = 0; i < plan->host; i++) {
     tn__value *value = plan->values.data[i].value;
     if (value != NULL && value->data != NULL && best[i] != NULL && value->device == NULL && value->place == NULL)
-      value->device = best[i];
+      value->device = best[i], value->in_any_memory = true;
   }
 }
 
@@ -118,7 +118,11 @@ static void set_devices(tn__plan *plan) {
   for (int i = 0; i < plan->host; i++) {
     tn__value *value = plan->values.data[i].value;
     if (value == NULL) continue;
-    if (value->device == NULL) value->device = tn__plan_with_scope(plan, i, tn__plan_device(plan, i));
+    if (value->device == NULL) {
+      value->device = tn__plan_device(plan, i);
+      value->in_any_memory = !tn__plan_has_scope(plan, i);
+    }
+    value->device = tn__plan_with_scope(plan, i, value->device);
     plan->result.values++;
     if (plan->options->tells && value->data == NULL) value->placed = why(plan, i);
     bool away = value->device != plan->config->primitive && !is(value->producer, TN__FACT_SAYS_PLACE);
@@ -337,10 +341,13 @@ static void say_places(tn__plan *plan, int scope) {
 /* Where the value is to be that an edge reads: operators read buffers of any scope of their device. */
 static const tn__virtual_device *device_for(const rewriter *r, const tn__plan_edge *e) {
   tn__plan *plan = r->plan;
+  const tn__virtual_device *to = tn__plan_device(plan, e->to), *at = device_at(r, e->from);
   if (e->to == plan->host) return plan->config->host;
   if (tn__plan_hands_on(e)) return device_at(r, e->to);
-  bool there = tn__plan_device(plan, e->from) == tn__plan_device(plan, e->to);
-  return there && plan->values.data[e->from].value->data == NULL ? device_at(r, e->from) : tn__plan_device(plan, e->to);
+  bool there = plan->values.data[e->from].value->data == NULL
+                   ? tn__plan_device(plan, e->from) == to
+                   : at->device_type == to->device_type && at->device_id == to->device_id;
+  return there ? at : to;
 }
 
 void tn__plan_rewrite(tn__plan *plan) {

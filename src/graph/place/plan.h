@@ -68,6 +68,11 @@ typedef struct tn__plan_value {
   int said;          /* the cause */
 } tn__plan_value;
 
+/* A value whose elements are those of another, in the same order: when nothing is said they share its memory. */
+typedef struct tn__plan_view {
+  int of, view;
+} tn__plan_view;
+
 typedef struct tn__plan {
   tn__arena *arena;
   const tn__place_options *options;
@@ -82,6 +87,7 @@ typedef struct tn__plan {
     int a, b;
   } *links; /* what was united with what */
   int link_count, link_capacity;
+  TN__VEC(tn__plan_view) views;
   int host;     /* the domain of what only the host may read */
   bool changed; /* something of the graph */
 } tn__plan;
@@ -99,8 +105,10 @@ void tn__plan_say(tn__plan *plan, int value, const tn__virtual_device *device, i
 /* The two are one buffer; of memories that contradict it throws when they must be, and else leaves them apart. */
 void tn__plan_share(tn__plan *plan, int a, int b, bool must);
 /* Once devices are known: what a copy might part and none does is one buffer, and free ones get a scope of those that
- * they can be one with. */
+ * they can be one with, or one that a kernel has chosen. */
 void tn__plan_share_edges(tn__plan *plan);
+/* Is a scope said of the value's buffer, or chosen for it? */
+bool tn__plan_has_scope(const tn__plan *plan, int value);
 /* The device with the memory that the value's buffer lies in. */
 const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device);
 /* Not all devices can run the value's operator. */

@@ -1,9 +1,9 @@
 /* Scopes of memory: which part of a device's memory a value lies in.
  *
  * A device is of an operator and all that it reads and makes; a scope is of a buffer. What bodies take and give, loops
- * carry on and on_device names is one buffer with what it is handed from, so a scope that is said of a function's
- * parameter is that of whoever makes the argument, and of all others in between. Operators read and write buffers of
- * any scope of their device. */
+ * carry on, on_device names and views look at is one buffer with what it is handed from, so a scope that is said of a
+ * function's parameter is that of whoever makes the argument, and of all others in between. Operators read and write
+ * buffers of any scope of their device. What a kernel chooses is like what is said, and gives way to it. */
 #include <string.h>
 
 #include "graph/place/plan.h"
@@ -60,8 +60,15 @@ static bool joins(tn__plan *plan, const tn__plan_edge *e) {
   return stays && tn__plan_device(plan, e->from) == tn__plan_device(plan, e->to);
 }
 
-/* Edges by buffer, from either end: `first` by buffer, `next` by edge and end, both one more than the number. */
+/* Two values that may be one buffer, as nothing parts them. */
+typedef struct joint {
+  int a, b;
+} joint;
+typedef TN__VEC(joint) joint_vec;
+
+/* Joints by buffer, from either end: `first` by buffer, `next` by joint and end, both one more than the number. */
 typedef struct neighbours {
+  const joint_vec *joints;
   int *first, *next, *offer; /* offer: a buffer whose scope it may have, one more than its number */
 } neighbours;
 
@@ -76,8 +83,8 @@ static void spread(tn__plan *plan, const neighbours *near) {
     found = 0;
     for (int i = 0; i < size; i++)
       for (int k = near->first[level[i]]; k != 0; k = near->next[k - 1]) {
-        const tn__plan_edge *e = &plan->edges.data[(k - 1) / 2];
-        int other = buffer_of(plan, (k - 1) % 2 == 0 ? e->to : e->from), *offer = &near->offer[other];
+        const joint *j = &near->joints->data[(k - 1) / 2];
+        int other = buffer_of(plan, (k - 1) % 2 == 0 ? j->b : j->a), *offer = &near->offer[other];
         plan->result.steps++;
         if (plan->values.data[other].scope != NULL) continue;
         if (*offer == 0) offered[found++] = other;
@@ -93,23 +100,61 @@ static void spread(tn__plan *plan, const neighbours *near) {
   }
 }
 
+static bool is_on_one_device(tn__plan *plan, const tn__plan_view *v) {
+  return plan->values.data[v->of].value->data == NULL && tn__plan_device(plan, v->of) == tn__plan_device(plan, v->view);
+}
+
+static void find_joints(tn__plan *plan, joint_vec *joints) {
+  for (int i = 0; i < plan->edges.count; i++) {
+    const tn__plan_edge *e = &plan->edges.data[i];
+    if (joins(plan, e)) tn__vec_push(plan->arena, joints, ((joint){e->from, e->to}));
+  }
+  for (int i = 0; i < plan->views.count; i++) {
+    const tn__plan_view *v = &plan->views.data[i];
+    if (is_on_one_device(plan, v)) tn__vec_push(plan->arena, joints, ((joint){v->of, v->view}));
+  }
+}
+
+/* What kernels have chosen is for buffers of which nothing is said; of several the first by name. */
+static void take_choices(tn__plan *plan) {
+  const char **chosen = TN__NEW_ARRAY(plan->arena, plan->values.count, const char *);
+  for (int i = 0; i < plan->host; i++) {
+    const tn__value *v = plan->values.data[i].value;
+    int buffer = buffer_of(plan, i);
+    if (v == NULL || v->memory == NULL || plan->values.data[buffer].scope != NULL) continue;
+    if (chosen[buffer] == NULL || strcmp(v->memory, chosen[buffer]) < 0) chosen[buffer] = v->memory;
+  }
+  for (int i = 0; i < plan->host; i++)
+    if (chosen[i] != NULL) plan->values.data[i].scope = chosen[i];
+}
+
 void tn__plan_share_edges(tn__plan *plan) {
-  bool any = false;
-  for (int i = 0; i < plan->values.count && !any; i++) any = plan->values.data[i].scope != NULL;
-  if (!any) return; /* as mostly */
-  neighbours near = {.first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
-                     .next = TN__NEW_ARRAY(plan->arena, 2 * plan->edges.count, int),
+  bool said = false, chosen = false;
+  for (int i = 0; i < plan->values.count && !(said && chosen); i++) {
+    const tn__plan_value *v = &plan->values.data[i];
+    said |= v->scope != NULL;
+    chosen |= v->value != NULL && v->value->memory != NULL;
+  }
+  if (!said && !chosen) return; /* as mostly */
+  joint_vec joints = {0};
+  find_joints(plan, &joints);
+  neighbours near = {.joints = &joints,
+                     .first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
+                     .next = TN__NEW_ARRAY(plan->arena, 2 * joints.count, int),
                      .offer = TN__NEW_ARRAY(plan->arena, plan->values.count, int)};
-  for (int i = 0; i < plan->edges.count; i++)
-    for (int end = 0; end < 2 && joins(plan, &plan->edges.data[i]); end++) {
-      int buffer = buffer_of(plan, end == 0 ? plan->edges.data[i].from : plan->edges.data[i].to);
+  for (int i = 0; i < joints.count; i++)
+    for (int end = 0; end < 2; end++) {
+      int buffer = buffer_of(plan, end == 0 ? joints.data[i].a : joints.data[i].b);
       near.next[2 * i + end] = near.first[buffer];
       near.first[buffer] = 2 * i + end + 1;
     }
   spread(plan, &near);
-  for (int i = 0; i < plan->edges.count; i++)
-    if (joins(plan, &plan->edges.data[i]))
-      tn__plan_share(plan, plan->edges.data[i].from, plan->edges.data[i].to, false);
+  for (int i = 0; i < joints.count; i++) tn__plan_share(plan, joints.data[i].a, joints.data[i].b, false);
+  if (chosen) take_choices(plan);
+}
+
+bool tn__plan_has_scope(const tn__plan *plan, int value) {
+  return plan->values.data[buffer_of(plan, value)].scope != NULL;
 }
 
 const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device) {
