@@ -237,9 +237,10 @@ TN_API TN_MUST_USE tn_status *tn_device_tensor_copy(const tn_executable *executa
 
 /* Runs functions of an executable: it holds what is bound, the results and the working memory. */
 typedef struct tn_session tn_session;
-/* How much memory a session may take of a device that its program runs on: "island:0". Since 0.2. */
+/* How much memory a session may take of a device that its program runs on: "island:0", and of another of its memories
+ * than global, "island:0/texture". Since 0.2. */
 typedef struct tn_memory_setting {
-  const char *device; /* type and number; of a program on one device that is "cpu:0" */
+  const char *device; /* type, number and scope; of a program on one device that is "cpu:0" */
   uint64_t bytes;     /* at least 1 */
 } tn_memory_setting;
 /* How a session is made. */

@@ -108,21 +108,42 @@ void tn__driver_devices_makers(tn__driver *driver) {
   for (int i = 0; i < config->devices.count; i++) add_maker(driver, config->devices.data[i]);
 }
 
+static bool is_host(const tn__driver *driver, const tn__virtual_device *device) {
+  return device->device_type == driver->host->device_type && device->device_id == driver->host->device_id;
+}
+
+/* The scopes of memory in which programs may have values there, a bit each. The host's is where callers' are. */
+static unsigned scopes_of(const tn__driver *driver, const tn__virtual_device *device) {
+  return is_host(driver, device) ? 1u << TN__MEMORY_GLOBAL : tn__target_memory_scopes(device->device_type);
+}
+
+static bool has_scope(const tn__driver *driver, const tn__virtual_device *device) {
+  int scope = tn__memory_scope_find(device->memory_scope);
+  return scope >= 0 && (scopes_of(driver, device) >> scope & 1) != 0;
+}
+
 /* There is code for it, and a driver at run time. */
 static bool can_run(const tn__driver *driver, const tn__virtual_device *device) {
-  bool has_code = device == driver->host || is_as_host(driver, device) || tn__driver_maker(driver, device) != NULL;
-  return has_code && strcmp(device->memory_scope, TN__SCOPE_NAME_GLOBAL) == 0;
+  bool has_code = is_host(driver, device) || is_as_host(driver, device) || tn__driver_maker(driver, device) != NULL;
+  return has_code && has_scope(driver, device);
 }
 
 static void refuse_others(tn__driver *driver, const tn__value *elsewhere) {
   tn__arena *arena = driver->arena;
   tn__compile_config *config = driver->devices->config;
+  const tn__virtual_device *device = elsewhere->device;
   const char *origin = elsewhere->producer != NULL ? elsewhere->producer->origin : NULL;
+  const char *where =
+      tn__arena_printf(arena, "%s%s\"%s\" is placed on %s", origin != NULL ? origin : "", origin != NULL ? ": " : "",
+                       elsewhere->name, tn__virtual_device_text(arena, device));
+  char list[128];
+  tn__memory_scope_list(scopes_of(driver, device), list, sizeof list);
+  if (!has_scope(driver, device))
+    tn__throwf(arena->escape, TN_UNSUPPORTED, "%s, and %s:%d has no memory \"%s\": it has %s", where,
+               tn__target_type_name(device->device_type), device->device_id, device->memory_scope, list);
   tn__throwf(arena->escape, TN_UNSUPPORTED,
-             "%s%s\"%s\" is placed on %s, and programs of this version run on CPUs, islands, OpenCL and CUDA devices "
-             "in global memory: there are %s",
-             origin != NULL ? origin : "", origin != NULL ? ": " : "", elsewhere->name,
-             tn__virtual_device_text(arena, elsewhere->device), tn__compile_config_list(config));
+             "%s, and programs of this version run on CPUs, islands, OpenCL and CUDA devices: there are %s", where,
+             tn__compile_config_list(config));
 }
 
 /* A value that is where nothing runs, in the graph or a body; NULL: there is none. */
@@ -238,4 +259,21 @@ void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int co
   tn__driver_devices *d = driver->devices;
   tn__place_options options = {.config = d->config};
   for (int i = 0; i < count && d->several; i++) tn__graph_place(graphs[i], &options);
+}
+
+static bool take_memory(const tn__driver *driver, tn__value *value, tn__memory_scope memory) {
+  if (memory == TN__MEMORY_GLOBAL || value->device == NULL || (scopes_of(driver, value->device) >> memory & 1) == 0)
+    return false;
+  value->memory = tn__memory_scope_name(memory);
+  return true;
+}
+
+bool tn__driver_take_memories(tn__driver *driver, const tn__unit *units, int count) {
+  bool any = false;
+  for (int i = 0; i < count; i++) {
+    const tn__unit *u = &units[i];
+    for (int k = 0; u->memories != NULL && k < u->input_count + u->output_count; k++)
+      any |= take_memory(driver, k < u->input_count ? u->inputs[k] : u->outputs[k - u->input_count], u->memories[k]);
+  }
+  return any;
 }

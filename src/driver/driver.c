@@ -344,6 +344,7 @@ void tn__compilation_prepare(tn__compilation *c) {
 void tn__compilation_back(tn__compilation *c) {
   tn__driver *driver = &c->driver;
   tn__units_build(driver, c->units, c->unit_count);
+  if (tn__driver_take_memories(driver, c->units, c->unit_count)) place(c, true);
   double start = tn__now();
   c->program = (tn__program){.functions = c->functions.data,
                              .function_count = c->functions.count,

@@ -4,18 +4,19 @@
 #include "runtime/executable/executable.h"
 #include "target/target.h"
 
-static void put_name(tn__strbuf *json, DLDevice device) {
-  tn__strbuf_printf(json, "\"%s:%d\"", tn__target_type_name((int)device.device_type), (int)device.device_id);
+static void put_name(tn__strbuf *json, DLDevice device, tn__memory_scope scope) {
+  tn__strbuf_printf(json, "\"%s:%d%s\"", tn__target_type_name((int)device.device_type), (int)device.device_id,
+                    tn__memory_scope_behind(scope));
 }
 
 static void put_device(tn__strbuf *json, const tn_executable *exe, uint32_t number) {
-  put_name(json, exe->devices[number]);
+  put_name(json, exe->devices[number], exe->scopes[number]);
 }
 
 void tn__inspect_value_device(tn__strbuf *json, const tn_value_info *value) {
   if (value->device.device_type == kDLCPU) return;
   tn__strbuf_append(json, ", \"device\": ");
-  put_name(json, value->device);
+  put_name(json, value->device, TN__MEMORY_GLOBAL);
 }
 
 void tn__inspect_devices(tn__strbuf *json, const tn_executable *exe) {

@@ -455,11 +455,24 @@ static void keep_texts(tn__driver *driver, tn__unit *u) {
     u->loops = u->from_cache ? loops_again(driver, u) : tn__arena_strdup(driver->arena, u->loops);
 }
 
+static void find_memories(tn__driver *driver, tn__unit *u) {
+  int count = u->input_count + u->output_count;
+  if (strstr(u->trace, "set_memory") == NULL) return; /* as mostly */
+  tn__memory_scope *memories = TN__NEW_ARRAY(driver->arena, count, tn__memory_scope);
+  for (int i = 0; i < count; i++) {
+    const tn__buffer *argument =
+        i < u->input_count ? tn__te_input_at(u->te, i) : tn__te_output_at(u->te, i - u->input_count);
+    memories[i] = tn__sched_trace_memory(u->trace, argument->name);
+  }
+  u->memories = memories;
+}
+
 /* Results move to the driver's arena; the unit's own is released unless a symbolic workspace or the loops of a kernel
  * that becomes source still refer to it. */
 static void finish_unit(tn__driver *driver, tn__unit *u) {
   u->arena.escape = driver->arena->escape;
   keep_texts(driver, u);
+  find_memories(driver, u);
   if (u->from_cache) {
     release_unit_arena(u);
     return;
@@ -481,6 +494,7 @@ static void share_results(tn__unit *units, int count) {
     units[i].native_scalars = from->native_scalars;
     units[i].native_scalar_count = from->native_scalar_count;
     units[i].trace = from->trace;
+    units[i].memories = from->memories;
     units[i].workspace_bytes = from->workspace_bytes;
     units[i].workspace_expr = from->workspace_expr;
     units[i].workspace_dims = from->workspace_dims;

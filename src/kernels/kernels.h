@@ -51,7 +51,8 @@ typedef struct tn__unit {
   const tn__func *func; /* lowered, of kernels that become source: in the unit's arena, or an earlier unit's */
   tn__ir *func_ir;
   const char *trace;
-  const char *declaration, *loops; /* as text, when the executable keeps it (texts.h); else NULL */
+  const tn__memory_scope *memories; /* of inputs, then outputs: where its schedule wants them; NULL: anywhere */
+  const char *declaration, *loops;  /* as text, when the executable keeps it (texts.h); else NULL */
   int64_t workspace_bytes;
   const tn__expr *workspace_expr; /* in `workspace_ir`, over workspace_dims; NULL when constant */
   const tn__var **workspace_dims;

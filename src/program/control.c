@@ -257,7 +257,7 @@ static void emit_list(tn__builder *b, const tn__node *node) {
 }
 
 void tn__prog_emit_node(tn__builder *b, const tn__node *node) {
-  if (tn__op_has(node, TN__FACT_COPIES))
+  if (tn__op_has(node, TN__FACT_COPIES) || tn__node_is_view(node)) /* a view with a step is one to another memory */
     tn__prog_emit_copy(b, tn__prog_destination_of(b, node->outputs[0], true), tn__prog_register_of(b, node->inputs[0]));
   else if (node->op->lowering != TN__LOWER_CONTROL)
     emit_list(b, node);

@@ -160,7 +160,7 @@ static range cells_of(const planner *p, uint32_t reg) {
 /* ---- instructions ------------------------------------------------------------------------------------------------ */
 
 static int device_of(const planner *p, uint32_t reg) {
-  return reg < (uint32_t)p->code->register_count ? (int)p->code->registers[reg].device : 0;
+  return reg < (uint32_t)p->code->register_count ? p->code->homes[p->code->registers[reg].device] : 0;
 }
 
 /* Are all operands touched by one queue? Of others each is by that of its device. */
@@ -213,7 +213,7 @@ static bool is_callers(const tn__register_record *r) {
 /* Does the function take memory of the device, or give results there? */
 static bool passes(const planner *p, int device) {
   for (int i = 0; i < p->code->register_count; i++)
-    if (is_callers(&p->code->registers[i]) && p->code->registers[i].device == (uint32_t)device) return true;
+    if (is_callers(&p->code->registers[i]) && device_of(p, (uint32_t)i) == device) return true;
   return false;
 }
 
@@ -376,7 +376,7 @@ static void visit_range(planner *p, const actor *a, range cells, bool writes, vi
  * the same for functions that nobody calls, and has waited for everything when they are done. */
 static void visit_callers(planner *p, const actor *a, visit_cell *visit) {
   for (int i = 0; i < p->code->register_count; i++)
-    if (is_callers(&p->code->registers[i]) && (int)p->code->registers[i].device == a->queue)
+    if (is_callers(&p->code->registers[i]) && device_of(p, (uint32_t)i) == a->queue)
       visit_range(p, a, cells_of(p, (uint32_t)i), true, visit);
 }
 

@@ -20,7 +20,8 @@ typedef struct tn__event_code {
   const uint32_t *kernel_devices;
   int kernel_count;
   int device_count;
-  bool is_called; /* by other functions: then it may run again before devices have done what its last run gave them */
+  const int *homes; /* by device: the one whose queue works on its memory, itself or one before it */
+  bool is_called;   /* by other functions: then it may run again before devices have done what its last run gave them */
 } tn__event_code;
 
 typedef struct tn__events {

@@ -49,6 +49,8 @@ typedef struct kernel {
 typedef struct exe_device {
   int type, id;
   const tn__target *target;
+  tn__memory_scope scope;
+  int home; /* the device in global memory */
   uint64_t source, source_size;
 } exe_device;
 
@@ -108,15 +110,38 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
 
 void tn__exe_host(tn__exe *exe, int id) { exe->host_id = id; }
 
-int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target) {
-  /* The host has its own number where another CPU has 0, and is 0 otherwise: no byte depends on it. */
-  if (exe->devices.count > 0 && type == kDLCPU && id != exe->host_id) exe->devices.data[0].id = exe->host_id;
-  for (int i = 0; i < exe->devices.count; i++)
-    if (exe->devices.data[i].type == type && exe->devices.data[i].id == id) return i;
-  exe_device d = {.type = type, .id = id, .target = tn__arena_copy(exe->arena, target, sizeof(*target))};
+static int find_device(const tn__exe *exe, int type, int id, tn__memory_scope scope) {
+  int i = exe->devices.count;
+  while (i-- > 0) {
+    const exe_device *d = &exe->devices.data[i];
+    if (d->type == type && d->id == id && d->scope == scope) break;
+  }
+  return i;
+}
+
+static int add_device(tn__exe *exe, exe_device d, const tn__target *target) {
+  d.target = tn__arena_copy(exe->arena, target, sizeof(*target));
   tn__vec_push(exe->arena, &exe->devices, d);
   return exe->devices.count - 1;
 }
+
+int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target) {
+  /* The host has its own number where another CPU has 0, and is 0 otherwise: no byte depends on it. */
+  if (exe->devices.count > 0 && type == kDLCPU && id != exe->host_id) exe->devices.data[0].id = exe->host_id;
+  int found = find_device(exe, type, id, TN__MEMORY_GLOBAL);
+  if (found >= 0) return found;
+  exe_device d = {.type = type, .id = id, .home = exe->devices.count};
+  return add_device(exe, d, target);
+}
+
+int tn__exe_device_memory(tn__exe *exe, int type, int id, const tn__target *target, tn__memory_scope scope) {
+  int home = tn__exe_device(exe, type, id, target), found = find_device(exe, type, exe->devices.data[home].id, scope);
+  if (found >= 0) return found;
+  exe_device d = {.type = type, .id = id, .scope = scope, .home = home};
+  return add_device(exe, d, target);
+}
+
+int tn__exe_device_home(const tn__exe *exe, int device) { return exe->devices.data[device].home; }
 
 static _Noreturn void fail(const tn__exe *exe, const char *what) {
   tn__throwf(exe->arena->escape, TN_INTERNAL, "executable writer: %s", what);
@@ -490,7 +515,9 @@ static byte_vec devices_section(tn__exe *exe) {
     tn__device_record record = {.device_type = d->type,
                                 .device_id = d->id,
                                 .target = string_offset(exe, d->target->name),
-                                .memory_scope = TN__NO_STRING,
+                                .memory_scope = d->scope == TN__MEMORY_GLOBAL
+                                                    ? TN__NO_STRING
+                                                    : string_offset(exe, tn__memory_scope_name(d->scope)),
                                 .source = d->source,
                                 .source_size = d->source_size};
     if (tn__target_is_own(d->target)) {
@@ -613,7 +640,9 @@ static bool is_called(const tn__exe *exe, const tn__exe_func *callee) {
 /* The code of all functions gets what orders the devices. */
 static void plan_events(tn__exe *exe) {
   uint32_t *devices = TN__NEW_ARRAY(exe->arena, exe->kernels.count, uint32_t);
+  int *homes = TN__NEW_ARRAY(exe->arena, exe->devices.count, int);
   for (int i = 0; i < exe->kernels.count; i++) devices[i] = exe->kernels.data[i].record.device;
+  for (int i = 0; i < exe->devices.count; i++) homes[i] = exe->devices.data[i].home;
   for (int i = 0; i < exe->functions.count && exe->devices.count > 1; i++) {
     tn__exe_func *f = exe->functions.data[i];
     int *aliases = TN__NEW_ARRAY(exe->arena, f->outputs.count, int);
@@ -629,6 +658,7 @@ static void plan_events(tn__exe *exe) {
                                  .kernel_devices = devices,
                                  .kernel_count = exe->kernels.count,
                                  .device_count = exe->devices.count,
+                                 .homes = homes,
                                  .is_called = is_called(exe, f)};
     tn__events events = tn__prog_plan_events(exe->arena, &code);
     f->code.count = 0;

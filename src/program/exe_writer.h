@@ -17,6 +17,10 @@ tn__exe *tn__exe_create(tn__arena *arena, const tn__target *target, const char *
 /* Adds a device, or finds it: DLPack's type and number, and what its kernels are compiled for. The first, number 0, is
  * the CPU that runs the program, of the executable's target, and there without being added. */
 int tn__exe_device(tn__exe *exe, int type, int id, const tn__target *target);
+/* The same for a memory of a device, which is a number of its own, behind the device's. */
+int tn__exe_device_memory(tn__exe *exe, int type, int id, const tn__target *target, tn__memory_scope scope);
+/* The device whose memory it is: itself, unless it is another memory than global. */
+int tn__exe_device_home(const tn__exe *exe, int device);
 /* Which CPU of the compilation's devices the host is, where there are several; else 0. */
 void tn__exe_host(tn__exe *exe, int id);
 

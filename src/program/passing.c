@@ -3,15 +3,23 @@
  * not agree, however the plan of devices came about, it is the host's, and copied on its way. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "program/builder.h"
 #include "target/devices/device.h"
+
+/* The scope is one that there is: the plan's devices are made of texts that were read. */
+static tn__memory_scope scope_of(const tn__virtual_device *d) {
+  int scope = d->memory_scope == NULL ? TN__MEMORY_GLOBAL : tn__memory_scope_find(d->memory_scope);
+  TN__INVARIANT(scope >= 0);
+  return (tn__memory_scope)scope;
+}
 
 int tn__prog_home_of(tn__builder *b, const tn__value *v) {
   const tn__virtual_device *d = v->device, *host = b->driver->host;
   if (b->program->constants_apart) return 0; /* those run here, once */
   if (d == NULL || host == NULL || v->holds != TN__HOLDS_TENSOR) return 0;
   if (d->device_type == host->device_type && d->device_id == host->device_id) return 0;
-  return tn__exe_device(b->exe, d->device_type, d->device_id, d->target);
+  return tn__exe_device_memory(b->exe, d->device_type, d->device_id, d->target, scope_of(d));
 }
 
 bool tn__prog_while_keeps(const tn__node *node, int k) {

@@ -41,7 +41,7 @@ static void collect_steps(tn__builder *b) {
   for (int i = 0; i < p->groups->count; i++) {
     const tn__group *g = &p->groups->groups[i];
     if (!p->runs[i]) continue;
-    if (g->view) {
+    if (g->view && !tn__prog_changes_memory(b, g->nodes[0])) {
       tn__place *view = tn__place_of(b, g->nodes[0]->outputs[0]);
       view->root = (int)tn__prog_root_of(b, g->nodes[0]->inputs[0])->value->id;
       continue;
@@ -203,7 +203,7 @@ static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
 }
 
 static int device_of_unit(tn__builder *b, const tn__unit *u) {
-  return u->output_count > 0 ? tn__prog_device_of(b, u->outputs[0]) : 0;
+  return u->output_count > 0 ? tn__exe_device_home(b->exe, tn__prog_device_of(b, u->outputs[0])) : 0;
 }
 
 static int workspace_register(tn__builder *b, const tn__step *s) {

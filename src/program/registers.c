@@ -27,6 +27,10 @@ static int device_for(tn__builder *b, const tn__value *v, tn__storage storage, i
   return tn__prog_device_of(b, v);
 }
 
+bool tn__prog_changes_memory(tn__builder *b, const tn__node *view) {
+  return tn__prog_device_of(b, view->inputs[0]) != tn__prog_device_of(b, view->outputs[0]);
+}
+
 void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name) {
   if (tn__prog_device_of(b, v) == 0) return;
   tn__throwf(b->arena->escape, TN_UNSUPPORTED,

@@ -150,7 +150,8 @@ static void place_static(tn__builder *b, tn__place *p) {
   if (s->unit && is_map_only(s->group)) {
     for (int i = 0; i < s->unit->input_count; i++) {
       tn__value *v = s->unit->inputs[i];
-      if (!can_overwrite(b, p->first, s->unit, v)) continue;
+      if (!can_overwrite(b, p->first, s->unit, v) || tn__prog_device_of(b, v) != tn__prog_device_of(b, p->value))
+        continue;
       p->index = tn__prog_root_of(b, v)->index;
       b->items.data[p->index].last = p->last;
       tn__prog_root_of(b, v)->kind = TN__PLACE_STATIC;
@@ -194,8 +195,10 @@ void tn__place_memory(tn__builder *b) {
       }
     }
     if (u && u->workspace_bytes > 0 && !u->workspace_expr) {
-      tn__plan_item item = {
-          .bytes = u->workspace_bytes, .first = at, .last = at, .device = tn__prog_device_of(b, u->outputs[0])};
+      tn__plan_item item = {.bytes = u->workspace_bytes,
+                            .first = at,
+                            .last = at,
+                            .device = tn__exe_device_home(b->exe, tn__prog_device_of(b, u->outputs[0]))};
       tn__vec_push(b->arena, &b->items, item);
       b->steps[at].workspace_item = b->items.count - 1;
     }

@@ -26,17 +26,20 @@
 
 #include <pthread.h>
 
+#include "target/memory.h"
 #include "tenon/dlpack.h"
 #include "tenon/kernel_abi.h"
 #include "tenon/runtime.h"
 
 typedef struct tn__device_driver tn__device_driver;
 
-/* An open device. `state` is its driver's. */
+/* An open device. `state` is its driver's. A copy of it with another scope is the same device, opened and closed once,
+ * whose `allocate`, `free` and `limits` are about that memory. Addresses are known to all functions of either. */
 typedef struct tn__device {
   const tn__device_driver *driver;
   const tn_allocator *allocator; /* for what the driver keeps in the host's memory; the CPU: all memory */
   int32_t id;                    /* which of its kind */
+  tn__memory_scope scope;        /* one that the driver has */
   void *state;
   pthread_mutex_t *turn;  /* devices that have the same one take turns, if they are such that do; NULL: nobody else */
   const tn_log_sink *log; /* for warnings; NULL: nobody listens */
@@ -93,6 +96,7 @@ typedef struct tn__device_limits {
 struct tn__device_driver {
   const char *name; /* "cpu" */
   DLDeviceType type;
+  unsigned scopes; /* of memory that it allocates in, a bit each; 0: global alone */
   /* Its addresses are the host's, and its kernels are functions that the calling thread may call: then whoever asked
    * once may call and read directly, without `launch`, `wait` and `copy`. */
   bool inline_host;
@@ -122,6 +126,10 @@ struct tn__device_driver {
    * was not TN_KERNEL_OK, else TN_KERNEL_OK; what was launched behind it may not have run. */
   tn_status *(*wait)(tn__stream *stream, int32_t *result);
 };
+
+static inline bool tn__device_has_scope(const tn__device_driver *driver, tn__memory_scope scope) {
+  return scope == TN__MEMORY_GLOBAL || (driver->scopes >> scope & 1) != 0;
+}
 
 /* The tables, each defined in its folder. */
 extern const tn__device_driver tn__device_cpu;    /* runtime/cpu */

@@ -92,6 +92,12 @@ typedef struct tn__sched_constant {
   tn__layout layout;        /* when packed */
 } tn__sched_constant;
 
+/* The memory in which the kernel wants an argument: inputs, then outputs. */
+typedef struct tn__sched_memory {
+  int argument;
+  tn__memory_scope scope;
+} tn__sched_memory;
+
 /* A node that has the name, or had it; it may have left the tree. */
 typedef struct tn__sched_named {
   tn__snode *node;
@@ -112,6 +118,7 @@ struct tn__schedule {
   TN__VEC(tn__sched_ring) rings;
   TN__VEC(tn__sched_over) overs;
   TN__VEC(tn__sched_constant) constants;
+  TN__VEC(tn__sched_memory) memories;
   TN__VEC(const tn__buffer *) ragged; /* tensors whose last blocks are filled in part */
   const tn__func *func;               /* NULL after a change */
   tn__map names;                      /* to the last tn__sched_named of each */

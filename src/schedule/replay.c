@@ -55,6 +55,9 @@ static void apply_cache_read_in_order(tn__schedule *s, const operands *o) {
 static void apply_set_scope(tn__schedule *s, const operands *o) {
   tn__sched_set_scope(s, o->names[0], (int)o->numbers[0], (tn__scope)o->numbers[1]);
 }
+static void apply_set_memory(tn__schedule *s, const operands *o) {
+  tn__sched_set_memory(s, o->names[0], (int)o->numbers[0]);
+}
 static void apply_rfactor(tn__schedule *s, const operands *o) { tn__sched_rfactor(s, o->names[0]); }
 static void apply_rfactor_at(tn__schedule *s, const operands *o) { tn__sched_rfactor_at(s, o->names[0], o->names[1]); }
 static void apply_privatize(tn__schedule *s, const operands *o) { tn__sched_privatize(s, o->names[0]); }
@@ -130,6 +133,7 @@ static const step steps[] = {
     {"cache_read_in_order", 1, 1, 2, 2 + TN__MAX_RANK, apply_cache_read_in_order},
     {"hoist", 1, 1, 2, 2, apply_hoist},
     {"set_scope", 1, 1, 2, 2, apply_set_scope},
+    {"set_memory", 1, 1, 1, 1, apply_set_memory},
     {"rfactor", 1, 1, 0, 0, apply_rfactor},
     {"rfactor_at", 2, 2, 0, 0, apply_rfactor_at},
     {"privatize", 1, 1, 0, 0, apply_privatize},

@@ -150,6 +150,15 @@ tn__te *tn__schedule_packing(const tn__schedule *s, int index);
  * the declaration's context. */
 tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__target *target, tn__te **packing);
 
+/* Asks for an input or output in another memory of the kernel's device than global (tn__memory_scope), one that devices
+ * of the target have. It is a wish: code works in any of them, and planning decides. */
+void tn__sched_set_memory(tn__schedule *s, const char *argument, int scope);
+/* What was asked for argument `index`: inputs, then outputs. */
+tn__memory_scope tn__schedule_memory(const tn__schedule *s, int index);
+/* For a target with a second memory: inputs that are read several times, and small enough, unless steps have said what
+ * is to be there. */
+void tn__sched_choose_memories(tn__schedule *s);
+
 /* An instruction that code generators know, declared by what it computes: a reduction whose loops a schedule may
  * replace. Inputs of the declaration are the operands behind the first, in order; its output is the first. */
 typedef struct tn__tensor_intrinsic {
@@ -173,6 +182,8 @@ int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **na
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
 TN__LINKED void tn__sched_trace_print(const tn__schedule *s, tn__strbuf *out);
+/* What tn__schedule_memory says of the argument once the trace is replayed. */
+tn__memory_scope tn__sched_trace_memory(const char *trace, const char *argument);
 /* Applies one step, written as a line of a trace; throws when it is refused. Untrusted text. */
 void tn__sched_trace_step(tn__schedule *s, const char *line);
 /* Applies a printed trace to an unscheduled declaration. Untrusted text. Errors name the line: "trace:4: ...". */

@@ -363,6 +363,7 @@ void tn__target_hash(const tn__target *target, tn__sha256 *hash) {
   tn__sha256_update(hash, &cpu->machine, sizeof cpu->machine);
   tn__sha256_update(hash, &cpu->row, sizeof cpu->row);
   tn__sha256_update_u64(hash, cpu->measured);
+  if (target->texture_bytes > 0) tn__sha256_update_u64(hash, (uint64_t)target->texture_bytes);
 }
 
 bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size) {

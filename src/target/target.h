@@ -6,6 +6,7 @@
 #define TENON_TARGET_TARGET_H
 
 #include "base/hash.h"
+#include "target/memory.h"
 #include "tenon/base.h"
 
 typedef enum tn__arch { TN__ARCH_X86_64, TN__ARCH_AARCH64 } tn__arch;
@@ -186,6 +187,7 @@ typedef struct tn__target {
   char label[32]; /* a name of its own, which placements may use; "": none */
   char host[256]; /* the text of the target that runs what is no kernel; "": not said */
   tn__target_rates rates;
+  int64_t texture_bytes; /* islands: what their kernels may want of the second memory for one tensor; 0: nothing */
 } tn__target;
 
 /* Adds everything that code for the target depends on to a hash: the name, and what a name does not tell. */
@@ -224,6 +226,8 @@ static inline bool tn__target_is_native(const tn__target *target) {
 
 /* Types of devices, DLPack's, have the name of the first kind of theirs: "cpu", "opencl"; NULL: it has none here. */
 const char *tn__target_type_name(int device_type);
+/* The scopes of memory in which devices of a type may have values, a bit each. */
+unsigned tn__target_memory_scopes(int device_type);
 
 /* ---- CPUs: of targets of theirs only -------------------------------------------------------------------------- */
 

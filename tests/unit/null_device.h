@@ -6,6 +6,7 @@
  *   open
  *   stream            (it is open; and "end" when it is closed)
  *   allocate a0 1024
+ *   allocate a1 64 in texture
  *   copy in a0+64 24
  *   launch 16 (a0+0 a0+64 | 3)
  *   wait
@@ -127,7 +128,9 @@ static inline tn_status *null_allocate(tn__device *device, size_t bytes, void **
   r->allocations[number].address = address;
   r->allocations[number].bytes = bytes;
   pthread_mutex_unlock(&null_lock);
-  null_write(device, &r->live, 1, "allocate a%d %zu\n", number, bytes);
+  bool global = device->scope == TN__MEMORY_GLOBAL;
+  null_write(device, &r->live, 1, "allocate a%d %zu%s%s\n", number, bytes, global ? "" : " in ",
+             global ? "" : tn__memory_scope_name(device->scope));
   *out = address;
   return NULL;
 }
@@ -212,6 +215,7 @@ static inline tn_status *null_wait(tn__stream *stream, int32_t *result) {
 static inline tn__device_driver null_driver(DLDeviceType type) {
   return (tn__device_driver){.name = "null",
                              .type = type,
+                             .scopes = (1u << TN__MEMORY_SCOPES) - 1,
                              .open = null_open,
                              .close = null_close,
                              .limits = null_limits,

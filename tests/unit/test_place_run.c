@@ -27,6 +27,7 @@ typedef struct drawn {
   const char *place[MOST_RULES];
   int rule_count, islands, values;
   bool automatic; /* what no rule is about goes by predicted time, to devices that are fast in different ways */
+  bool scopes;    /* values are in the islands' second memories, as rules say and kernels choose */
 } drawn;
 
 /* Places the node now and then. */
@@ -37,7 +38,7 @@ static void maybe_place(drawn *d, const char *name) {
   if (island == 0)
     snprintf(rule, RULE_BYTES, "%s=cpu:%d", name, below(2));
   else
-    snprintf(rule, RULE_BYTES, "%s=island:%d", name, island - 1);
+    snprintf(rule, RULE_BYTES, "%s=island:%d%s", name, island - 1, d->scopes && below(3) == 0 ? "/texture" : "");
   d->place[d->rule_count++] = rule;
 }
 
@@ -96,7 +97,7 @@ static void put_loop(drawn *d, int v, const char *a, const char *b) {
 
 static void draw(drawn *d, uint64_t seed) {
   random_state = seed;
-  *d = (drawn){.islands = 1 + below(MOST_ISLANDS), .automatic = seed % 4 == 0};
+  *d = (drawn){.islands = 1 + below(MOST_ISLANDS), .automatic = seed % 4 == 0, .scopes = seed % 2 == 0};
   if (d->automatic) d->place[d->rule_count++] = "auto";
   tn__strbuf_init(&d->text, NULL);
   tn__strbuf_append(&d->text,
@@ -123,12 +124,13 @@ static void draw(drawn *d, uint64_t seed) {
 
 static tn_status *compile(const drawn *d, tn_module **module) {
   const char *least = tn__arch_name(tn__host_arch());
-  char targets[MOST_ISLANDS * 80 + 64];
+  char targets[MOST_ISLANDS * 112 + 64];
   snprintf(targets, sizeof targets, "native -launch=900;cpu -mcpu=%s -device=1", least);
   for (int i = 0; i < d->islands; i++) {
     size_t used = strlen(targets);
-    snprintf(targets + used, sizeof targets - used, ";island -mcpu=%s -device=%d -launch=%d -link_wait=%d",
-             i % 3 == 1 ? least : "native", i, 1 + 100 * (i % 3), 1 + 100 * (i / 3));
+    snprintf(targets + used, sizeof targets - used,
+             ";island -mcpu=%s -device=%d -launch=%d -link_wait=%d -texture_bytes=%d", i % 3 == 1 ? least : "native", i,
+             1 + 100 * (i % 3), 1 + 100 * (i / 3), d->scopes && i % 2 == 0 ? 1 << 16 : 0);
   }
   tn_compile_options options = {.size = sizeof options,
                                 .target = targets,

@@ -436,6 +436,40 @@ static void test_an_islands_memory(void **state) {
   device.driver->close(&device);
 }
 
+/* The second memory has pages and a limit of its own; it is open while the island works, and then alone. */
+static void test_an_islands_second_memory(void **state) {
+  tn__device device = {.driver = &tn__device_island, .id = 3};
+  tn__device_limits limits;
+  void *plain, *texture, *none;
+  int64_t word = 5, back = 0;
+  check_ok(device.driver->open(&device));
+  tn__stream stream = {.device = &device};
+  check_ok(device.driver->open_stream(&stream));
+  tn__device second = device;
+  second.scope = TN__MEMORY_TEXTURE;
+  assert_true(tn__device_has_scope(device.driver, TN__MEMORY_TEXTURE));
+  assert_false(tn__device_has_scope(device.driver, TN__MEMORY_TILE));
+  second.driver->limits(&second, &limits);
+  assert_int_equal(limits.memory_bytes, TN__ISLAND_TEXTURE_BYTES);
+  check_ok(device.driver->allocate(&device, 64, &plain));
+  check_ok(second.driver->allocate(&second, 64, &texture));
+  assert_int_equal(tn__island_scope_of(&device, plain), TN__MEMORY_GLOBAL);
+  assert_int_equal(tn__island_scope_of(&device, texture), TN__MEMORY_TEXTURE);
+  assert_int_equal(tn__island_scope_of(&device, &word), TN__MEMORY_SCOPES);
+  check_ok(device.driver->copy(&stream, TN__COPY_IN, texture, &word, sizeof word));
+  check_ok(device.driver->copy(&stream, TN__COPY_WITHIN, plain, texture, sizeof word));
+  check_ok(device.driver->copy(&stream, TN__COPY_OUT, &back, plain, sizeof word));
+  assert_int_equal(back, 5);
+  check_fails(second.driver->allocate(&second, TN__ISLAND_TEXTURE_BYTES, &none), TN_OUT_OF_MEMORY,
+              "out of memory: island 3 has 268435456 bytes of texture, and 268435456 are asked for");
+  check_ok(device.driver->allocate(&device, TN__ISLAND_TEXTURE_BYTES, &none)); /* as much as fits there is here */
+  device.driver->free(&device, none, TN__ISLAND_TEXTURE_BYTES);
+  second.driver->free(&second, texture, 64);
+  device.driver->free(&device, plain, 64);
+  device.driver->close_stream(&stream);
+  device.driver->close(&device);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static void *refuse_large(void *user, void *pointer, size_t old_size, size_t new_size, size_t align) {
@@ -468,6 +502,7 @@ int main(void) {
       cmocka_unit_test(test_a_device_that_is_gone),
       cmocka_unit_test(test_nobody_else_touches_an_island),
       cmocka_unit_test(test_an_islands_memory),
+      cmocka_unit_test(test_an_islands_second_memory),
       cmocka_unit_test(test_one_device_needs_little),
   };
   return cmocka_run_group_tests_name("runtime_queue", tests, NULL, NULL);

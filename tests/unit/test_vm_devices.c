@@ -215,6 +215,40 @@ static void test_a_kernel_that_fails_on_an_island(void **state) {
   check_fails(run(&p, 2, in, out), TN_OUT_OF_RANGE, "kernel \"mix1\": a value that the operator does not allow");
 }
 
+/* ---- memories of one device -------------------------------------------------------------------------------------- */
+
+static int memory_of(program *p, int island) {
+  tn__target target;
+  check_ok(tn__target_parse("native", &target));
+  return tn__exe_device_memory(p->t.exe, kDLExtDev, 7 * island, &target, TN__MEMORY_TEXTURE);
+}
+
+/* A kernel reads and writes both memories of its island, and copies go from each to each. */
+static void test_two_memories_of_an_island(void **state) {
+  program p;
+  int x, y;
+  int64_t in[3] = {1, 2, 3}, out[3] = {7, 7, 7};
+  begin_with_values(&p, 2, &x, &y);
+  int texture[3] = {0, memory_of(&p, 1), memory_of(&p, 2)}, at[3][2];
+  for (int i = 1; i <= 2; i++) {
+    tn__exe_arena_on(p.f, p.devices[i], DIM(128));
+    tn__exe_arena_on(p.f, texture[i], DIM(128));
+    at[i][0] = place(&p, i, TN__STORAGE_ARENA, 0, DIM(0));
+    at[i][1] = place(&p, i, TN__STORAGE_ARENA, 0, DIM(0));
+    tn__exe_register_on(p.f, texture[i], at[i][1]);
+  }
+  emit_copy(&p, at[1][1], x);                    /* x */
+  emit_copy(&p, at[1][0], at[1][1]);             /* within an island */
+  emit_mix(&p, 1, at[1][0], at[1][1], at[1][1]); /* 4 x */
+  emit_copy(&p, at[2][1], at[1][1]);             /* from memory to memory of two */
+  emit_mix(&p, 2, at[2][1], at[2][1], at[2][0]); /* 16 x */
+  emit_copy(&p, at[1][1], at[2][0]);
+  emit_copy(&p, y, at[1][1]);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  check_ok(run(&p, 3, in, out));
+  for (int i = 0; i < 3; i++) assert_int_equal(out[i], 16 * in[i]);
+}
+
 /* ---- what cannot be ---------------------------------------------------------------------------------------------- */
 
 static void strings_on_an_island(program *p, int x, int y) {
@@ -266,6 +300,27 @@ static void move_elsewhere(program *p, int x, int y) {
   tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
   tn__exe_emit(p->f, TN__OP_MOVE, (const uint32_t[]){(uint32_t)b, (uint32_t)a}, 2);
 }
+static void kernel_of_a_memory(program *p, int x, int y) {
+  tn__exe_kernel_on(p->t.exe, memory_of(p, 1), p->kernels[1]);
+}
+static void view_in_another_memory(program *p, int x, int y) {
+  int texture = memory_of(p, 1), a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_register_on(p->f, texture, place(p, 1, TN__STORAGE_VIEW, a, nowhere));
+}
+static void move_to_another_memory(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__exe_register_on(p->f, memory_of(p, 1), b);
+  tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  tn__exe_emit(p->f, TN__OP_MOVE, (const uint32_t[]){(uint32_t)b, (uint32_t)a}, 2);
+}
+static void kernel_of_another_islands_memory(program *p, int x, int y) {
+  int a = place(p, 1, TN__STORAGE_DYNAMIC, 0, nowhere);
+  tn__target target;
+  check_ok(tn__target_parse("native", &target));
+  tn__exe_register_on(p->f, tn__exe_device_memory(p->t.exe, kDLExtDev, 9, &target, TN__MEMORY_TEXTURE), a);
+  tn__exe_emit(p->f, TN__OP_ALLOC, (const uint32_t[]){(uint32_t)a}, 1);
+  emit_mix(p, 1, a, a, a);
+}
 static void no_arena(program *p, int x, int y) {
   tn__operand dims[1] = {DIM(8)};
   tn__exe_register_on(p->f, 1, tn__exe_register(p->f, TN_I64, 1, dims, TN__STORAGE_ARENA, 0, DIM(0)));
@@ -304,6 +359,16 @@ static void test_what_cannot_be(void **state) {
       {move_elsewhere,
        "the executable is damaged: function \"main\", code word 3, MOVE: registers 3 and 2 are not two DYNAMIC ones of "
        "one type and device"},
+      {kernel_of_a_memory, "the executable is damaged: kernel \"mix1\" is for device 2, which is a memory of device 1"},
+      {view_in_another_memory,
+       "the executable is damaged: function \"main\": register 3 on device 2 is a view of register 2 on device 1"},
+      {move_to_another_memory,
+       "the executable is damaged: function \"main\", code word 3, MOVE: registers 3 and 2 are not two DYNAMIC ones of "
+       "one type and device"},
+      {kernel_of_another_islands_memory,
+       "the executable is damaged: function \"main\", code word 3, KERNEL: kernel \"mix1\" is of device 1, and "
+       "register "
+       "2 is on device 3"},
       {no_arena,
        "the executable is damaged: function \"main\": register 2 (64 bytes at 0) does not fit into the arena of 0"},
   };
@@ -335,6 +400,28 @@ static void test_too_many_devices(void **state) {
   tn__bytes bytes = test_exe_finish(&p.t);
   check_fails(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe), TN_DATA_LOSS,
               "the executable is damaged: it names 1025 devices, more than 1024");
+  test_exe_release(&p.t);
+}
+
+/* A scope that the runtime knows, and the device has not. */
+static void test_memories_that_are_not_there(void **state) {
+  program p;
+  int x, y;
+  tn__target target;
+  tn_executable *exe;
+  check_ok(tn__target_parse("native", &target));
+  begin_with_values(&p, 1, &x, &y);
+  tn__exe_device_memory(p.t.exe, kDLExtDev, 7, &target, TN__MEMORY_TILE);
+  emit_copy(&p, y, x);
+  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_fails(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe), TN_UNSUPPORTED,
+              "the executable wants the memory \"tile\" of island:7, which has global and texture");
+  /* Where another device takes the place, the program is as it is in global memory. */
+  const char *map = "island:7=cpu:0";
+  tn_load_options options = {.size = sizeof options, .device_map = &map, .device_map_count = 1};
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, &options, &exe));
+  tn_executable_release(exe);
   test_exe_release(&p.t);
 }
 
@@ -375,6 +462,8 @@ int main(void) {
       cmocka_unit_test(test_large_values_between_islands),
       cmocka_unit_test(test_a_kernel_that_fails_on_an_island),
       cmocka_unit_test(test_what_cannot_be),
+      cmocka_unit_test(test_two_memories_of_an_island),
+      cmocka_unit_test(test_memories_that_are_not_there),
       cmocka_unit_test(test_devices_that_are_not_there),
       cmocka_unit_test(test_too_many_devices),
   };

@@ -78,7 +78,7 @@ static tn_status *check_use(const decoder *d, const tn__instruction *in, const t
       if (tn__scalar_op_find(word) != NULL) return NULL;
       return bad_code(f, in, "scalar operator %u is not known", word);
     case 'v':
-      if (word > 0 && word < d->exe->device_count) return NULL;
+      if (word > 0 && word < d->exe->device_count && d->exe->homes[word] == word) return NULL;
       return bad_code(f, in, "device %u of %u", word, d->exe->device_count);
     case 'e':
       if (word < f->event_count) return NULL;
@@ -144,7 +144,7 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
   if (!d->exe->is_divided) in->kernel = kernel->call;
   in->operands = d->operands;
   for (uint32_t i = 0; i < buffers; i++) {
-    if (f->registers[words[i]].device != kernel->device)
+    if (d->exe->homes[f->registers[words[i]].device] != kernel->device)
       return bad_code(f, in, "kernel \"%s\" is of device %u, and register %u is on device %u", kernel->about.name,
                       kernel->device, words[i], f->registers[words[i]].device);
     *d->operands++ = f->registers[words[i]].root;

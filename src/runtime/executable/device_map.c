@@ -25,6 +25,18 @@ bool tn__load_read_device(const char *text, const char *end, DLDevice *out) {
   return false;
 }
 
+bool tn__load_read_memory(const char *text, const char *end, DLDevice *out, tn__memory_scope *scope) {
+  const char *slash = memchr(text, '/', (size_t)(end - text));
+  *scope = TN__MEMORY_GLOBAL;
+  if (slash == NULL) return tn__load_read_device(text, end, out);
+  while (*scope < TN__MEMORY_SCOPES) {
+    const char *name = tn__memory_scope_name(*scope);
+    if (strlen(name) == (size_t)(end - slash) - 1 && strncmp(slash + 1, name, strlen(name)) == 0) break;
+    ++*scope;
+  }
+  return *scope < TN__MEMORY_SCOPES && tn__load_read_device(text, slash, out);
+}
+
 static tn_status *read_rule(const char *rule, DLDevice *from, DLDevice *to) {
   const char *equal = rule == NULL ? NULL : strchr(rule, '=');
   if (equal == NULL || !tn__load_read_device(rule, equal, from) ||
@@ -80,24 +92,26 @@ tn_status *tn__load_map_devices(tn_executable *exe, const tn_load_options *optio
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-uint32_t tn__load_find_device(const tn_executable *exe, DLDevice device) {
+uint32_t tn__load_find_device(const tn_executable *exe, DLDevice device, tn__memory_scope scope) {
   const DLDevice host = {exe->devices[0].device_type, exe->host_id};
   uint32_t i = 1;
-  if (tn__load_same_device(host, device)) return 0;
-  while (i < exe->device_count && !tn__load_same_device(exe->devices[i], device)) i++;
-  return i == exe->device_count && tn__load_same_device(exe->devices[0], device) ? 0 : i;
+  if (tn__load_same_device(host, device) && scope == TN__MEMORY_GLOBAL) return 0;
+  while (i < exe->device_count && (!tn__load_same_device(exe->devices[i], device) || exe->scopes[i] != scope)) i++;
+  bool first = scope == TN__MEMORY_GLOBAL && tn__load_same_device(exe->devices[0], device);
+  return i == exe->device_count && first ? 0 : i;
 }
 
 static tn_status *set_limit(const tn_executable *exe, const char *text) {
   const char *equal = text == NULL ? NULL : strchr(text, '=');
   uint64_t bytes = equal == NULL ? 0 : tn__size_read(equal + 1);
   DLDevice device;
-  if (bytes == 0 || !tn__load_read_device(text, equal, &device))
+  tn__memory_scope scope;
+  if (bytes == 0 || !tn__load_read_memory(text, equal, &device, &scope))
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "the memory \"%s\" is none: it is like \"island:0=64MiB\", a device with a size above 0 in "
                             "bytes, KB, MB, GB, TB, KiB, MiB, GiB or TiB",
                             text == NULL ? "" : text);
-  uint32_t number = tn__load_find_device(exe, device);
+  uint32_t number = tn__load_find_device(exe, device, scope);
   if (number == exe->device_count)
     return tn_status_create(TN_NOT_FOUND,
                             "the memory \"%s\": the program does not run on that device; the host is cpu:%d", text,

@@ -10,6 +10,13 @@ static void put_operand(tn__strbuf *out, const tn__operand *operand) {
 
 static const char *const container_names[] = {"", "sequence of ", "optional ", "optional sequence of "};
 
+/* "device 2", and which of its memories: "device 2 (texture)" */
+static void put_device(tn__strbuf *out, const tn_executable *exe, uint32_t device) {
+  tn__strbuf_printf(out, ", on device %u", device);
+  if (exe->scopes[device] != TN__MEMORY_GLOBAL)
+    tn__strbuf_printf(out, " (%s)", tn__memory_scope_name(exe->scopes[device]));
+}
+
 static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__function *f, uint32_t number) {
   const tn__register *r = &f->registers[number];
   bool list = r->container != TN__CONTAINER_TENSOR;
@@ -33,7 +40,7 @@ static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__fu
     case TN__STORAGE_DYNAMIC: tn__strbuf_append(out, "dynamic"); break;
     case TN__STORAGE_VIEW: tn__strbuf_printf(out, "view of r%u", r->index); break;
   }
-  if (r->device > 0) tn__strbuf_printf(out, ", on device %u", r->device);
+  if (r->device > 0) put_device(out, exe, r->device);
   tn__strbuf_char(out, '\n');
 }
 
@@ -95,7 +102,8 @@ static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__fu
   tn__strbuf_append(out, ")\n  arena ");
   put_operand(out, &f->arena);
   for (uint32_t i = 1; i < exe->device_count && f->arenas != NULL; i++) {
-    tn__strbuf_printf(out, ", on device %u ", i);
+    put_device(out, exe, i);
+    tn__strbuf_char(out, ' ');
     put_operand(out, &f->arenas[i - 1]);
   }
   tn__strbuf_char(out, '\n');

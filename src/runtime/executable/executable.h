@@ -162,7 +162,11 @@ struct tn_executable {
   int32_t host_id;                   /* its number among the program's devices */
   tn__opened_limit *limits;          /* of memory, by device, those that are one having the first's; NULL: none */
   const tn__device_driver **drivers; /* NULL: of source, in a file that is only looked into */
-  tn__bytes *sources;                /* of devices that compile source; of no bytes: native code */
+  /* A device that has other memories than global is there once more for each, behind its own: `homes` says which one
+   * that is, of its own itself, and has the device's code, kernels and queue. */
+  uint32_t *homes;
+  tn__memory_scope *scopes; /* that the device has; global where another took its place that lacks it */
+  tn__bytes *sources;       /* of devices that compile source; of no bytes: native code */
   tn__kernel_entry *kernels;
   tn__constant_entry *constants;
   tn__function *functions;
@@ -222,9 +226,11 @@ static inline bool tn__load_same_device(DLDevice a, DLDevice b) {
 }
 /* The first of the executable's devices that are this one, by the program's numbers; where none is cpu:0, the host is.
  * device_count: it has none. */
-uint32_t tn__load_find_device(const tn_executable *executable, DLDevice device);
+uint32_t tn__load_find_device(const tn_executable *executable, DLDevice device, tn__memory_scope scope);
 /* "island:1", up to `end`: false when it is none. */
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
+/* The same with a scope of memory behind it or none: "island:0/texture". */
+bool tn__load_read_memory(const char *text, const char *end, DLDevice *out, tn__memory_scope *scope);
 /* The options' devices in the place of the file's. */
 TN_MUST_USE tn_status *tn__load_map_devices(tn_executable *executable, const tn_load_options *options);
 /* The options' limits of memory, when the devices are mapped. */

@@ -365,16 +365,29 @@ static tn_status *load_source(tn_executable *exe, uint32_t number, const tn__dev
                           "the executable is damaged: device %u", number);
 }
 
-static tn_status *load_device(tn_executable *exe, const tn_load_options *options, uint32_t number,
-                              const tn__device_record *record, const char *scope) {
+/* One that takes another's place has its memory in global where it lacks the other's scope: it shows what a program
+ * computes. */
+static tn_status *check_scope(const tn_executable *exe, uint32_t number, const tn__device_record *record) {
+  const tn__device_driver *driver = exe->drivers[number];
+  const DLDevice *device = &exe->devices[number];
+  char list[128];
+  if (driver == NULL || tn__device_has_scope(driver, exe->scopes[number])) return NULL;
+  if ((int32_t)device->device_type != record->device_type || device->device_id != record->device_id) {
+    exe->scopes[number] = TN__MEMORY_GLOBAL;
+    return NULL;
+  }
+  tn__memory_scope_list(driver->scopes | 1u << TN__MEMORY_GLOBAL, list, sizeof list);
+  return tn_status_create(TN_UNSUPPORTED, "the executable wants the memory \"%s\" of %s:%d, which has %s",
+                          tn__memory_scope_name(exe->scopes[number]), tn__rt_device_name(device->device_type),
+                          device->device_id, list);
+}
+
+static tn_status *find_driver_of(tn_executable *exe, const tn_load_options *options, uint32_t number,
+                                 const tn__device_record *record) {
   DLDevice *device = &exe->devices[number];
   const tn__device_driver *own = exe->drivers[number] = find_driver(device->device_type);
   if (options->concurrent_islands && own == &tn__device_island) exe->drivers[number] = &tn__device_island_concurrent;
   const char *name = tn__rt_device_name(device->device_type);
-  if (scope[0] != '\0')
-    return tn_status_create(TN_UNSUPPORTED,
-                            "the executable wants the memory \"%s\" of %s:%d; this runtime has global memory only",
-                            scope, name, device->device_id);
   if (number == 0 && own != &tn__device_cpu) return tn__load_corrupt("its first device is not the CPU");
   if (own != NULL && exe->sources[number].size > 0) {
     const tn__source_unit *unit = exe->sources[number].data;
@@ -396,6 +409,32 @@ static tn_status *load_device(tn_executable *exe, const tn_load_options *options
                           "the executable is for %s:%d", name, device->device_id);
 }
 
+static tn_status *load_device(tn_executable *exe, const tn_load_options *options, uint32_t number,
+                              const tn__device_record *record) {
+  TN_RETURN_IF_ERROR(find_driver_of(exe, options, number, record));
+  return check_scope(exe, number, record);
+}
+
+/* Which device it is, and the first of its memories, which is global and has its code. */
+static tn_status *find_home(tn_executable *exe, uint32_t number, const tn__device_record *record) {
+  const char *scope;
+  exe->devices[number] = (DLDevice){(DLDeviceType)record->device_type, record->device_id};
+  TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
+  int found = scope[0] == '\0' ? TN__MEMORY_GLOBAL : tn__memory_scope_find(scope);
+  if (found < 0)
+    return tn_status_create(
+        TN_UNSUPPORTED, "the executable wants the memory \"%s\" of a device, which this runtime does not know", scope);
+  exe->scopes[number] = (tn__memory_scope)found;
+  exe->homes[number] = number;
+  for (uint32_t k = 0; k < number; k++) {
+    if (!tn__load_same_device(exe->devices[k], exe->devices[number])) continue;
+    if (exe->scopes[k] == exe->scopes[number]) return tn__load_corrupt("devices %u and %u are one", k, number);
+    if (exe->scopes[k] == TN__MEMORY_GLOBAL) exe->homes[number] = k;
+  }
+  if ((exe->homes[number] == number) == (found == TN__MEMORY_GLOBAL)) return NULL;
+  return tn__load_corrupt("device %u is the memory \"%s\" of one that does not come before it", number, scope);
+}
+
 static tn_status *load_devices(tn_executable *exe, const tn_load_options *options) {
   tn__table_header header;
   const uint8_t *records;
@@ -408,13 +447,10 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->drivers[0]), &exe->drivers));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->sources[0]), &exe->sources));
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->targets[0]), &exe->targets));
-  for (uint32_t i = 0; i < header.count; i++) {
-    const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
-    exe->devices[i] = (DLDevice){(DLDeviceType)record->device_type, record->device_id};
-    for (uint32_t k = 0; k < i; k++)
-      if (tn__load_same_device(exe->devices[k], exe->devices[i]))
-        return tn__load_corrupt("devices %u and %u are one", k, i);
-  }
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->homes[0]), &exe->homes));
+  TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, header.count, sizeof(exe->scopes[0]), &exe->scopes));
+  for (uint32_t i = 0; i < header.count; i++)
+    TN_RETURN_IF_ERROR(find_home(exe, i, (const void *)(records + (size_t)i * header.record_size)));
   TN_RETURN_IF_ERROR(tn__load_map_devices(exe, options));
   tn__features needed = 0;
   for (uint32_t i = 0; i < header.count; i++)
@@ -425,11 +461,10 @@ static tn_status *load_devices(tn_executable *exe, const tn_load_options *option
   TN_RETURN_IF_ERROR(tn__load_limits(exe, options));
   for (uint32_t i = 0; i < header.count; i++) {
     const tn__device_record *record = (const void *)(records + (size_t)i * header.record_size);
-    const char *target, *scope;
+    const char *target;
     TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->target, "a device's target", &target));
-    TN_RETURN_IF_ERROR(tn__load_check_string(exe, record->memory_scope, "a device's memory scope", &scope));
     TN_RETURN_IF_ERROR(load_source(exe, i, record, header.record_size));
-    TN_RETURN_IF_ERROR(load_device(exe, options, i, record, scope));
+    TN_RETURN_IF_ERROR(load_device(exe, options, i, record));
     if (!exe->verify_only && find_driver(exe->devices[i].device_type))
       TN_RETURN_IF_ERROR(check_cpu(record, have, target));
     exe->targets[i] = target;
@@ -461,6 +496,9 @@ static tn_status *load_kernels(tn_executable *exe) {
     if (record->device >= exe->device_count)
       return tn__load_corrupt("kernel \"%s\" is for device %u of %u", kernel->about.name, record->device,
                               exe->device_count);
+    if (exe->homes[record->device] != record->device)
+      return tn__load_corrupt("kernel \"%s\" is for device %u, which is a memory of device %u", kernel->about.name,
+                              record->device, exe->homes[record->device]);
     bool source =
         find_driver(exe->devices[record->device].device_type) == NULL || exe->sources[record->device].size > 0;
     if (source) TN_RETURN_IF_ERROR(check_source_kernel(exe, record, kernel->about.name));

@@ -28,10 +28,10 @@ tn_status *tn__opened_allocate(const tn_executable *exe, uint32_t number, tn__de
   uint64_t before;
   if (limit != NULL && !count(limit, bytes, &before))
     return tn_status_create(TN_OUT_OF_MEMORY,
-                            "out of memory: the program may have %llu bytes of %s:%d (tn_load_options.memory), has "
+                            "out of memory: the program may have %llu bytes of %s:%d%s (tn_load_options.memory), has "
                             "%llu and asks for %zu more",
                             (unsigned long long)limit->most, device->driver->name, (int)device->id,
-                            (unsigned long long)before, bytes);
+                            tn__memory_scope_behind(device->scope), (unsigned long long)before, bytes);
   tn_status *status = device->driver->allocate(device, bytes, out);
   if (status != NULL && limit != NULL) atomic_fetch_sub(&limit->used, bytes);
   return status;
@@ -112,14 +112,29 @@ void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device,
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* How much of the memory is kept for later. */
+static void set_most_spare(tn__opened_device *d) {
+  tn__device_limits limits;
+  d->device.driver->limits(&d->device, &limits);
+  d->memory.most_spare = limits.memory_bytes > 0 ? limits.memory_bytes / 4 : MOST_SPARE;
+  if (d->device.driver->takes_turns) d->memory.most_spare = 0;
+}
+
 static tn_status *open_device(tn__opened *devices, uint32_t number) {
   const tn_executable *exe = devices->exe;
   tn__opened_device *d = &devices->list[number];
   const tn__device_driver *driver = exe->drivers[number];
-  while (d->number < number &&
-         (exe->drivers[d->number] != driver || !tn__load_same_device(exe->devices[d->number], exe->devices[number])))
+  while (d->number < number && (exe->drivers[d->number] != driver || exe->scopes[d->number] != exe->scopes[number] ||
+                                !tn__load_same_device(exe->devices[d->number], exe->devices[number])))
     d->number++;
   if (driver->inline_host || d->number < number) return NULL;
+  if (exe->scopes[number] != TN__MEMORY_GLOBAL) {
+    d->device = tn__opened_at(devices, exe->homes[number])->device;
+    d->device.scope = exe->scopes[number];
+    d->is_memory = true;
+    set_most_spare(d);
+    return NULL;
+  }
   d->device = (tn__device){.driver = driver, .allocator = exe->region.allocator, .id = exe->devices[number].device_id};
   d->device.turn = &devices->turn;
   d->device.log = &exe->log;
@@ -128,11 +143,8 @@ static tn_status *open_device(tn__opened *devices, uint32_t number) {
     d->device.driver = NULL; /* nothing to close */
     return status;
   }
-  tn__device_limits limits;
-  driver->limits(&d->device, &limits);
   devices->takes_turns = devices->takes_turns || driver->takes_turns;
-  d->memory.most_spare = limits.memory_bytes > 0 ? limits.memory_bytes / 4 : MOST_SPARE;
-  if (driver->takes_turns) d->memory.most_spare = 0;
+  set_most_spare(d);
   return NULL;
 }
 
@@ -198,11 +210,6 @@ static tn_status *open_all(tn__opened *devices) {
   return NULL;
 }
 
-static void close_device(const tn__opened *devices, tn__opened_device *d) {
-  release_spares(devices, d);
-  d->device.driver->close(&d->device);
-}
-
 /* Also of what is open in part; nobody has a stream or memory of it. */
 static void close_all(tn__opened *devices) {
   const tn_executable *exe = devices->exe;
@@ -220,8 +227,13 @@ static void close_all(tn__opened *devices) {
     tn__opened_device *d = tn__opened_at(devices, i);
     if (d != NULL && exe->sources[i].size > 0) d->device.driver->unload_code(&d->device, &devices->list[i].code);
   }
-  for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++)
-    if (devices->list[i].device.driver != NULL) close_device(devices, &devices->list[i]);
+  for (int closes = 0; closes < 2; closes++) /* when nothing of any memory is left */
+    for (uint32_t i = 0; devices->list != NULL && i < exe->device_count; i++) {
+      tn__opened_device *d = &devices->list[i];
+      if (d->device.driver == NULL) continue;
+      if (!closes) release_spares(devices, d);
+      if (closes && !d->is_memory) d->device.driver->close(&d->device);
+    }
   tn__free(allocator, devices->constants, exe->constant_count * sizeof(tn__opened_constant), 0);
   tn__free(allocator, devices->list, exe->device_count * sizeof(tn__opened_device), 0);
   pthread_mutex_destroy(&devices->turn);

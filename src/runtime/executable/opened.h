@@ -44,6 +44,7 @@ typedef struct tn__opened_memory {
 
 typedef struct tn__opened_device {
   tn__device device; /* without a driver: it is not open, or another number is this one */
+  bool is_memory;    /* another memory of a device before it, which opens and closes it */
   tn__device_code code;
   tn__opened_memory memory;
   uint32_t number; /* of that one, mostly its own */

@@ -14,16 +14,28 @@ typedef struct block {
   size_t at, bytes;
 } block;
 
-typedef struct island {
-  char *memory;  /* TN__ISLAND_BYTES of address space */
+typedef struct memory {
+  char *pages; /* address space; NULL: nobody has wanted any of it so far */
+  size_t bytes;
   block *blocks; /* in order of `at` */
   size_t count, capacity;
   size_t used;            /* the end of the last block */
   tn__island_guard guard; /* of islands that are checked */
-  pthread_mutex_t own;    /* where the device has no turn with others */
+} memory;
+
+enum { MEMORIES = 2 };
+
+typedef struct island {
+  memory memories[MEMORIES]; /* global, texture */
+  pthread_mutex_t own;       /* where the device has no turn with others */
 } island;
 
-/* Guards an island's memory and its list of blocks. */
+static memory *memory_of(const tn__device *device) {
+  island *i = device->state;
+  return &i->memories[device->scope == TN__MEMORY_TEXTURE];
+}
+
+/* Guards an island's memories and their lists of blocks. */
 static pthread_mutex_t *turn_of(const tn__device *device) {
   island *i = device->state;
   return device->turn != NULL ? device->turn : &i->own;
@@ -38,9 +50,12 @@ static tn_status *refused(const tn__device *device, const char *what) {
 /* `alone`: nothing but this thread works on the island. */
 static tn_status *begin_turn(const tn__device *device, bool alone) {
   const island *i = device->state;
+  int open = 0;
   if (!is_checked(device)) return NULL;
   pthread_mutex_lock(turn_of(device));
-  if (tn__island_guard_open(&i->guard, i->used, alone)) return NULL;
+  while (open < MEMORIES && tn__island_guard_open(&i->memories[open].guard, i->memories[open].used, alone)) open++;
+  if (open == MEMORIES) return NULL;
+  while (open-- > 0) tn__island_guard_close(&i->memories[open].guard, i->memories[open].used, alone);
   pthread_mutex_unlock(turn_of(device));
   return refused(device, "its memory");
 }
@@ -48,28 +63,42 @@ static tn_status *begin_turn(const tn__device *device, bool alone) {
 static void end_turn(const tn__device *device, bool alone) {
   const island *i = device->state;
   if (!is_checked(device)) return;
-  tn__island_guard_close(&i->guard, i->used, alone);
+  for (int m = 0; m < MEMORIES; m++) tn__island_guard_close(&i->memories[m].guard, i->memories[m].used, alone);
   pthread_mutex_unlock(turn_of(device));
 }
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static tn_status *map_memory(const tn__device *device, memory *m, size_t bytes) {
+  int access = is_checked(device) ? PROT_NONE : PROT_READ | PROT_WRITE;
+  void *pages = mmap(NULL, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (pages == MAP_FAILED)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of address space for island %d: it takes %zu bytes", (int)device->id,
+                            bytes);
+  *m = (memory){.pages = pages, .bytes = bytes};
+  if (is_checked(device)) m->guard = tn__island_guard_begin(pages, bytes);
+  return NULL;
+}
+
+static void unmap_memory(const tn__device *device, memory *m) {
+  if (m->pages == NULL) return;
+  munmap(m->pages, m->bytes);
+  tn__island_guard_end(&m->guard);
+  tn__free(device->allocator, m->blocks, m->capacity * sizeof(block), 0);
+}
 
 static tn_status *island_open(tn__device *device) {
   device->state = NULL;
   if (device->id < 0 || device->id >= TN__ISLAND_MOST)
     return tn_status_create(TN_NOT_FOUND, "there is no island with number %d: the numbers go from 0 to %d",
                             (int)device->id, TN__ISLAND_MOST - 1);
-  void *state, *memory;
+  void *state;
   TN_RETURN_IF_ERROR(tn__alloc(device->allocator, 1, sizeof(island), 0, &state));
-  int access = is_checked(device) ? PROT_NONE : PROT_READ | PROT_WRITE;
-  memory = mmap(NULL, TN__ISLAND_BYTES, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
+  tn_status *status = map_memory(device, &((island *)state)->memories[0], TN__ISLAND_BYTES);
+  if (status != NULL) {
     tn__free(device->allocator, state, sizeof(island), 0);
-    return tn_status_create(TN_OUT_OF_MEMORY, "out of address space for island %d: it takes %zu bytes", (int)device->id,
-                            TN__ISLAND_BYTES);
+    return status;
   }
-  *(island *)state = (island){.memory = memory};
-  if (is_checked(device)) ((island *)state)->guard = tn__island_guard_begin(memory, TN__ISLAND_BYTES);
   pthread_mutex_init(&((island *)state)->own, NULL);
   device->state = state;
   return NULL;
@@ -77,10 +106,8 @@ static tn_status *island_open(tn__device *device) {
 
 static void island_close(tn__device *device) {
   island *i = device->state;
-  munmap(i->memory, TN__ISLAND_BYTES);
-  tn__island_guard_end(&i->guard);
+  for (int m = 0; m < MEMORIES; m++) unmap_memory(device, &i->memories[m]);
   pthread_mutex_destroy(&i->own);
-  tn__free(device->allocator, i->blocks, i->capacity * sizeof(block), 0);
   tn__free(device->allocator, i, sizeof(*i), 0);
   device->state = NULL;
 }
@@ -91,51 +118,58 @@ static size_t page_bytes(void) {
 }
 
 static void island_limits(const tn__device *device, tn__device_limits *out) {
+  size_t bytes = device->scope == TN__MEMORY_TEXTURE ? TN__ISLAND_TEXTURE_BYTES : TN__ISLAND_BYTES;
   *out = (tn__device_limits){.alignment = TN_KERNEL_ALIGNMENT,
-                             .most_bytes = TN__ISLAND_BYTES,
-                             .memory_bytes = TN__ISLAND_BYTES,
+                             .most_bytes = bytes,
+                             .memory_bytes = bytes,
                              .threads_of_block = 1,
                              .nature = {.is_cpu = true}};
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static void update_used(island *i) {
-  i->used = i->count == 0 ? 0 : i->blocks[i->count - 1].at + i->blocks[i->count - 1].bytes;
+static void update_used(memory *m) {
+  m->used = m->count == 0 ? 0 : m->blocks[m->count - 1].at + m->blocks[m->count - 1].bytes;
 }
 
-static tn_status *make_room(const tn__device *device, island *i) {
-  if (i->count < i->capacity) return NULL;
-  size_t capacity = i->capacity > 0 ? 2 * i->capacity : 16;
-  void *grown = tn__realloc(device->allocator, i->blocks, i->capacity * sizeof(block), capacity * sizeof(block), 0);
+static tn_status *make_room(const tn__device *device, memory *m) {
+  if (m->count < m->capacity) return NULL;
+  size_t capacity = m->capacity > 0 ? 2 * m->capacity : 16;
+  void *grown = tn__realloc(device->allocator, m->blocks, m->capacity * sizeof(block), capacity * sizeof(block), 0);
   if (grown == NULL)
     return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu allocations of an island", capacity);
-  i->blocks = grown;
-  i->capacity = capacity;
+  m->blocks = grown;
+  m->capacity = capacity;
   return NULL;
+}
+
+/* " of texture": which memory, where it is not the one that is meant anyway. */
+static const char *of_scope(const tn__device *device) {
+  return device->scope == TN__MEMORY_TEXTURE ? " of texture" : "";
 }
 
 /* The first gap that is large enough. Pages that are freed are given back to the system, so that what was there is
  * never read by accident. */
 static tn_status *find_block(const tn__device *device, size_t bytes, void **out) {
-  island *i = device->state;
+  memory *m = memory_of(device);
   size_t page = page_bytes(), at = 0, place = 0;
-  if (bytes > TN__ISLAND_BYTES - page)
-    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: island %d has %zu bytes, and %zu are asked for",
-                            (int)device->id, TN__ISLAND_BYTES, bytes);
+  if (m->pages == NULL) TN_RETURN_IF_ERROR(map_memory(device, m, TN__ISLAND_TEXTURE_BYTES));
+  if (bytes > m->bytes - page)
+    return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: island %d has %zu bytes%s, and %zu are asked for",
+                            (int)device->id, m->bytes, of_scope(device), bytes);
   size_t whole = (bytes + page - 1) / page * page;
-  TN_RETURN_IF_ERROR(make_room(device, i));
-  while (place < i->count && i->blocks[place].at - at < whole)
-    at = i->blocks[place].at + i->blocks[place].bytes, place++;
-  if (TN__ISLAND_BYTES - at < whole)
+  TN_RETURN_IF_ERROR(make_room(device, m));
+  while (place < m->count && m->blocks[place].at - at < whole)
+    at = m->blocks[place].at + m->blocks[place].bytes, place++;
+  if (m->bytes - at < whole)
     return tn_status_create(TN_OUT_OF_MEMORY,
-                            "out of memory: island %d has %zu bytes, %zu of them in use, and %zu more are asked for",
-                            (int)device->id, TN__ISLAND_BYTES, i->used, bytes);
-  memmove(i->blocks + place + 1, i->blocks + place, (i->count - place) * sizeof(block));
-  i->blocks[place] = (block){at, whole};
-  i->count++;
-  update_used(i);
-  *out = i->memory + at;
+                            "out of memory: island %d has %zu bytes%s, %zu of them in use, and %zu more are asked for",
+                            (int)device->id, m->bytes, of_scope(device), m->used, bytes);
+  memmove(m->blocks + place + 1, m->blocks + place, (m->count - place) * sizeof(block));
+  m->blocks[place] = (block){at, whole};
+  m->count++;
+  update_used(m);
+  *out = m->pages + at;
   return NULL;
 }
 
@@ -146,21 +180,30 @@ static tn_status *island_allocate(tn__device *device, size_t bytes, void **out) 
   return status;
 }
 
-static void island_free(tn__device *device, void *memory, size_t bytes) {
-  island *i = device->state;
+static void island_free(tn__device *device, void *address, size_t bytes) {
+  memory *m = memory_of(device);
   size_t n = 0;
-  if (memory == NULL) return;
+  if (address == NULL) return;
   pthread_mutex_lock(turn_of(device));
-  while (n < i->count && i->memory + i->blocks[n].at != (char *)memory) n++;
-  TN__INVARIANT(n < i->count);
-  (void)madvise(memory, i->blocks[n].bytes, MADV_DONTNEED);
-  memmove(i->blocks + n, i->blocks + n + 1, (i->count - n - 1) * sizeof(block));
-  i->count--;
-  update_used(i);
+  while (n < m->count && m->pages + m->blocks[n].at != (char *)address) n++;
+  TN__INVARIANT(n < m->count);
+  (void)madvise(address, m->blocks[n].bytes, MADV_DONTNEED);
+  memmove(m->blocks + n, m->blocks + n + 1, (m->count - n - 1) * sizeof(block));
+  m->count--;
+  update_used(m);
   pthread_mutex_unlock(turn_of(device));
 }
 
-static void *island_view(const tn__device *device, void *memory, size_t offset) { return (char *)memory + offset; }
+tn__memory_scope tn__island_scope_of(const tn__device *device, const void *address) {
+  static const tn__memory_scope scopes[MEMORIES] = {TN__MEMORY_GLOBAL, TN__MEMORY_TEXTURE};
+  const island *i = device->state;
+  for (int m = 0; m < MEMORIES; m++)
+    if (i->memories[m].pages != NULL && (uintptr_t)address - (uintptr_t)i->memories[m].pages < i->memories[m].bytes)
+      return scopes[m];
+  return TN__MEMORY_SCOPES;
+}
+
+static void *island_view(const tn__device *device, void *address, size_t offset) { return (char *)address + offset; }
 
 static tn_status *island_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
   if (bytes == 0) return NULL;
@@ -205,11 +248,12 @@ static tn_status *island_wait(tn__stream *stream, int32_t *result) {
   return NULL;
 }
 
-#define FUNCTIONS                                                                                       \
-  .name = "island", .type = kDLExtDev, .synchronous = true, .open = island_open, .close = island_close, \
-  .limits = island_limits, .allocate = island_allocate, .free = island_free, .view = island_view,       \
-  .load_code = island_load_code, .unload_code = island_unload_code, .open_stream = island_open_stream,  \
-  .close_stream = island_close_stream, .copy = island_copy, .launch = island_launch, .wait = island_wait
+#define FUNCTIONS                                                                                                    \
+  .name = "island", .type = kDLExtDev, .scopes = 1u << TN__MEMORY_TEXTURE, .synchronous = true, .open = island_open, \
+  .close = island_close, .limits = island_limits, .allocate = island_allocate, .free = island_free,                  \
+  .view = island_view, .load_code = island_load_code, .unload_code = island_unload_code,                             \
+  .open_stream = island_open_stream, .close_stream = island_close_stream, .copy = island_copy,                       \
+  .launch = island_launch, .wait = island_wait
 
 const tn__device_driver tn__device_island = {FUNCTIONS, .takes_turns = true};
 const tn__device_driver tn__device_island_concurrent = {FUNCTIONS};

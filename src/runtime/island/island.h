@@ -10,7 +10,8 @@
  * thread of its queue. The same program gives the same results to the bit.
  *
  * Numbers of islands go from 0 to TN__ISLAND_MOST - 1, and two that are open with one number are two islands. Each has
- * TN__ISLAND_BYTES of address space, of which only what is touched takes memory. Launches return when the kernel is
+ * TN__ISLAND_BYTES of address space, of which only what is touched takes memory, and as its second memory, "texture",
+ * TN__ISLAND_TEXTURE_BYTES elsewhere, with pages of their own. Kernels read and write both. Launches return when the kernel is
  * done, and what kernels do in parallel runs on the threads of the environment that they get. */
 #ifndef TENON_RUNTIME_ISLAND_ISLAND_H
 #define TENON_RUNTIME_ISLAND_ISLAND_H
@@ -19,5 +20,9 @@
 
 enum { TN__ISLAND_MOST = 256 };
 #define TN__ISLAND_BYTES ((size_t)1 << 32)
+#define TN__ISLAND_TEXTURE_BYTES ((size_t)1 << 28)
+
+/* The memory of the island that the address lies in; TN__MEMORY_SCOPES: none. */
+tn__memory_scope tn__island_scope_of(const tn__device *device, const void *address);
 
 #endif

@@ -219,6 +219,7 @@ static tn_status *opencl_wait(tn__stream *stream, int32_t *result) {
 static const tn__device_driver opencl_driver = {
     .name = "opencl",
     .type = kDLOpenCL,
+    .scopes = 1u << TN__MEMORY_HOST_PINNED,
     .open = opencl_open,
     .close = opencl_close,
     .limits = opencl_limits,

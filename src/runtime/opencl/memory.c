@@ -96,7 +96,8 @@ tn_status *tn__opencl_allocate(tn__device *device, size_t bytes, void **out) {
   *out = NULL;
   TN_RETURN_IF_ERROR(check_size(device, bytes));
   TN_RETURN_IF_ERROR(reserve(device, bytes, &block.address));
-  block.memory = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE, bytes, NULL, &error);
+  cl_mem_flags pinned = device->scope == TN__MEMORY_HOST_PINNED ? CL_MEM_ALLOC_HOST_PTR : 0;
+  block.memory = o->cl.clCreateBuffer(o->context, CL_MEM_READ_WRITE | pinned, bytes, NULL, &error);
   tn_status *status = NULL;
   if (error != CL_SUCCESS) {
     block.memory = NULL;

@@ -12,9 +12,10 @@ static tn_status *check_room(const tn__vm_device *d, size_t bytes) {
   const tn__device *device = d->stream.device;
   if (bytes <= room_of(d->memory)) return NULL;
   return tn_status_create(TN_OUT_OF_MEMORY,
-                          "out of memory: the session may have %zu bytes of %s:%d (tn_session_options.memory), has %zu "
-                          "and asks for %zu more",
-                          d->memory->most, device->driver->name, (int)device->id, d->memory->used, bytes);
+                          "out of memory: the session may have %zu bytes of %s:%d%s (tn_session_options.memory), has "
+                          "%zu and asks for %zu more",
+                          d->memory->most, device->driver->name, (int)device->id,
+                          tn__memory_scope_behind(device->scope), d->memory->used, bytes);
 }
 
 /* Within a limit no byte more than is wanted, so that what fits does not depend on what others left. */
@@ -55,8 +56,10 @@ static tn_status *limit_memory(const tn__vm *vm, const tn_memory_setting *settin
   const tn_executable *exe = vm->exe;
   const char *name = setting->device == NULL ? "" : setting->device;
   DLDevice device;
+  tn__memory_scope scope;
   uint32_t number = exe->device_count;
-  if (tn__load_read_device(name, name + strlen(name), &device)) number = tn__load_find_device(exe, device);
+  if (tn__load_read_memory(name, name + strlen(name), &device, &scope))
+    number = tn__load_find_device(exe, device, scope);
   if (number == exe->device_count)
     return tn_status_create(TN_NOT_FOUND,
                             "tn_session_options.memory: the program does not run on a device \"%s\"; devices are "
@@ -93,7 +96,7 @@ static tn_status *count_constants(const tn__vm *vm) {
 static tn_status *open_device(const tn__vm *vm, uint32_t number) {
   const tn_executable *exe = vm->exe;
   tn__vm_device *d = &vm->devices[number];
-  d->number = number == 0 ? 0 : tn__load_find_device(exe, exe->devices[number]);
+  d->number = number == 0 ? 0 : tn__load_find_device(exe, exe->devices[number], exe->scopes[number]);
   d->memory = &vm->memory[d->number];
   d->shared = vm->shared == NULL ? NULL : tn__opened_at(vm->shared, number);
   d->code = d->shared == NULL ? &exe->code : &vm->shared->list[number].code;
@@ -104,6 +107,7 @@ static tn_status *open_device(const tn__vm *vm, uint32_t number) {
     return d->host.driver->open(&d->host); /* which does not fail: it is here */
   }
   d->stream.device = &d->shared->device;
+  if (exe->homes[number] != number) return NULL; /* whose stream works on this memory, too */
   tn_status *status = d->stream.device->driver->open_stream(&d->stream);
   if (status == NULL) return NULL;
   tn__opened_failed(vm->shared, status);
@@ -115,10 +119,10 @@ static void close_streams(tn__vm *vm) {
   for (uint32_t i = 0; i < vm->exe->device_count; i++) {
     tn__vm_device *d = &vm->devices[i];
     if (d->stream.device == NULL) continue;
-    if (d->shared != NULL)
-      d->stream.device->driver->close_stream(&d->stream);
-    else
+    if (d->shared == NULL)
       d->host.driver->close(&d->host);
+    else if (vm->exe->homes[i] == i)
+      d->stream.device->driver->close_stream(&d->stream);
     *d = (tn__vm_device){0};
   }
   if (vm->shared != NULL) tn__opened_give_back(vm->shared);
@@ -140,9 +144,9 @@ static tn_status *open_queues(tn__vm *vm, int most_arguments) {
   TN_RETURN_IF_ERROR(tn__vm_make_paths(vm, 16));
   TN_RETURN_IF_ERROR(tn__alloc(vm->allocator, exe->device_count, sizeof(tn__stream *), 0, &memory));
   tn__stream **streams = memory;
-  /* What a device does that is the host itself, the host does where it meets it. */
+  /* What a device does that is the host itself, the host does where it meets it. Memories have no queue. */
   for (uint32_t i = 0; i < exe->device_count; i++)
-    streams[i] = vm->devices[i].shared == NULL ? NULL : &vm->devices[i].stream;
+    streams[i] = vm->devices[i].shared == NULL || exe->homes[i] != i ? NULL : &vm->devices[i].stream;
   const tn__queues_options options = {.allocator = vm->allocator,
                                       .streams = streams,
                                       .device_count = (int)exe->device_count,

@@ -150,17 +150,17 @@ static tn_status *copy_now(tn__vm *vm, tn__stream *to, void *destination, tn__st
 tn_status *tn__vm_copy(tn__vm *vm, const tn__instruction *in, const tn__register *to, void *destination,
                        const tn__register *from, const void *source, size_t bytes) {
   if (to->device == from->device && destination == source) return NULL; /* an output in the memory of its input */
-  if (vm->queues == NULL || is_inline(vm, to->device != 0 ? to->device : from->device))
-    return told(vm, copy_now(vm, &vm->devices[to->device].stream, destination, &vm->devices[from->device].stream,
-                             source, bytes));
-  tn__queue_copy(vm->queues, to->device == 0 ? TN__QUEUE_HOST : (int)to->device, destination,
-                 is_inline(vm, from->device) ? TN__QUEUE_HOST : (int)from->device, source, bytes, label_of(vm, in));
+  uint32_t there = vm->exe->homes[to->device], here = vm->exe->homes[from->device];
+  if (vm->queues == NULL || is_inline(vm, there != 0 ? there : here))
+    return told(vm, copy_now(vm, &vm->devices[there].stream, destination, &vm->devices[here].stream, source, bytes));
+  tn__queue_copy(vm->queues, there == 0 ? TN__QUEUE_HOST : (int)there, destination,
+                 is_inline(vm, here) ? TN__QUEUE_HOST : (int)here, source, bytes, label_of(vm, in));
   return NULL;
 }
 
 tn_status *tn__vm_carry(tn__vm *vm, const tn__function *f, bool output, uint32_t index, void *there, void *host,
                         size_t bytes) {
-  uint32_t device = f->registers[output ? f->outputs[index].reg : f->inputs[index].reg].device;
+  uint32_t device = vm->exe->homes[f->registers[output ? f->outputs[index].reg : f->inputs[index].reg].device];
   uint64_t label = CARRIED | (output ? CARRIED_OUT : 0) | index;
   if (vm->queues == NULL) {
     tn__stream *own = &vm->devices[device].stream, *first = &vm->devices[0].stream;

@@ -273,10 +273,12 @@ tn__plan *tn__plan_kernel(const tn__plan_unit *unit, const tn__chooser *chooser)
     plan->weighed = c->weighed;
     memcpy(plan->values, c->values, sizeof plan->values);
     if (c->sketch != NULL) tn__sketch_cost(c->sketch, c->values, &plan->cost);
+    if (c->trace == NULL && unit->part == NULL) tn__sched_choose_memories(plan->schedule);
     return plan;
   }
   plan->rule = "plain nest";
   plan->schedule = tn__schedule_of(unit->te, unit->target);
+  if (unit->part == NULL) tn__sched_choose_memories(plan->schedule);
   return plan;
 }
 

@@ -6,10 +6,6 @@
 #include "base/alloc.h"
 #include "base/nearest.h"
 
-/* Of devices' memory. Which of them a device has says its driver. */
-static const char *const scopes[] = {TN__SCOPE_NAME_GLOBAL, "shared", "texture", "host-pinned", "tile"};
-enum { SCOPES = sizeof scopes / sizeof scopes[0] };
-
 void tn__device_cache_init(tn__device_cache *cache, tn__arena *arena) {
   const tn__virtual_device nothing = {.device_id = TN__DEVICE_ID_FREE};
   *cache = (tn__device_cache){.arena = arena};
@@ -119,13 +115,14 @@ static tn_status *read_type(const char *text, size_t length, int *type) {
 static tn_status *read_scope(const char *text, const char *scope, const char **out) {
   char known[256] = "";
   tn__nearest nearest = {.name = scope, .length = strlen(scope)};
-  for (int i = 0; i < SCOPES; i++) {
-    if (strcmp(scopes[i], scope) == 0) {
-      *out = scopes[i];
+  for (int i = 0; i < TN__MEMORY_SCOPES; i++) {
+    const char *name = tn__memory_scope_name((tn__memory_scope)i);
+    if (strcmp(name, scope) == 0) {
+      *out = name;
       return NULL;
     }
-    tn__target_append(known, sizeof known, i > 0 ? ", " : "", scopes[i]);
-    tn__nearest_consider(&nearest, scopes[i], strlen(scopes[i]));
+    tn__target_append(known, sizeof known, i > 0 ? ", " : "", name);
+    tn__nearest_consider(&nearest, name, strlen(name));
   }
   return unknown(text, "scope of memory", &nearest, known);
 }

@@ -49,4 +49,10 @@ tn_status *tn__target_words_c99(const char *text, tn__target *target) {
 
 const tn__target_attribute tn__target_attributes_cpu[] = {
     TN__TARGET_CPU_WORDS, TN__TARGET_CPU_NUMBERS(TN__ATTRIBUTE_LOWERS), TN__TARGET_NO_MORE};
+const tn__target_attribute tn__target_attributes_island[] = {
+    TN__TARGET_CPU_WORDS,
+    TN__TARGET_CPU_NUMBERS(TN__ATTRIBUTE_LOWERS),
+    {"texture_bytes", "that kernels may want of the second memory for a tensor that they read several times", 0,
+     TN__TARGET_AT(texture_bytes), 0, 1 << 28},
+    TN__TARGET_NO_MORE};
 const tn__target_attribute tn__target_attributes_c99[] = {TN__TARGET_CPU_NUMBERS(0), TN__TARGET_NO_MORE};

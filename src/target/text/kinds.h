@@ -66,7 +66,8 @@ typedef struct tn__target_kind_row {
 #define TN__TARGET_NO_MORE {.name = NULL}
 
 /* cpu.c */
-extern const tn__target_attribute tn__target_attributes_cpu[], tn__target_attributes_c99[];
+extern const tn__target_attribute tn__target_attributes_cpu[], tn__target_attributes_c99[],
+    tn__target_attributes_island[];
 TN_MUST_USE tn_status *tn__target_words_cpu(const char *text, tn__target *target);
 TN_MUST_USE tn_status *tn__target_words_c99(const char *text, tn__target *target);
 

@@ -21,7 +21,7 @@ static const tn__target_kind_row kinds[] = {
     [TN__TARGET_OPENCL] = {"OpenCL C", tn__target_attributes_opencl, tn__target_words_opencl, tn__target_check_opencl},
     [TN__TARGET_CUDA] = {"CUDA C for NVIDIA's GPUs", tn__target_attributes_cuda, tn__target_words_cuda,
                          tn__target_check_gpu},
-    [TN__TARGET_ISLAND] = {"a CPU with memory of its own, for tests of placements", tn__target_attributes_cpu,
+    [TN__TARGET_ISLAND] = {"a CPU with memory of its own, for tests of placements", tn__target_attributes_island,
                            tn__target_words_cpu, NULL},
 };
 _Static_assert(sizeof kinds / sizeof kinds[0] == TN__TARGET_KINDS, "a row for each kind");
