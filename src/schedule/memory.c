@@ -1,5 +1,5 @@
-/* The memory of its device in which a kernel wants an argument: the primitive set_memory, and what is chosen for devices
- * that have a second memory. Loops and code are the same wherever the argument lies in the end. */
+/* The memory of its device in which a kernel wants an argument: the primitive set_memory, and what is chosen for
+ * devices that have a second memory. Loops and code are the same wherever the argument lies in the end. */
 #include <stdio.h>
 #include <string.h>
 

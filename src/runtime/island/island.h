@@ -11,8 +11,8 @@
  *
  * Numbers of islands go from 0 to TN__ISLAND_MOST - 1, and two that are open with one number are two islands. Each has
  * TN__ISLAND_BYTES of address space, of which only what is touched takes memory, and as its second memory, "texture",
- * TN__ISLAND_TEXTURE_BYTES elsewhere, with pages of their own. Kernels read and write both. Launches return when the kernel is
- * done, and what kernels do in parallel runs on the threads of the environment that they get. */
+ * TN__ISLAND_TEXTURE_BYTES elsewhere, with pages of their own. Kernels read and write both. Launches return when the
+ * kernel is done, and what kernels do in parallel runs on the threads of the environment that they get. */
 #ifndef TENON_RUNTIME_ISLAND_ISLAND_H
 #define TENON_RUNTIME_ISLAND_ISLAND_H
 
