@@ -23,7 +23,7 @@ void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *c
 bool tn__driver_warned_of_places(const tn__driver *driver);
 /* Once more behind the passes, for the values that they have made; and behind tn__driver_take_memories. */
 void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int count);
-/* Notes on values in which memory of their device the kernels that were built want them. False: in none that is said. */
+/* Notes on values in which memory of their device kernels want them, of those that were built. False: in none. */
 bool tn__driver_take_memories(tn__driver *driver, const tn__unit *units, int count);
 
 #endif
