@@ -12,7 +12,7 @@
  *
  * Threads. Functions of a device (those that take a tn__device) serve one caller at a time, which may be one thread
  * after the other, and do so while its streams work. A stream serves one caller at a time, too, as a session does;
- * several streams of a device serve as many threads at once. Two exceptions: `view` and `limits` may be called at any
+ * several streams of a device serve as many threads at once. Exceptions: `view`, `holds` and `limits` may be called at any
  * time, and `copy` out of memory that the stream does not write meanwhile also while another thread uses the stream.
  *
  * Order. What is launched and copied on a stream takes place in the order of the calls; `launch` may return before the
@@ -114,6 +114,9 @@ struct tn__device_driver {
   tn_status *(*borrow)(tn__device *device, const void *host, size_t bytes, void **out);
   /* The address of a part of an allocation, for kernels and `copy`. */
   void *(*view)(const tn__device *device, void *memory, size_t offset);
+  /* May kernels touch these bytes, which a caller says are the device's? NULL: nobody can tell, and what is not the
+   * device's is the caller's to answer for. Any thread, at any time. */
+  bool (*holds)(const tn__device *device, const void *address, size_t bytes);
   /* `in_place`: the bytes are pages of the caller's own that stay until the code is unloaded, and may be made
    * executable where they are. On failure there is nothing to unload. */
   tn_status *(*load_code)(tn__device *device, const void *bytes, size_t size, bool in_place, tn__device_code *out);

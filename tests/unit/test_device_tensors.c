@@ -291,6 +291,43 @@ static void test_tensors_that_cannot_be_bound(void **state) {
   tn_executable_release(exe);
 }
 
+/* What is on the same device, but not the executable's that is called, and what is in no device's memory at all. */
+static void test_tensors_of_somebody_else(void **state) {
+  static _Alignas(64) float x[N], y[N], z[N];
+  char words[320];
+  tn_executable *own = load_text(NULL), *other = load_text(NULL);
+  tn_session *session;
+  DLManagedTensorVersioned *tensor = make(own, there), *foreign = make(other, there);
+  DLTensor claimed = on_host(z), in = on_host(x), out = on_host(y), outputs[2] = {foreign->dl_tensor, {0}};
+  claimed.device = there;
+  fill(x, 3);
+  check_ok(tn_session_create(own, NULL, &session));
+  const DLTensor *const wrong[] = {&foreign->dl_tensor, &claimed};
+  for (int i = 0; i < 2; i++) {
+    const char *what[] = {"input \"x\"", "output \"y\"", "the tensor to copy from"};
+    for (int k = 0; k < 3; k++) {
+      snprintf(words, sizeof words,
+               "%s: the tensor says that it is on %s:0, but its memory is not that of this executable there: make it "
+               "with tn_device_tensor_create(), in Python Model.device_array(), of the executable that it is for",
+               what[k], device_name);
+      outputs[0] = k == 0 ? tensor->dl_tensor : *wrong[i];
+      tn_status *status = k == 2
+                              ? tn_device_tensor_copy(own, wrong[i], &out)
+                              : tn_session_invoke_with_outputs(session, NULL, k == 0 ? wrong[i] : &in, 1, outputs, 2);
+      check_fails(status, TN_INVALID_ARGUMENT, words);
+    }
+  }
+  DLTensor results[2] = {tensor->dl_tensor, {0}}; /* and the session goes on */
+  check_ok(tn_session_invoke_with_outputs(session, NULL, &in, 1, results, 2));
+  read_from(own, tensor, y);
+  check_results(x, y, NULL);
+  tn_session_release(session);
+  tensor->deleter(tensor);
+  foreign->deleter(foreign);
+  tn_executable_release(own);
+  tn_executable_release(other);
+}
+
 static void test_tensors_that_cannot_be_made(void **state) {
   const int64_t shape[1] = {N}, negative[1] = {-1}, huge[2] = {INT64_MAX, 2};
   char words[160];
@@ -365,6 +402,7 @@ static int run_on(const char *name, DLDevice device) {
       cmocka_unit_test(test_copies_between_devices),
       cmocka_unit_test(test_a_loop_between_device_tensors),
       cmocka_unit_test(test_tensors_that_cannot_be_bound),
+      cmocka_unit_test(test_tensors_of_somebody_else),
       cmocka_unit_test(test_tensors_that_cannot_be_made),
       cmocka_unit_test(test_without_memory),
   };

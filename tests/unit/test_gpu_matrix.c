@@ -147,8 +147,7 @@ static void others_are_left_alone(tn__ir *ir, const void *arg) {
   static const char *const texts[] = {
       "kernel few(A: f16[64, 8], B: f16[8, 64]) -> C: f32[64, 64] { C[i, j] = sum(k: 8) f32(A[i, k]) * f32(B[k, j]) }",
       "kernel vector(A: f16[64, 64], B: f16[64]) -> C: f32[64] { C[i] = sum(k: 64) f32(A[i, k]) * f32(B[k]) }",
-      "kernel m(A: f16[64, 64], B: f16[64, 64]) -> C: f32[64, 64] { C[i, j] = max(k: 9) f32(A[i, k]) * f32(B[k, j]) "
-      "}",
+      "kernel m(A: f16[9, 64], B: f16[64, 9]) -> C: f32[9, 9] { C[i, j] = max(k: 64) f32(A[i, k]) * f32(B[k, j]) }",
       "kernel square(A: f32[64, 64]) -> C: f32[64] { C[i] = sum(k: 64) A[i, k] * A[i, k] }"};
   tn__escape *escape = tn__ir_arena(ir)->escape;
   tn__target target;

@@ -134,6 +134,7 @@ tn_status *tn_device_tensor_create(const tn_executable *exe, DLDevice device, tn
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 typedef struct end { /* of a copy */
+  const char *what;
   const DLTensor *tensor;
   int number; /* of the device; -1: the host */
   char *data;
@@ -141,7 +142,7 @@ typedef struct end { /* of a copy */
 } end;
 
 static tn_status *find_end(const tn_executable *exe, const char *what, const DLTensor *tensor, end *out) {
-  *out = (end){.tensor = tensor, .number = -1, .data = tn__rt_data_of(tensor)};
+  *out = (end){.what = what, .tensor = tensor, .number = -1, .data = tn__rt_data_of(tensor)};
   TN_RETURN_IF_ERROR(find_device(exe, what, tn__tensor_device(tensor), &out->number));
   if (tensor->ndim < 0 || tensor->ndim > TN_MAX_RANK || (tensor->ndim > 0 && tensor->shape == NULL))
     return tn_status_create(TN_INVALID_ARGUMENT, "%s has rank %d, or no shape", what, tensor->ndim);
@@ -165,9 +166,10 @@ static tn_status *check_alike(const end *from, const end *to) {
   return NULL;
 }
 
-static tn_status *open_end(tn__opened *devices, end *e) {
+static tn_status *open_end(tn__opened *devices, end *e, size_t bytes) {
   if (e->number < 0) return NULL;
   tn__opened_device *device = tn__opened_at(devices, (uint32_t)e->number);
+  TN_RETURN_IF_ERROR(tn__opened_check_held(device, e->what, e->data, bytes));
   e->stream = (tn__stream){.device = &device->device, .allocator = devices->exe->region.allocator};
   tn_status *status = device->device.driver->open_stream(&e->stream);
   if (status != NULL) e->stream.device = NULL;
@@ -199,8 +201,8 @@ static tn_status *copy_through_host(tn__opened *devices, end *from, end *to, siz
 static tn_status *copy_with(tn__opened *devices, end *from, end *to) {
   size_t bytes = (size_t)tn_element_count(from->tensor->ndim, from->tensor->shape) *
                  tn_dtype_size(tn_dtype_of_dl(from->tensor->dtype));
-  TN_RETURN_IF_ERROR(open_end(devices, from));
-  TN_RETURN_IF_ERROR(open_end(devices, to));
+  TN_RETURN_IF_ERROR(open_end(devices, from, bytes));
+  TN_RETURN_IF_ERROR(open_end(devices, to, bytes));
   if (bytes == 0) return NULL;
   if (from->number < 0) return move_bytes(to, TN__COPY_IN, to->data, from->data, bytes);
   if (to->number < 0) return move_bytes(from, TN__COPY_OUT, to->data, from->data, bytes);

@@ -87,6 +87,18 @@ static tn_status *take_memory(const tn__opened *devices, tn__opened_device *d, s
   return allocate(devices, d, *bytes, out);
 }
 
+tn_status *tn__opened_check_held(const tn__opened_device *device, const char *what, const void *address, size_t bytes) {
+  const tn__device *d = &device->device;
+  char text[48];
+  if (bytes == 0 || d->driver->holds == NULL || d->driver->holds(d, address, bytes)) return NULL;
+  DLDevice there = {d->driver->type, d->id};
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "%s: the tensor says that it is on %s, but its memory is not that of this executable there: "
+                          "make it with tn_device_tensor_create(), in Python Model.device_array(), of the executable "
+                          "that it is for",
+                          what, tn__rt_device_text(there, text));
+}
+
 tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_device *device, size_t *bytes, size_t most,
                                   void **out) {
   pthread_mutex_lock(&devices->exe->shared->mutex);

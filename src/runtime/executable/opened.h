@@ -83,6 +83,10 @@ TN_MUST_USE tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_de
 /* All streams have done what they were asked to do with it. */
 void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device, void *memory, size_t bytes);
 
+/* A caller says that the bytes, of "input "x"" say, are the device's. */
+TN_MUST_USE tn_status *tn__opened_check_held(const tn__opened_device *device, const char *what, const void *address,
+                                             size_t bytes);
+
 /* Memory of a device, of whoever's, within the executable's limit: allocate and free of its driver. */
 TN_MUST_USE tn_status *tn__opened_allocate(const tn_executable *exe, uint32_t number, tn__device *device, size_t bytes,
                                            void **out);

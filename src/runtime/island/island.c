@@ -203,6 +203,16 @@ tn__memory_scope tn__island_scope_of(const tn__device *device, const void *addre
   return TN__MEMORY_SCOPES;
 }
 
+/* In either memory, whether it is allocated there or not: a fault it is not. */
+static bool island_holds(const tn__device *device, const void *address, size_t bytes) {
+  const island *i = device->state;
+  for (int m = 0; m < MEMORIES; m++) {
+    uintptr_t at = (uintptr_t)address - (uintptr_t)i->memories[m].pages;
+    if (i->memories[m].pages != NULL && at < i->memories[m].bytes && bytes <= i->memories[m].bytes - at) return true;
+  }
+  return false;
+}
+
 static void *island_view(const tn__device *device, void *address, size_t offset) { return (char *)address + offset; }
 
 static tn_status *island_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
@@ -251,7 +261,7 @@ static tn_status *island_wait(tn__stream *stream, int32_t *result) {
 #define FUNCTIONS                                                                                                    \
   .name = "island", .type = kDLExtDev, .scopes = 1u << TN__MEMORY_TEXTURE, .synchronous = true, .open = island_open, \
   .close = island_close, .limits = island_limits, .allocate = island_allocate, .free = island_free,                  \
-  .view = island_view, .load_code = island_load_code, .unload_code = island_unload_code,                             \
+  .view = island_view, .holds = island_holds, .load_code = island_load_code, .unload_code = island_unload_code,      \
   .open_stream = island_open_stream, .close_stream = island_close_stream, .copy = island_copy,                       \
   .launch = island_launch, .wait = island_wait
 

@@ -227,6 +227,7 @@ static const tn__device_driver opencl_driver = {
     .free = tn__opencl_free,
     .borrow = tn__opencl_borrow,
     .view = tn__opencl_view,
+    .holds = tn__opencl_holds,
     .load_code = tn__opencl_load_code,
     .unload_code = tn__opencl_unload_code,
     .open_stream = opencl_open_stream,

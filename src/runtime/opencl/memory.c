@@ -51,6 +51,15 @@ tn_status *tn__opencl_locate(const tn__device *device, const void *address, size
                            address);
 }
 
+bool tn__opencl_holds(const tn__device *device, const void *address, size_t bytes) {
+  cl_mem memory;
+  size_t offset;
+  tn_status *status = tn__opencl_locate(device, address, bytes, &memory, &offset);
+  bool held = status == NULL;
+  tn_status_free(status);
+  return held;
+}
+
 /* ---- allocations ------------------------------------------------------------------------------------------------- */
 
 static tn_status *add_block(const tn__device *device, tn__opencl_block block) {

@@ -113,6 +113,7 @@ TN_MUST_USE tn_status *tn__opencl_find(const tn__opencl_api *cl, int number, cl_
 
 /* ---- memory: what the table's functions do ----------------------------------------------------------------------- */
 
+bool tn__opencl_holds(const tn__device *device, const void *address, size_t bytes);
 tn_status *tn__opencl_allocate(tn__device *device, size_t bytes, void **out);
 tn_status *tn__opencl_borrow(tn__device *device, const void *host, size_t bytes, void **out);
 void tn__opencl_free(tn__device *device, void *memory, size_t bytes);

@@ -20,7 +20,7 @@
 #include "runtime/device.h"
 
 /* Raised with each change of device.h or of statuses; a new release counts anyway. */
-#define TN__PLUGIN_LAYOUT 4
+#define TN__PLUGIN_LAYOUT 5
 #define TN__PLUGIN_VERSION ((uint32_t)TN_VERSION * 1000u + TN__PLUGIN_LAYOUT)
 
 /* A plug-in's one function. `runtime` is the runtime's TN__PLUGIN_VERSION, and `*own` becomes the plug-in's; NULL when

@@ -184,12 +184,22 @@ static tn_status *reserve_away(tn_session *session, const tn__function *f, const
                               tn__bind_buffer_bytes(value, tensor));
 }
 
+/* The tensor says that it is on the value's device. */
+static tn_status *check_held(tn_session *session, const tn__function *f, const tn__function_value *value, bool output,
+                             const DLTensor *tensor) {
+  const tn__opened_device *device = tn__opened_at(session->vm.shared, f->registers[value->reg].device);
+  if (device == NULL) return NULL;
+  char what[160];
+  snprintf(what, sizeof what, "%s \"%.128s\"", output ? "output" : "input", value->info.name);
+  return tn__opened_check_held(device, what, tn__rt_data_of(tensor), (size_t)tn__bind_buffer_bytes(value, tensor));
+}
+
 /* `*data`, the host's, becomes memory of the input's device, to which the machine brings it. */
 static tn_status *send_input(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index,
                              const DLTensor *tensor, char **data) {
   tn__block *there = &state->inputs_away[index];
   state->frame->carried[index] = (tn__carried){0};
-  if (tn__bind_is_away(&f->inputs[index], tensor)) return NULL;
+  if (tn__bind_is_away(&f->inputs[index], tensor)) return check_held(session, f, &f->inputs[index], false, tensor);
   TN_RETURN_IF_ERROR(reserve_away(session, f, &f->inputs[index], tensor, there));
   state->frame->carried[index].host = *data;
   *data = there->data;
@@ -228,7 +238,8 @@ static tn_status *fetch_output(tn_session *session, const tn__bindings *bindings
   tn__carried *carried = &state->frame->carried[state->frame->f->input_count + index];
   const DLTensor *tensor = &bindings->outputs[index].tensor;
   *carried = (tn__carried){.block = &state->results_away[index]};
-  if (*data == NULL || tn__bind_is_away(value, tensor)) return NULL;
+  if (*data == NULL) return NULL;
+  if (tn__bind_is_away(value, tensor)) return check_held(session, bindings->f, value, true, tensor);
   TN_RETURN_IF_ERROR(reserve_away(session, bindings->f, value, tensor, &state->outputs_away[index]));
   carried->host = *data;
   *data = state->outputs_away[index].data;
