@@ -12,8 +12,9 @@
  *
  * Threads. Functions of a device (those that take a tn__device) serve one caller at a time, which may be one thread
  * after the other, and do so while its streams work. A stream serves one caller at a time, too, as a session does;
- * several streams of a device serve as many threads at once. Exceptions: `view`, `holds` and `limits` may be called at any
- * time, and `copy` out of memory that the stream does not write meanwhile also while another thread uses the stream.
+ * several streams of a device serve as many threads at once. Exceptions: `view`, `holds` and `limits` may be called at
+ * any time, and `copy` out of memory that the stream does not write meanwhile also while another thread uses the
+ * stream.
  *
  * Order. What is launched and copied on a stream takes place in the order of the calls; `launch` may return before the
  * kernel is done, everything else returns when it is done itself, which is after all that was launched before it on
