@@ -600,6 +600,9 @@ class Compiling(unittest.TestCase):
             model.device_array("y", (4,))
         with self.assertRaisesRegex(tenon.Error, 'input "x": the tensor is on opencl:0 and must be on island:0 or cpu:0'):
             model(Exporter(x, device=(4, 0)))
+        other = tenon.compile(two.SerializeToString(), cache=False, place={"*": "island:0"}, target="native;island")
+        with self.assertRaisesRegex(tenon.Error, 'input "x": the tensor says that it is on island:0, but its memory is not'):
+            other(there)
         model.set_inputs(x=None)
         model.set_outputs(b=None)
         del model  # the arrays keep what they need
@@ -687,6 +690,14 @@ class Mistakes(unittest.TestCase):
     def test_a_failed_run_leaves_the_model_usable(self):
         self.assertRaises(tenon.Error, self.add, self.x, self.x.astype(np.int32))
         np.testing.assert_array_equal(self.add(self.x, self.x), 2 * self.x)
+
+    def test_names_that_are_no_text(self):
+        data = add_model().SerializeToString()
+        odd = tenon.compile(data.replace(b"\n\x01a", b"\n\x01\xff"), cache=False)
+        self.assertEqual([value.name for value in odd.inputs], ["\\xff", "b"])
+        np.testing.assert_array_equal(odd(self.x, self.x), 2 * self.x)
+        with self.assertRaisesRegex(tenon.Error, r'input "\\xff": the tensor is f64'):
+            odd(self.x.astype(np.float64), self.x)
 
     def test_files_that_are_no_models(self):
         self.check(tenon.Error, "/nowhere.tnx: cannot open: No such file or directory", tenon.load, "/nowhere.tnx",

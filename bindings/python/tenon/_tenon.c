@@ -388,7 +388,7 @@ static PyObject *load(PyObject *self, PyObject *args) {
 
 static PyObject *describe_dim(const tn_dim_info *dim) {
   if (dim->size >= 0) return PyLong_FromLongLong(dim->size);
-  return dim->name != NULL ? PyUnicode_FromString(dim->name) : Py_NewRef(Py_None);
+  return dim->name != NULL ? binding_text(dim->name) : Py_NewRef(Py_None);
 }
 
 static PyObject *describe_capacity(const tn_dim_info *dim) {
@@ -411,7 +411,7 @@ static PyObject *describe_value(const tn_value_info *info) {
   PyObject *shape = describe_dims(info, describe_dim);
   PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
   if (shape != NULL && capacity != NULL)
-    return Py_BuildValue("(siNiNNi(ii))", info->name, (int)info->dtype, shape, (int)info->kind, capacity,
+    return Py_BuildValue("(NiNiNNi(ii))", binding_text(info->name), (int)info->dtype, shape, (int)info->kind, capacity,
                          PyBool_FromLong(info->strided), (int)info->size_rule, (int)info->device.device_type,
                          (int)info->device.device_id);
   Py_XDECREF(shape);
@@ -949,7 +949,7 @@ static PyObject *model_copy_output(PyObject *self, PyObject *args) {
   size_t bytes = (size_t)tn_element_count(tensor.ndim, tensor.shape) * tn_dtype_size(tn_dtype_of_dl(tensor.dtype));
   bool fits = (size_t)view.len == bytes;
   DLTensor dense = tensor;
-  dense.data = view.buf, dense.byte_offset = 0, dense.strides = NULL;
+  dense.data = view.buf, dense.device = (DLDevice){kDLCPU, 0}, dense.byte_offset = 0, dense.strides = NULL;
   if (fits) status = copy_tensor(((model_object *)self)->executable, &tensor, &dense);
   PyBuffer_Release(&view);
   if (status != NULL) return raise_status(state_of(self), status);

@@ -5,10 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
+PyObject *binding_text(const char *text) {
+  return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+}
+
 PyObject *binding_raise(PyObject *type, tn_status *status) {
-  PyObject *error = PyObject_CallFunction(type, "s", tn_status_message(status));
+  PyObject *message = binding_text(tn_status_message(status));
+  PyObject *error = message == NULL ? NULL : PyObject_CallFunction(type, "O", message);
   PyObject *code = PyUnicode_FromString(tn_status_code_name(tn_status_code_of(status)));
   if (error != NULL && code != NULL && PyObject_SetAttrString(error, "code", code) == 0) PyErr_SetObject(type, error);
+  Py_XDECREF(message);
   Py_XDECREF(error);
   Py_XDECREF(code);
   tn_status_free(status);
@@ -50,7 +56,11 @@ bool binding_tell_warnings(binding_warnings *w) {
   memcpy(text, w->text, sizeof(text));
   w->length = 0;
   pthread_mutex_unlock(&w->lock);
-  return length == 0 || PyErr_WarnEx(PyExc_RuntimeWarning, text, 2) == 0;
+  if (length == 0) return true;
+  PyObject *message = binding_text(text);
+  bool told = message != NULL && PyErr_WarnFormat(PyExc_RuntimeWarning, 2, "%U", message) == 0;
+  Py_XDECREF(message);
+  return told;
 }
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */

@@ -12,6 +12,9 @@
 #include "tenon/runtime.h"
 #include "tenon/te.h"
 
+/* A text of the library's, which may quote bytes that are no UTF-8: those are told as \xNN. */
+PyObject *binding_text(const char *text);
+
 /* Raises an exception of the type, tenon.Error, with the status's words and its code's name, and takes the status.
  * Returns NULL. */
 PyObject *binding_raise(PyObject *type, tn_status *status);
