@@ -112,9 +112,9 @@ typedef struct tn_load_options {
    * somebody else touches ends the process. Since 0.2. */
   bool concurrent_islands;
   /* Limits of what all sessions together take of devices, what is kept for later included, and constants unless the
-   * device reads them in the host's memory: "island:0=64MiB", with a size in bytes, KB, MB, GB, TB, KiB, MiB, GiB or TiB. A device without one gives what it
-   * has. When there is no more, what is kept for later goes back to the device, once; then it is TN_OUT_OF_MEMORY.
-   * Since 0.2. */
+   * device reads them in the host's memory: "island:0=64MiB", with a size in bytes, KB, MB, GB, TB, KiB, MiB, GiB or
+   * TiB. A device without one gives what it has. When there is no more, what is kept for later goes back to the device,
+   * once; then it is TN_OUT_OF_MEMORY. Since 0.2. */
   const char *const *memory;
   int memory_count;
 } tn_load_options;
