@@ -167,7 +167,7 @@ static void large_kernels_are_refused(void **state) {
          "kernel plain: blocks of its launch plain_k0 have 256 threads, and target \"opencl -threads=128\" has 128 at "
          "the most; schedule it for that target");
   refuse("opencl -shared_bytes=1000",
-         "kernel product: blocks of its launch product_k0 share 8448 bytes, and target \"opencl -shared_bytes=1000\" "
+         "kernel product: blocks of its launch product_k0 share 2560 bytes, and target \"opencl -shared_bytes=1000\" "
          "has 1000 at the most; schedule it for that target");
 }
 
