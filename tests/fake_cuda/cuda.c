@@ -5,6 +5,7 @@
  * FAKE_CUDA_ARCHITECTURE which (90 is sm_90). A test may ask how many hold a device's context, and have its streams
  * fail until nobody does. */
 #include <elf.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,6 +41,8 @@ static struct {
   size_t bytes;
 } blocks[MOST_BLOCKS];
 static size_t used;
+static pthread_mutex_t lock =
+    PTHREAD_MUTEX_INITIALIZER; /* of blocks and contexts, as streams work in several threads */
 static struct {
   int references;
   bool broken;
@@ -55,13 +58,16 @@ static int device_count(void) { return setting("FAKE_CUDA_DEVICES", 1); }
 
 /* Where the bytes are in the host's memory; NULL: that is no memory of the device. */
 static char *behind(uint64_t address, size_t bytes) {
-  for (int i = 0; i < MOST_BLOCKS; i++) {
+  char *found = NULL;
+  pthread_mutex_lock(&lock);
+  for (int i = 0; i < MOST_BLOCKS && found == NULL; i++) {
     uint64_t begin = (uint64_t)(uintptr_t)blocks[i].memory + BIAS;
     if (blocks[i].memory != NULL && address >= begin && address - begin <= blocks[i].bytes &&
         bytes <= blocks[i].bytes - (address - begin))
-      return blocks[i].memory + (address - begin);
+      found = blocks[i].memory + (address - begin);
   }
-  return NULL;
+  pthread_mutex_unlock(&lock);
+  return found;
 }
 static int need_context(void) { return depth > 0 ? SUCCESS : INVALID_CONTEXT; }
 
@@ -101,11 +107,15 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
   return SUCCESS;
 }
 int cuDevicePrimaryCtxRetain(void **context, int device) {
+  pthread_mutex_lock(&lock);
   contexts[device].references++;
+  pthread_mutex_unlock(&lock);
   return *context = &contexts[device], SUCCESS;
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
+  pthread_mutex_lock(&lock);
   if (--contexts[device].references == 0) contexts[device].broken = false;
+  pthread_mutex_unlock(&lock);
   return SUCCESS;
 }
 int fake_cuda_references(int device) { return contexts[device].references; }
@@ -147,10 +157,8 @@ int cuGetErrorName(int result, const char **name) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+static int allocate(uint64_t *address, size_t bytes) {
   int place = 0;
-  if (depth == 0) return INVALID_CONTEXT;
-  if (bytes == 0) return INVALID_VALUE;
   while (place < MOST_BLOCKS && blocks[place].memory != NULL) place++;
   if (place == MOST_BLOCKS || bytes > MEMORY - used) return OUT_OF_MEMORY;
   void *memory = NULL;
@@ -161,7 +169,15 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   *address = (uint64_t)(uintptr_t)memory + BIAS;
   return SUCCESS;
 }
-int cuMemFree_v2(uint64_t address) {
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+  if (depth == 0) return INVALID_CONTEXT;
+  if (bytes == 0) return INVALID_VALUE;
+  pthread_mutex_lock(&lock);
+  int result = allocate(address, bytes);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+static int release(uint64_t address) {
   for (int i = 0; i < MOST_BLOCKS; i++) {
     if (blocks[i].memory == NULL || (uint64_t)(uintptr_t)blocks[i].memory + BIAS != address) continue;
     used -= blocks[i].bytes;
@@ -170,6 +186,12 @@ int cuMemFree_v2(uint64_t address) {
     return need_context();
   }
   return INVALID_VALUE;
+}
+int cuMemFree_v2(uint64_t address) {
+  pthread_mutex_lock(&lock);
+  int result = release(address);
+  pthread_mutex_unlock(&lock);
+  return result;
 }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
   char *there = behind(to, bytes);
