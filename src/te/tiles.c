@@ -195,7 +195,8 @@ static int64_t parts_of(const product *p, const tn__expr *terms) {
   for (int i = 0; i < 2; i++) {
     int64_t size;
     if (!tn__ir_as_int(p->sides[i].count, &size)) return 1;
-    tiles *= (double)((size + SIDE - 1) / SIDE);
+    const int64_t along = (size + SIDE - 1) / SIDE;
+    tiles *= (double)along;
   }
   for (int a = 0; a < stage->axes.count; a++)
     if (is_batch(p, a)) tiles *= tn__ir_extent_estimate(stage->axes.var[a]->extent);

@@ -66,10 +66,10 @@ typedef struct joint {
 } joint;
 typedef TN__VEC(joint) joint_vec;
 
-/* Joints by buffer, from either end: `first` by buffer, `next` by joint and end, both one more than the number. */
+/* Joints by buffer, from either end: `first` by buffer, `next` by joint and end, both one more than the number, and `to`
+ * the buffer at the other end. */
 typedef struct neighbours {
-  const joint_vec *joints;
-  int *first, *next, *offer; /* offer: a buffer whose scope it may have, one more than its number */
+  int *first, *next, *to, *offer; /* offer: a buffer whose scope it may have, one more than its number */
 } neighbours;
 
 /* From buffers of known scopes to free ones, a level at a time, of several scopes the first by name: neither the order
@@ -83,8 +83,7 @@ static void spread(tn__plan *plan, const neighbours *near) {
     found = 0;
     for (int i = 0; i < size; i++)
       for (int k = near->first[level[i]]; k != 0; k = near->next[k - 1]) {
-        const joint *j = &near->joints->data[(k - 1) / 2];
-        int other = buffer_of(plan, (k - 1) % 2 == 0 ? j->b : j->a), *offer = &near->offer[other];
+        int other = near->to[k - 1], *offer = &near->offer[other];
         plan->result.steps++;
         if (plan->values.data[other].scope != NULL) continue;
         if (*offer == 0) offered[found++] = other;
@@ -138,13 +137,14 @@ void tn__plan_share_edges(tn__plan *plan) {
   if (!said && !chosen) return; /* as mostly */
   joint_vec joints = {0};
   find_joints(plan, &joints);
-  neighbours near = {.joints = &joints,
-                     .first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
+  neighbours near = {.first = TN__NEW_ARRAY(plan->arena, plan->values.count, int),
                      .next = TN__NEW_ARRAY(plan->arena, 2 * joints.count, int),
+                     .to = TN__NEW_ARRAY(plan->arena, 2 * joints.count, int),
                      .offer = TN__NEW_ARRAY(plan->arena, plan->values.count, int)};
   for (int i = 0; i < joints.count; i++)
     for (int end = 0; end < 2; end++) {
       int buffer = buffer_of(plan, end == 0 ? joints.data[i].a : joints.data[i].b);
+      near.to[2 * i + end] = buffer_of(plan, end == 0 ? joints.data[i].b : joints.data[i].a);
       near.next[2 * i + end] = near.first[buffer];
       near.first[buffer] = 2 * i + end + 1;
     }
