@@ -66,8 +66,8 @@ typedef struct joint {
 } joint;
 typedef TN__VEC(joint) joint_vec;
 
-/* Joints by buffer, from either end: `first` by buffer, `next` by joint and end, both one more than the number, and `to`
- * the buffer at the other end. */
+/* Joints by buffer, from either end: `first` by buffer, `next` by joint and end, both one more than the number, and
+ * `to` the buffer at the other end. */
 typedef struct neighbours {
   int *first, *next, *to, *offer; /* offer: a buffer whose scope it may have, one more than its number */
 } neighbours;
