@@ -135,6 +135,12 @@ static inline bool tn__device_has_scope(const tn__device_driver *driver, tn__mem
   return scope == TN__MEMORY_GLOBAL || (driver->scopes >> scope & 1) != 0;
 }
 
+/* From the memory of one open device to that of another, through the host's at `between`, in pieces: it has
+ * TN__COPY_PIECE bytes, or `bytes` where that is less. */
+enum { TN__COPY_PIECE = 1 << 20 };
+TN_MUST_USE tn_status *tn__device_copy_between(tn__stream *to, void *destination, tn__stream *from, const void *source,
+                                               size_t bytes, void *between);
+
 /* The tables, each defined in its folder. */
 extern const tn__device_driver tn__device_cpu;    /* runtime/cpu */
 extern const tn__device_driver tn__device_island; /* runtime/island */

@@ -7,6 +7,7 @@
 #include "tenon/compile.h"
 #include "unit/devices.h"
 #include "unit/failing_allocator.h"
+#include "unit/profile_check.h"
 
 enum { N = 24, BYTES = N * 4 };
 
@@ -77,15 +78,6 @@ static void check_results(const float *x, const float *y, const float *z) {
     if (y != NULL) assert_true(y[i] == -a);
     if (z != NULL) assert_true(z[i] == a + a);
   }
-}
-
-/* Copies that the profile of a session tells. */
-static uint64_t copies_of(const tn_profile *profile) {
-  const tn_profile_kernel *const *rows;
-  int count = tn_profile_kernels(profile, &rows);
-  for (int i = 0; i < count; i++)
-    if (strcmp(rows[i]->name, "copy") == 0) return rows[i]->calls;
-  return 0;
 }
 
 static void test_what_is_told(void **state) {

@@ -9,6 +9,7 @@
 #include "check.h"
 #include "target/target.h"
 #include "tenon/compile.h"
+#include "unit/profile_check.h"
 
 enum { MOST_ISLANDS = 8, MOST_NODES = 14, ROWS = 4, COLUMNS = 8, MOST_RULES = 64, RULE_BYTES = 48 };
 
@@ -288,14 +289,6 @@ static const char loop_text[] =
     "      const one: i64[] = 1\n      j: i64[] = add(i, one)\n      t: f32[4, 8] = tanh(s)\n"
     "      output \"next0\" = j\n      output \"next1\" = n\n      output \"next2\" = t\n    }\n"
     "  output \"y\" = y\n}\n";
-
-static uint64_t copies_of(const tn_profile *profile) {
-  const tn_profile_kernel *const *rows;
-  int count = tn_profile_kernels(profile, &rows);
-  for (int i = 0; i < count; i++)
-    if (strcmp(rows[i]->name, "copy") == 0) return rows[i]->calls;
-  return 0;
-}
 
 /* How many copies, and between devices alone, `rounds` rounds make. */
 static uint64_t copies_of_rounds(const tn_executable *exe, int64_t rounds) {

@@ -48,15 +48,19 @@ static void begin(program *p) {
 }
 
 /* y = x, by way of a block on `device`. */
+static tn__bytes write_by_way_of(program *p, int device) {
+  begin(p);
+  int a = place(p->f, device, SYM(p->n), TN__STORAGE_DYNAMIC, 0);
+  emit(p->f, TN__OP_COPY, a, p->x);
+  emit(p->f, TN__OP_COPY, p->y, a);
+  tn__exe_emit(p->f, TN__OP_RETURN, NULL, 0);
+  return test_exe_finish(&p->t);
+}
+
 static tn_executable *by_way_of(int device) {
   program p;
   tn_executable *exe;
-  begin(&p);
-  int a = place(p.f, device, SYM(p.n), TN__STORAGE_DYNAMIC, 0);
-  emit(p.f, TN__OP_COPY, a, p.x);
-  emit(p.f, TN__OP_COPY, p.y, a);
-  tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
-  tn__bytes bytes = test_exe_finish(&p.t);
+  tn__bytes bytes = write_by_way_of(&p, device);
   check_ok(tn_executable_load_memory(bytes.data, bytes.size, NULL, &exe));
   test_exe_release(&p.t);
   return exe;
@@ -215,12 +219,7 @@ static void test_a_limit_of_all_sessions(void **state) {
     program p;
     tn_session *sessions[2];
     char words[200];
-    begin(&p);
-    int a = place(p.f, device, SYM(p.n), TN__STORAGE_DYNAMIC, 0);
-    emit(p.f, TN__OP_COPY, a, p.x);
-    emit(p.f, TN__OP_COPY, p.y, a);
-    tn__exe_emit(p.f, TN__OP_RETURN, NULL, 0);
-    tn__bytes bytes = test_exe_finish(&p.t);
+    tn__bytes bytes = write_by_way_of(&p, device);
     tn_executable *exe = loaded(&bytes, limits[device], 1);
     for (int i = 0; i < 2; i++) check_ok(tn_session_create(exe, NULL, &sessions[i]));
     check_ok(invoke(sessions[0], 8000));

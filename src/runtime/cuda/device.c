@@ -69,9 +69,9 @@ static tn__cuda_result read_limits(tn__cuda *c) {
   return result;
 }
 
-/* The primary contexts that are kept, a bit for each device; those of a higher number are not. Making one takes the
- * driver some tenths of a second, so the first that a process opens of a device holds one reference more, as CUDA's own
- * runtime does. Where a kernel failed a context takes nothing any more, and goes when the last that has it closes. */
+/* The primary contexts that are kept, a bit for each device; those of a higher number are not. So that it is made once,
+ * the first that a process opens of a device holds one reference more, as CUDA's own runtime does. Where a kernel
+ * failed a context takes nothing any more, and goes when the last that has it closes. */
 static _Atomic uint64_t kept;
 
 static uint64_t bit_of(const tn__device *device) {

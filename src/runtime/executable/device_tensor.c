@@ -5,8 +5,6 @@
 #include "base/strbuf.h"
 #include "runtime/executable/opened.h"
 
-enum { PIECE = 1 << 20 }; /* of a copy between two devices, through the host's memory */
-
 /* ---- where ------------------------------------------------------------------------------------------------------- */
 
 static bool is_host(DLDevice device) { return device.device_type == kDLCPU && device.device_id == 0; }
@@ -184,17 +182,12 @@ static tn_status *move_bytes(end *e, tn__copy_kind kind, void *to, const void *f
   return e->stream.device->driver->copy(&e->stream, kind, to, from, bytes);
 }
 
-/* Between two devices. */
 static tn_status *copy_through_host(tn__opened *devices, end *from, end *to, size_t bytes) {
+  const tn_allocator *allocator = devices->exe->region.allocator;
   void *between;
-  tn_status *status = tn__alloc(devices->exe->region.allocator, PIECE, 1, 0, &between);
-  for (size_t at = 0; at < bytes && status == NULL; at += PIECE) {
-    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    const tn__device *a = from->stream.device, *b = to->stream.device;
-    status = move_bytes(from, TN__COPY_OUT, between, a->driver->view(a, from->data, at), piece);
-    if (status == NULL) status = move_bytes(to, TN__COPY_IN, b->driver->view(b, to->data, at), between, piece);
-  }
-  tn__free(devices->exe->region.allocator, between, PIECE, 0);
+  TN_RETURN_IF_ERROR(tn__alloc(allocator, TN__COPY_PIECE, 1, 0, &between));
+  tn_status *status = tn__device_copy_between(&to->stream, to->data, &from->stream, from->data, bytes, between);
+  tn__free(allocator, between, TN__COPY_PIECE, 0);
   return status;
 }
 

@@ -9,7 +9,7 @@ struct tn__opened_shared {
   size_t keepers;      /* the owner, and tensors */
 };
 
-enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it has */ };
+enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it has, or it is the host's */ };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -128,7 +128,9 @@ void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device,
 static void set_most_spare(tn__opened_device *d) {
   tn__device_limits limits;
   d->device.driver->limits(&d->device, &limits);
-  d->memory.most_spare = limits.memory_bytes > 0 ? limits.memory_bytes / 4 : MOST_SPARE;
+  const size_t quarter = limits.memory_bytes / 4;
+  const bool few = limits.memory_bytes == 0 || (limits.nature.shares_memory && quarter > MOST_SPARE);
+  d->memory.most_spare = few ? MOST_SPARE : quarter;
   if (d->device.driver->takes_turns) d->memory.most_spare = 0;
 }
 

@@ -9,11 +9,11 @@
  * Failure. All of them are open, or none. When a driver failed in a way that its device may not outlive (a device that
  * is gone), whoever met that says so: sessions that are there keep what they have, and the next one opens all anew.
  *
- * Memory. What is given back is kept for whoever wants as much next, of all sessions, up to a quarter of what there is.
- * When a device has no more, or the executable may have no more of it (tn_load_options.memory), what is kept goes back
- * to it, once, and only then is it out of memory. Where there is a limit, somebody who wants less gets none of it: what
- * fits into the limit does so whatever ran before. Devices that take turns keep nothing: programs are checked on them,
- * and what was there before is not to be read by luck.
+ * Memory. What is given back is kept for whoever wants as much next, of all sessions, up to a quarter of what there is,
+ * and up to 256 MiB of what is the host's. When a device has no more, or the executable may have no more of it
+ * (tn_load_options.memory), what is kept goes back to it, once, and only then is it out of memory. Where there is a
+ * limit, somebody who wants less gets none of it: what fits into the limit does so whatever ran before. Devices that
+ * take turns keep nothing: programs are checked on them, and what was there before is not to be read by luck.
  *
  * Threads. All functions may be called from several threads at once. A lock of the executable's is held while devices
  * open and memory comes and goes. */

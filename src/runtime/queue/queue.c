@@ -11,8 +11,6 @@
 #include "base/invariant.h"
 #include "runtime/pool.h"
 
-enum { PIECE_BYTES = 1 << 20 }; /* of a copy between two devices */
-
 typedef enum command_kind { LAUNCH, COPY, RECORD, AWAIT } command_kind;
 
 typedef struct command {
@@ -41,7 +39,7 @@ typedef struct queue {
   uint64_t put, executed;                       /* commands ever */
   bool unsettled;                               /* kernels were launched whose results are not known yet */
   uint64_t first_label, last_label, last_order; /* of the first and last launch whose result is not known */
-  void *piece;                                  /* PIECE_BYTES of the host, for copies from other devices */
+  void *piece;                                  /* TN__COPY_PIECE of the host, for copies from other devices */
 } queue;
 
 /* Of a kernel; lists of either kind are arrays of these, as both are as large. */
@@ -96,27 +94,14 @@ static void fail(queue *q, uint64_t order, uint64_t since, uint64_t label, int32
   tn_status_free(status);
 }
 
-/* From the memory of one device to that of another, in pieces. */
-static tn_status *copy_between(const queue *q, const command *c) {
-  tn__stream *source = q->all->queues[c->from_device].stream;
-  const tn__device *from_device = source->device, *to_device = q->stream->device;
-  const char *from = c->from;
-  for (size_t at = 0; at < c->bytes; at += PIECE_BYTES) {
-    size_t bytes = c->bytes - at < PIECE_BYTES ? c->bytes - at : PIECE_BYTES;
-    const void *piece = from_device->driver->view(from_device, (void *)(uintptr_t)from, at);
-    TN_RETURN_IF_ERROR(from_device->driver->copy(source, TN__COPY_OUT, q->piece, piece, bytes));
-    void *to = to_device->driver->view(to_device, c->to, at);
-    TN_RETURN_IF_ERROR(to_device->driver->copy(q->stream, TN__COPY_IN, to, q->piece, bytes));
-  }
-  return NULL;
-}
-
 static tn_status *copy(const queue *q, const command *c) {
   const tn__device_driver *driver = driver_of(q);
   if (c->bytes == 0) return NULL;
   if (c->from_device == TN__QUEUE_HOST) return driver->copy(q->stream, TN__COPY_IN, c->to, c->from, c->bytes);
   if (c->to_device == TN__QUEUE_HOST) return driver->copy(q->stream, TN__COPY_OUT, c->to, c->from, c->bytes);
-  if (q->all->queues[c->from_device].stream->device != q->stream->device) return copy_between(q, c);
+  tn__stream *from = q->all->queues[c->from_device].stream;
+  if (from->device != q->stream->device)
+    return tn__device_copy_between(q->stream, c->to, from, c->from, c->bytes, q->piece);
   return driver->copy(q->stream, TN__COPY_WITHIN, c->to, c->from, c->bytes);
 }
 
@@ -325,7 +310,7 @@ static tn_status *allocate(tn__queues *all, const tn__queues_options *options) {
   }
   for (int i = 0; i < all->count && devices > 1; i++) { /* touched by copies alone */
     if (all->queues[i].stream == NULL) continue;
-    all->queues[i].piece = tn__realloc(all->allocator, NULL, 0, PIECE_BYTES, 0);
+    all->queues[i].piece = tn__realloc(all->allocator, NULL, 0, TN__COPY_PIECE, 0);
     if (all->queues[i].piece == NULL)
       return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for copies between devices");
   }
@@ -389,7 +374,7 @@ void tn__queues_release(tn__queues *all) {
   const tn_allocator *allocator = all->allocator == NULL ? NULL : &copy;
   for (int i = 0; i < all->count; i++) {
     pthread_cond_destroy(&all->queues[i].changed);
-    tn__free(allocator, all->queues[i].piece, PIECE_BYTES, 0);
+    tn__free(allocator, all->queues[i].piece, TN__COPY_PIECE, 0);
   }
   size_t places = (size_t)all->count * TN__QUEUE_DEPTH * (size_t)all->most_arguments;
   tn__free(allocator, all->arguments, places * sizeof(argument), 0);

@@ -129,20 +129,13 @@ tn_status *tn__vm_launch(tn__vm *vm, const tn__instruction *in, int32_t *result)
 /* Between two devices that are not the host it goes through the host, in pieces. */
 static tn_status *copy_now(tn__vm *vm, tn__stream *to, void *destination, tn__stream *from, const void *source,
                            size_t bytes) {
-  enum { PIECE = 1 << 20 };
   const tn__device_driver *in = to->device->driver, *out = from->device->driver;
   if (to->device == from->device) return in->copy(to, TN__COPY_WITHIN, destination, source, bytes);
   if (out->inline_host) return in->copy(to, TN__COPY_IN, destination, source, bytes);
   if (in->inline_host) return out->copy(from, TN__COPY_OUT, destination, source, bytes);
-  TN_RETURN_IF_ERROR(tn__block_reserve(vm->allocator, &vm->scratch, bytes < PIECE ? (int64_t)bytes : PIECE));
-  for (size_t at = 0; at < bytes; at += PIECE) {
-    size_t piece = bytes - at < PIECE ? bytes - at : PIECE;
-    const void *there = out->view(from->device, (void *)(uintptr_t)source, at);
-    TN_RETURN_IF_ERROR(out->copy(from, TN__COPY_OUT, vm->scratch.data, there, piece));
-    void *here = in->view(to->device, destination, at);
-    TN_RETURN_IF_ERROR(in->copy(to, TN__COPY_IN, here, vm->scratch.data, piece));
-  }
-  return NULL;
+  TN_RETURN_IF_ERROR(
+      tn__block_reserve(vm->allocator, &vm->scratch, bytes < TN__COPY_PIECE ? (int64_t)bytes : TN__COPY_PIECE));
+  return tn__device_copy_between(to, destination, from, source, bytes, vm->scratch.data);
 }
 
 /* It is for the device that gets it, and for another one when that is the first. A device that the host takes the place
@@ -166,7 +159,7 @@ tn_status *tn__vm_carry(tn__vm *vm, const tn__function *f, bool output, uint32_t
     tn__stream *own = &vm->devices[device].stream, *first = &vm->devices[0].stream;
     tn_status *status =
         output ? copy_now(vm, first, host, own, there, bytes) : copy_now(vm, own, there, first, host, bytes);
-    return status == NULL ? NULL : carry_failed(f, label, status);
+    return status == NULL ? NULL : carry_failed(f, label, told(vm, status));
   }
   if (output)
     tn__queue_copy(vm->queues, TN__QUEUE_HOST, host, (int)device, there, bytes, label);

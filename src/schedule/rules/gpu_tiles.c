@@ -48,8 +48,8 @@ int tn__rule_gpu_choices(tn__ir *ir, const tn__expr *extent, int64_t least, int6
   for (int64_t size = least; size <= most; size *= 2)
     if (tn__ir_is_int_value(tn__ir_mod_i(ir, extent, size), 0)) out[count++] = size;
   if (tn__ir_is_int(extent) || count == 0) return count;
-  out[0] =
-      out[count - 1]; /* only of those that an open size was filled up to it is shown that they end where it does */
+  /* Only of the size that an open one was filled up to is it shown that it ends where that does. */
+  out[0] = out[count - 1];
   return 1;
 }
 
