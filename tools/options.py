@@ -24,14 +24,15 @@ KEYWORDS = {
     "words": ("str | Iterable[str] | None", "None"),
     "dims": ("Mapping[str, Union[int, Sequence[int]]] | None", "None"), "sizes": ("Mapping[str, int] | None", "None"),
     "pairs": ("Mapping[str, str] | None", "None"), "names": ("Iterable[str]", "()"),
+    "annotations": ("Iterable[OnDevice]", "()"),
     "file": ("str | os.PathLike[str] | None", "None"),
 }  # fmt: skip
 FIELDS = {
     "flag": "bool", "count": "int", "bytes": "int", "text": "str", "path": "str", "words": "str",
     "dims": "list[tuple[str, int]]", "sizes": "list[tuple[str, int]]", "pairs": "list[tuple[str, str]]",
-    "names": "list[str]", "file": "str",
+    "names": "list[str]", "annotations": "list[tuple[str, str, bool, bool]]", "file": "str",
 }  # fmt: skip
-TYPES = {"file": "text, or the file with it", "dims": "names and sizes", "sizes": "names and sizes", "pairs": "pairs of names", "caller": "the program's"}
+TYPES = {"file": "text, or the file with it", "dims": "names and sizes", "sizes": "names and sizes", "pairs": "pairs of names", "annotations": "values and devices", "caller": "the program's"}
 
 
 def keyword(row):

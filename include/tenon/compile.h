@@ -44,6 +44,16 @@ typedef struct tn_alias_setting {
   const char *output, *input; /* names */
 } tn_alias_setting;
 
+/* Says of a value of the model where it lives, as the operator on_device does in a graph's text (docs/devices.md). With
+ * one of the two set, there may be a copy between the value and whoever reads it; with both there is none. One of them
+ * must be. Since 0.2. */
+typedef struct tn_on_device {
+  const char *value;     /* its name: a node's output, an input or an initializer */
+  const char *device;    /* "opencl:0", "opencl:0/texture", or a target's own name */
+  bool constrain_body;   /* the value itself lives there: it is made there */
+  bool constrain_result; /* what is read in its place lives there: it is read there */
+} tn_on_device;
+
 /* How a model is compiled. */
 typedef struct tn_compile_options {
   size_t size; /* sizeof(tn_compile_options); when nothing else is set: the defaults */
@@ -121,6 +131,10 @@ typedef struct tn_compile_options {
    * fit goes elsewhere, and what fits nowhere is TN_RESOURCE_EXHAUSTED. Since 0.2. */
   const char *const *memory;
   int memory_count; /* of them */
+  /* Where values live, by their names, in all that the model is made of but its functions. A name that no value has is
+   * TN_NOT_FOUND. Since 0.2. */
+  const tn_on_device *annotations;
+  int annotation_count; /* of them */
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */

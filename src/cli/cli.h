@@ -94,6 +94,7 @@ typedef struct cli_list {
     tn_dim_setting sizes[CLI_MOST_ITEMS];
     tn_alias_setting pairs[CLI_MOST_ITEMS];
     const char *names[CLI_MOST_ITEMS];
+    tn_on_device said[CLI_MOST_ITEMS];
   } of;
   char text[CLI_MOST_ITEMS][2][128]; /* the names in it */
 } cli_list;

@@ -230,6 +230,40 @@ static int read_names(const cli_args *args, const tn__option_row *row, cli_list 
   return count;
 }
 
+/* VALUE=DEVICE[,body][,result], which is cut into its words. Names of values may have any sign, those of devices no
+ * '='. */
+static bool read_side(char *text, tn_on_device *out) {
+  char *equals = strrchr(text, '=');
+  if (!equals || equals == text || equals[1] == 0 || equals[1] == ',') return false;
+  *equals = 0;
+  *out = (tn_on_device){.value = text, .device = equals + 1};
+  for (char *word = strchr(equals + 1, ','), *next; word; word = next) {
+    next = strchr(word + 1, ',');
+    *word++ = 0;
+    if (next) *next = 0;
+    bool *side = strcmp(word, "body") == 0     ? &out->constrain_body
+                 : strcmp(word, "result") == 0 ? &out->constrain_result
+                                               : NULL;
+    if (!side || *side) return false;
+    *side = true;
+  }
+  out->constrain_body |= !out->constrain_result;
+  return true;
+}
+
+static int read_on_device(const cli_args *args, const tn__option_row *row, cli_list *list) {
+  int position = 0, count = 0;
+  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
+    char *words = count < CLI_MOST_ITEMS ? strdup(text) : NULL; /* which the process has to its end */
+    if (words && read_side(words, &list->of.said[count])) continue;
+    free(words);
+    cli_misused(args->command, "%s takes %s, and behind it ,body or ,result or both, at most %d times, not \"%s\"",
+                row->cli.name, row->cli.value, CLI_MOST_ITEMS, text);
+    return -1;
+  }
+  return count;
+}
+
 /* Reads what was given for a row that is no list into the field at `out`. */
 static bool read_value(const cli_args *args, const tn__option_row *row, void *out) {
   switch (row->kind) {
@@ -264,6 +298,7 @@ static bool read_row(const cli_args *args, cli_compile *setup, const tn__option_
   switch (row->kind) {
     case TN__OPTION_DIMS: return read_dims(args, setup, row, list);
     case TN__OPTION_PAIRS: count = read_pairs(args, row, list); break;
+    case TN__OPTION_ON_DEVICE: count = read_on_device(args, row, list); break;
     case TN__OPTION_SIZES: count = read_named_sizes(args, row, list); break;
     default: count = read_names(args, row, list);
   }

@@ -5,12 +5,14 @@
 
 #include "base/log.h"
 #include "driver/nature.h"
+#include "graph/place/annotate.h"
 #include "graph/place/cost.h"
 
 struct tn__driver_devices {
   tn__compile_config *config;
   tn__place_rules rules;
-  int *matched; /* by rule, in all graphs */
+  int *matched;                      /* by rule, in all graphs */
+  tn__place_annotation *annotations; /* as many as the options have */
   tn__place_budgets budgets;
   bool several;        /* not everything is on one device */
   const char *natures; /* what drivers said of how fast their devices are, in lines */
@@ -25,6 +27,12 @@ static tn__driver_devices *read_devices_of(tn__arena *arena, const tn_compile_op
   for (int i = 0; i < o->place_count; i++) tn__place_rules_read(d->config, o->place[i], files, &d->rules);
   for (int i = 0; i < o->memory_count; i++) tn__place_budget_read(d->config, o->memory[i], &d->budgets);
   d->matched = TN__NEW_ARRAY(arena, d->rules.list.count, int);
+  d->annotations = TN__NEW_ARRAY(arena, o->annotation_count, tn__place_annotation);
+  for (int i = 0; i < o->annotation_count; i++) {
+    const tn_on_device *said = &o->annotations[i];
+    d->annotations[i] =
+        tn__place_annotation_read(d->config, said->value, said->device, said->constrain_body, said->constrain_result);
+  }
   return d;
 }
 
@@ -234,11 +242,24 @@ bool tn__driver_warned_of_places(const tn__driver *driver) {
   const tn__driver_devices *d = driver->devices;
   for (int i = 0; i < d->rules.list.count; i++)
     if (d->matched[i] == 0) return true;
+  for (int i = 0; i < driver->options->annotation_count; i++)
+    if (!d->annotations[i].has_effect) return true;
   return false;
 }
 
-void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *const *graphs, int count) {
+static void annotate(tn__driver *driver, const tn__named_values *named, tn__graph *const *graphs, int count) {
+  const tn__driver_devices *d = driver->devices;
+  tn__place_annotate(d->config, d->annotations, driver->options->annotation_count, named, graphs, count);
+  for (int i = 0; i < driver->options->annotation_count; i++)
+    if (!d->annotations[i].has_effect)
+      tn__log(driver->options->log, TN_LOG_WARNING,
+              "%s has no effect: when the model has been read, nothing of that value is left", d->annotations[i].by);
+}
+
+void tn__driver_place(tn__driver *driver, const tn__named_values *named, const char *const *names,
+                      tn__graph *const *graphs, int count) {
   tn__driver_devices *d = driver->devices;
+  annotate(driver, named, graphs, count);
   tn__strbuf_init(&d->told, driver->arena->allocator);
   if (driver->options->devices != NULL) tn__compile_config_print(d->config, &d->told);
   if (driver->options->devices != NULL) tn__strbuf_append(&d->told, d->natures);

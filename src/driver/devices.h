@@ -17,9 +17,12 @@ void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash);
 const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_options *options);
 /* Reads the same into the driver, and warns. */
 void tn__driver_devices_init(tn__driver *driver);
-/* Plans the graphs, tells the plan, and refuses what this version cannot run. */
-void tn__driver_place(tn__driver *driver, const char *const *names, tn__graph *const *graphs, int count);
-/* Did a placement fit no node? The next compilation has to say so, too, and is not to find this one in the cache. */
+/* Annotates and plans the graphs, tells the plan, and refuses what this version cannot run. `named`: what the models
+ * call their values. */
+void tn__driver_place(tn__driver *driver, const tn__named_values *named, const char *const *names,
+                      tn__graph *const *graphs, int count);
+/* Did a placement fit no node, or was an annotation of nothing? The next compilation has to say so, too, and is not to
+ * find this one in the cache. */
 bool tn__driver_warned_of_places(const tn__driver *driver);
 /* Once more behind the passes, for the values that they have made; and behind tn__driver_take_memories. */
 void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int count);

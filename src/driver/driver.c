@@ -318,7 +318,7 @@ static void place(tn__compilation *c, bool again) {
   if (again)
     tn__driver_place_again(&c->driver, graphs, count);
   else
-    tn__driver_place(&c->driver, names, graphs, count);
+    tn__driver_place(&c->driver, &c->named, names, graphs, count);
 }
 
 void tn__compilation_optimize(tn__compilation *c) {

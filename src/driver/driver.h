@@ -20,7 +20,8 @@ typedef struct tn__entry {
 typedef struct tn__compilation {
   tn__driver driver;
   tn__model *model;
-  tn__graph *graph; /* the model's, or the first one's */
+  tn__graph *graph;       /* the model's, or the first one's */
+  tn__named_values named; /* what models call their values, where annotations ask for it */
   TN__VEC(tn__entry) entries;
   TN__VEC(tn__program_function)
   functions;       /* of the graph, then of the bodies of its control operators, outer ones first */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "graph/place/annotate.h"
 #include "graph/text.h"
 
 static bool has_text_name(const char *path) {
@@ -67,5 +68,6 @@ tn__graph *tn__model_import(tn__model *model, tn__ir *ir, const tn__onnx_options
   tn__graph_read_options read = {options->dims, options->dim_count, options->dims_used};
   tn__graph *graph;
   tn__check(tn__ir_arena(ir)->escape, tn__graph_read(ir, model->path, model->text, model->length, &read, &graph));
+  if (options->named != NULL) tn__place_name_values(graph, options->named);
   return graph;
 }

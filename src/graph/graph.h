@@ -131,6 +131,17 @@ struct tn__value {
   TN__VEC(tn__symbol *) symbols;      /* that are read from it */
 };
 
+/* What a model calls a value, which in the graph may have another name, and several of them may be one value. */
+typedef struct tn__named_value {
+  const char *name;
+  tn__graph *graph; /* the model's, or a body */
+  tn__value *value; /* NULL: nothing was made of it. A sequence that is known has no type, and is of no graph. */
+} tn__named_value;
+
+typedef struct tn__named_values {
+  TN__VEC(tn__named_value) list;
+} tn__named_values;
+
 /* Attributes are uniform, so that printing, comparing and hashing are written once. */
 typedef enum tn__attr_kind { TN__ATTR_INTS, TN__ATTR_EXPRS, TN__ATTR_FLOATS, TN__ATTR_STRING } tn__attr_kind;
 typedef struct tn__attr {

@@ -78,6 +78,11 @@ const tn__option_row tn__option_rows[] = {
      .help = "how much memory of a device a program may take, as `opencl:0=2GiB` ([devices.md](devices.md))",
      .cli = {"--memory", "DEVICE=SIZE,...", "how much memory of a device to plan for: opencl:0=2GiB", true},
      .python = "memory"},
+    {LIST(annotations, annotation_count), .kind = TN__OPTION_ON_DEVICE, .flags = TN__OPTION_CODE, .usual = "none",
+     .help = "which values live on which device, by name ([devices.md](devices.md))",
+     .cli = {"--on-device", "VALUE=DEVICE",
+             "a value of this name lives there; DEVICE,result: is read there; DEVICE,body,result: both", true},
+     .python = "annotations"},
     {FIELD(devices), .kind = TN__OPTION_CALLER, .usual = "nothing is told",
      .help = "is told the devices, and where each node runs",
      .cli = {"--explain-devices", NULL, "print the devices, and where each node runs and why, on stderr"}},
@@ -158,8 +163,8 @@ const tn__option_row *tn__options_find(const char *name) {
 }
 
 const char *tn__option_kind_name(tn__option_kind kind) {
-  static const char *const names[] = {"flag", "count", "bytes", "text",  "path", "words",
-                                      "dims", "sizes", "pairs", "names", "file", "caller"};
+  static const char *const names[] = {"flag",  "count", "bytes", "text",        "path", "words", "dims",
+                                      "sizes", "pairs", "names", "annotations", "file", "caller"};
   return names[kind];
 }
 
@@ -175,12 +180,21 @@ static const void *pointer_at(const tn_compile_options *options, size_t at) {
 
 static const char *missing_name(const tn__option_row *row, const void *list, int i) {
   const tn_alias_setting *pair = (const tn_alias_setting *)list + i;
+  const tn_on_device *said = (const tn_on_device *)list + i;
   switch (row->kind) {
+    case TN__OPTION_ON_DEVICE: return !said->value ? "value" : !said->device ? "device" : NULL;
     case TN__OPTION_DIMS:
     case TN__OPTION_SIZES: return ((const tn_dim_setting *)list)[i].name ? NULL : "name";
     case TN__OPTION_PAIRS: return !pair->output ? "output" : !pair->input ? "input" : NULL;
     default: return ((const char *const *)list)[i] ? NULL : "name";
   }
+}
+
+static tn_status *check_sides(const tn__option_row *row, const tn_on_device *said, int i) {
+  if (said->constrain_body || said->constrain_result) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          TYPE ": %s[%d] says nothing of \"%s\": set constrain_body, constrain_result or both",
+                          row->name, i, said->value);
 }
 
 static tn_status *check_list(const tn__option_row *row, const tn_compile_options *options) {
@@ -190,6 +204,7 @@ static tn_status *check_list(const tn__option_row *row, const tn_compile_options
   for (int i = 0; i < count; i++) {
     const char *missing = missing_name(row, list, i);
     if (missing) return tn_status_create(TN_INVALID_ARGUMENT, TYPE ": %s[%d] has no %s", row->name, i, missing);
+    if (row->kind == TN__OPTION_ON_DEVICE) TN_RETURN_IF_ERROR(check_sides(row, (const tn_on_device *)list + i, i));
   }
   return NULL;
 }
@@ -219,6 +234,11 @@ static void hash_list(const tn__option_row *row, const void *list, int count, tn
       tn__sha256_update_string(hash, pair->input);
     } else if (row->kind == TN__OPTION_NAMES) {
       tn__sha256_update_string(hash, ((const char *const *)list)[i]);
+    } else if (row->kind == TN__OPTION_ON_DEVICE) {
+      const tn_on_device *said = (const tn_on_device *)list + i;
+      tn__sha256_update_string(hash, said->value);
+      tn__sha256_update_string(hash, said->device);
+      tn__sha256_update_u64(hash, (uint64_t)said->constrain_body << 1 | (uint64_t)said->constrain_result);
     } else {
       const tn_dim_setting *dim = (const tn_dim_setting *)list + i;
       tn__sha256_update_string(hash, dim->name);

@@ -8,18 +8,19 @@
 #include "tenon/te.h"
 
 typedef enum tn__option_kind {
-  TN__OPTION_FLAG,  /* bool */
-  TN__OPTION_COUNT, /* int */
-  TN__OPTION_BYTES, /* uint64_t */
-  TN__OPTION_TEXT,  /* const char * */
-  TN__OPTION_PATH,  /* const char *, of a file or folder */
-  TN__OPTION_WORDS, /* const char *, words with commas between them */
-  TN__OPTION_DIMS,  /* tn_dim_setting *, the first of two rows: fixed sizes, then sizes with code of their own */
-  TN__OPTION_SIZES, /* tn_dim_setting * */
-  TN__OPTION_PAIRS, /* tn_alias_setting * */
-  TN__OPTION_NAMES, /* const char *const * */
-  TN__OPTION_FILE,  /* const char *: a text; on the command line, and in Python as a path, the file that has it */
-  TN__OPTION_CALLER /* functions and objects of the calling program's */
+  TN__OPTION_FLAG,      /* bool */
+  TN__OPTION_COUNT,     /* int */
+  TN__OPTION_BYTES,     /* uint64_t */
+  TN__OPTION_TEXT,      /* const char * */
+  TN__OPTION_PATH,      /* const char *, of a file or folder */
+  TN__OPTION_WORDS,     /* const char *, words with commas between them */
+  TN__OPTION_DIMS,      /* tn_dim_setting *, the first of two rows: fixed sizes, then sizes with code of their own */
+  TN__OPTION_SIZES,     /* tn_dim_setting * */
+  TN__OPTION_PAIRS,     /* tn_alias_setting * */
+  TN__OPTION_NAMES,     /* const char *const * */
+  TN__OPTION_ON_DEVICE, /* tn_on_device * */
+  TN__OPTION_FILE,      /* const char *: a text; on the command line, and in Python as a path, the file that has it */
+  TN__OPTION_CALLER     /* functions and objects of the calling program's */
 } tn__option_kind;
 
 enum {

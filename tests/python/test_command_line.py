@@ -24,6 +24,7 @@ WRONG_VALUES = {
     "--host": ["pentium", "cpu -host=cpu"],
     "--place": ["a", "a=", "=cpu", "a=opencl", "a=cpu:x", "a=cpu:1", "a=cpu/textur", "@"],
     "--memory": ["a", "cpu=", "=1", "cpu=0", "cpu=1XB", "cpu=99999999TiB", "cuda=1", "cpu=1,cpu:0=2"],
+    "--on-device": ["a", "a=", "=cpu", "a=,body", "a=cpu,", "a=cpu,body,body", "a=cpu,both", "a=opencl", "a=cpu:1"],
     "--dim": ["n", "n=", "=3", "n=x", "n=-1", "n=99999999999999999999", "n=1,m", "n=1x"],
     "--alias": ["y", "y=", "=x"],
     "--capacity": ["n", "n=0", "n=x", "n=-1"],
@@ -145,7 +146,8 @@ class CommandLineTest(unittest.TestCase):
         of_models = [option for option in options_of("inspect") if option not in
                      ("--key", "--constants", "--map", "--verify-only", "--text", "--schedules", "--kernel", "--json")]
         values = {"--dim": "n=1", "--alias": "y=x", "--capacity": "n=1", "--strided": "x", "--threads": "1", "--target": "aarch64",
-                  "--machine": "m", "--tuned": "t", "--print-after": "all", "--host": "cpu", "--place": "a=cpu", "--memory": "cpu=1GiB"}
+                  "--machine": "m", "--tuned": "t", "--print-after": "all", "--host": "cpu", "--place": "a=cpu", "--memory": "cpu=1GiB",
+                  "--on-device": "a=cpu"}
         for option in of_models:
             word = option + (f"={values[option]}" if option in values else "")
             self.misused("inspect", self.executable, word, command="inspect", saying="is for compiling")

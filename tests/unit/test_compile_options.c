@@ -48,6 +48,9 @@ static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
   static const char *const names[][2] = {{"a", "b"}, {"c", "b"}, {"a", "c"}};
   static const char *const places[][2] = {{"a=cpu", "b=cpu"}, {"c=cpu", "b=cpu"}, {"a=cpu", "c=cpu"}};
   static const char *const memories[][2] = {{"cpu=1", "cpu:0=1B"}, {"cpu=2", "cpu:0=2B"}, {"cpu=1", "cpu=1B"}};
+  static const tn_on_device said[][2] = {{{"a", "cpu", true, false}, {"b", "cpu", false, true}},
+                                         {{"a", "cpu", true, true}, {"b", "cpu", false, true}},
+                                         {{"a", "cpu", true, false}, {"b", "cpu:0", false, true}}};
   char *field = (char *)o + row->at;
   const void *list = NULL;
   if (which > 3 || (which > 0 && !row->count_at)) return false;
@@ -62,6 +65,7 @@ static bool set(const tn__option_row *row, int which, tn_compile_options *o) {
     case TN__OPTION_DIMS:
     case TN__OPTION_SIZES: list = sizes[which % 3]; break;
     case TN__OPTION_PAIRS: list = pairs[which % 3]; break;
+    case TN__OPTION_ON_DEVICE: list = said[which % 3]; break;
     case TN__OPTION_NAMES:
       list = strcmp(row->name, "place") == 0    ? places[which % 3]
              : strcmp(row->name, "memory") == 0 ? memories[which % 3]

@@ -40,8 +40,8 @@ from . import _tenon
 from ._tenon import Error
 from .tuning import Build, Builder, BuildInput, Progress, Run, Runner, TunedKernel, Tuning, tune
 
-__all__ = ["Build", "BuildInput", "Builder", "DeviceArray", "Error", "Kernel", "Model", "Progress", "Run", "Runner", "TunedKernel", "Tuning",
-           "Value", "__version__", "build_te", "compile", "load", "tune"]
+__all__ = ["Build", "BuildInput", "Builder", "DeviceArray", "Error", "Kernel", "Model", "OnDevice", "Progress", "Run", "Runner", "TunedKernel",
+           "Tuning", "Value", "__version__", "build_te", "compile", "load", "on_device", "tune"]
 __version__: str = _tenon.version
 
 ALIGNMENT = 64  # of results: what does not fit the caches is written fastest there, and lists want it
@@ -102,6 +102,28 @@ class Value:
     strided: bool = False
     size_rule: str = "exact"
     device: tuple[int, int] = (1, 0)
+
+
+@dataclass(frozen=True)
+class OnDevice:
+    """What on_device() says of a value."""
+
+    value: str
+    device: str
+    constrain_body: bool = True
+    constrain_result: bool = False
+
+
+def on_device(value: str, device: str, *, constrain_body: bool = True, constrain_result: bool = False) -> OnDevice:
+    """Says of a value of a model, by its name, where it lives, for compile(annotations=[...]): "opencl:0", a target's own name.
+    `constrain_body`: the value itself is there, `constrain_result`: what is read in its place is. With one of the two there
+    may be a copy between them; with both there is none (docs/devices.md)."""
+    for what, text in (("value", value), ("device", device)):
+        if not isinstance(text, str):
+            raise TypeError(f"on_device: the {what} is a name, not {text!r}")
+    if not (constrain_body or constrain_result):
+        raise ValueError(f"on_device: nothing is said of {value!r}: constrain_body, constrain_result or both are True")
+    return OnDevice(value, device, bool(constrain_body), bool(constrain_result))
 
 
 class DeviceArray:
@@ -516,6 +538,13 @@ def _assignments(option: str, value: Any) -> list[str]:
     return _texts(f"{option} is a dictionary or a list of texts", value)
 
 
+def _annotations(option: str, value: Any) -> list[tuple[str, str, bool, bool]]:
+    said = list(value) if _is_several(value) else [None]
+    if not all(isinstance(one, OnDevice) for one in said):
+        raise TypeError(f"{option} is a list of what on_device() makes, not {value!r}")
+    return [(one.value, one.device, one.constrain_body, one.constrain_result) for one in said]
+
+
 def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
     """What keywords say, as the fields of the C API that they set; those that are None are left out."""
     fields: dict[str, Any] = {}
@@ -535,6 +564,8 @@ def _fields(given: Mapping[str, Any]) -> dict[str, Any]:
             fields[field] = [(name, _size(row["python"], name, size)) for name, size in value.items()]
         elif kind == "pairs":
             fields[field] = list(value.items())
+        elif kind == "annotations":
+            fields[field] = _annotations(row["python"], value)
         elif kind == "names" and "=" in row["value"]:
             fields[field] = _assignments(row["python"], value)
         elif kind == "names":
@@ -573,6 +604,7 @@ def compile(
     host: str | None = None,
     place: Mapping[str, Any] | Iterable[str] = (),
     memory: Mapping[str, Any] | Iterable[str] = (),
+    annotations: Iterable[OnDevice] = (),
     compile_threads: int | None = None,
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,
@@ -594,6 +626,7 @@ def compile(
     Ctrl-C ends a compilation of the main thread, too, once the kernel that is made is done.
     `place` says on which of several targets nodes run, {"encoder/*": "opencl:0"}, or texts of the command line's: ["auto"],
     ["@placement.json"]; `memory` what of a device's memory there is, {"opencl:0": "2GiB"} (docs/devices.md).
+    `annotations` says of values, by name, where they live: [tenon.on_device("hidden", "opencl:0")].
     `texts` says what is kept for Model.text() and `tenon inspect`: "schedules" (None), "graph", "declarations", "loops",
     several of them, "all" or "none".
     """

@@ -48,6 +48,7 @@ class Options(TypedDict, total=False):
     host: str
     place: list[str]
     memory: list[str]
+    annotations: list[tuple[str, str, bool, bool]]
     compile_threads: int
     no_cache: bool
     cache_directory: str

@@ -67,6 +67,7 @@ bool binding_tell_warnings(binding_warnings *w) {
 
 static size_t item_size(tn__option_kind kind) {
   if (kind == TN__OPTION_PAIRS) return sizeof(tn_alias_setting);
+  if (kind == TN__OPTION_ON_DEVICE) return sizeof(tn_on_device);
   return kind == TN__OPTION_NAMES ? sizeof(const char *) : sizeof(tn_dim_setting);
 }
 
@@ -75,6 +76,14 @@ static bool read_item(tn__option_kind kind, PyObject *item, char *out) {
   if (kind == TN__OPTION_PAIRS) {
     tn_alias_setting *pair = (void *)out;
     return PyArg_ParseTuple(item, "ss", &pair->output, &pair->input) != 0;
+  }
+  if (kind == TN__OPTION_ON_DEVICE) {
+    tn_on_device *said = (void *)out;
+    int body, result;
+    if (!PyArg_ParseTuple(item, "sspp", &said->value, &said->device, &body, &result)) return false;
+    said->constrain_body = body != 0;
+    said->constrain_result = result != 0;
+    return true;
   }
   if (kind == TN__OPTION_NAMES) {
     *(const char **)(void *)out = PyUnicode_AsUTF8AndSize(item, NULL);

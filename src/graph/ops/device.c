@@ -17,11 +17,12 @@ static void declare_like(tn__lower_context *lower, const tn__node *node, const t
 #define TN__ROW(op_name, suffix, ...) TN__DECLARED_ROW(1, 1, op_name, "x", TN__CLASS_OPAQUE, suffix, __VA_ARGS__)
 
 static const tn__op rows[] = {
-    TN__ROW("on_device", like,
-            "The operand, of which is said where it lives: with `body` the operand, with `result` the result, "
-            "on `device`. Between the two there may be a copy, unless both are said.",
-            .attributes = "device:string! body:int[0..1] result:int[0..1]",
-            .facts = TN__FACT_STRINGS | TN__FACT_SAYS_PLACE),
+    TN__ROW(
+        "on_device", like,
+        "The operand, of which is said where it lives: with `body` the operand, with `result` the result, "
+        "on `device`. Between the two there may be a copy, unless both are said. `by` is who says it, for messages.",
+        .attributes = "device:string! body:int[0..1] result:int[0..1] by:string",
+        .facts = TN__FACT_STRINGS | TN__FACT_SAYS_PLACE),
     TN__ROW("device_copy", like, "The operand, copied to the device `to`.", .attributes = "to:string!",
             .facts = TN__FACT_STRINGS | TN__FACT_COPIES),
 };

@@ -138,8 +138,8 @@ static void collect_annotation(tn__plan *plan, int scope, tn__node *node) {
   int x = tn__plan_index(plan, scope, node->inputs[0]), y = tn__plan_index(plan, scope, node->outputs[0]);
   use u = {scope, TN__PLAN_OPERAND, node, 0, 0, NULL};
   read_value(plan, &u, node->inputs[0], y, body != result);
-  if (body) fix_text(plan, x, node, text, "the operand of on_device");
-  if (result) fix_text(plan, y, node, text, "the result of on_device");
+  if (body) fix_text(plan, x, node, text, tn__node_string(node, "by", "the operand of on_device"));
+  if (result) fix_text(plan, y, node, text, tn__node_string(node, "by", "the result of on_device"));
 }
 
 static void collect_copy(tn__plan *plan, int scope, tn__node *node) {

@@ -9,6 +9,7 @@ enum { MAX_NODES = 1 << 20, STEPS_PER_NODE = 1000000 };
 
 struct tn__importer {
   tn__onnx_model *model;
+  tn__graph *main;
   tn__graph *g;   /* the one that nodes go into, */
   tn__body *body; /* of this body; NULL: the main graph */
   tn__ir *ir;
@@ -81,11 +82,24 @@ static tn__value *look_up(const tn__oscope *scope, const char *name, const char 
   return seen_from(scope->body, of, (tn__value *)(uintptr_t)found);
 }
 
+/* Names in functions mean something there alone. */
+static void tell_name(const tn__oscope *scope, const char *name, const void *meaning) {
+  tn__importer *im = scope->importer;
+  tn__named_values *named = im->options->named;
+  if (named == NULL || scope->caller != NULL) return;
+  bool made = meaning != absent && meaning != unmade;
+  tn__named_value one = {.name = name,
+                         .graph = scope->body != NULL ? scope->body->g : im->main,
+                         .value = made ? (tn__value *)(uintptr_t)meaning : NULL};
+  tn__vec_push(im->arena, &named->list, one);
+}
+
 static void define(tn__oscope *scope, const char *name, const void *meaning, const char *what) {
   if (tn__map_has(&scope->names, name))
     tn__graph_fail(scope->importer->g, TN_INVALID_ARGUMENT, "%s \"%s\" is defined already; every name is defined once",
                    what, name);
   tn__map_set(&scope->names, name, (void *)(uintptr_t)meaning);
+  tell_name(scope, name, meaning);
 }
 
 static void scope_init(tn__oscope *scope, tn__importer *importer, const tn__oscope *parent) {
@@ -644,7 +658,7 @@ static void import_body(tn__escape *escape, void *arg) {
   const Onnx__ModelProto *proto = im->model->proto;
   check_supported(im);
   const char *name = text_of(proto->graph->name);
-  im->g = tn__graph_create(im->ir, name[0] == '\0' ? "main" : tn__arena_strdup(im->arena, name));
+  im->g = im->main = tn__graph_create(im->ir, name[0] == '\0' ? "main" : tn__arena_strdup(im->arena, name));
   im->dim_used = TN__NEW_ARRAY(im->arena, im->options->dim_count, bool);
   tn__oscope *scope = TN__NEW(im->arena, tn__oscope);
   scope_init(scope, im, NULL);

@@ -11,6 +11,9 @@ typedef struct tn__onnx_options {
   tn_log_sink log;
   /* When not NULL, set to true by dimension when the model has it; else one that it lacks is an error. */
   bool *dims_used;
+  /* When not NULL, gets what names of the model have become, of functions none; a name for each time that something was
+   * made of it, as in rounds of a loop. */
+  tn__named_values *named;
 } tn__onnx_options;
 
 /* A model file in memory, checked (wire depth, lengths) and decoded; owns maps of external data until its arena is
