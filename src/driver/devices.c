@@ -15,7 +15,7 @@ struct tn__driver_devices {
   tn__place_annotation *annotations; /* as many as the options have */
   tn__place_budgets budgets;
   bool several;        /* not everything is on one device */
-  const char *natures; /* what drivers said of how fast their devices are, in lines */
+  const char *natures; /* what drivers said of their devices, in lines */
   tn__strbuf told;     /* the plan, for --explain-devices */
 };
 
@@ -36,12 +36,27 @@ static tn__driver_devices *read_devices_of(tn__arena *arena, const tn_compile_op
   return d;
 }
 
-/* Where placements are by predicted time, drivers are asked how fast their devices are, unless nothing of this machine
- * is to be asked. */
+static uint64_t bit_of(tn__compile_config *config, const tn__virtual_device *device) {
+  const tn__virtual_device *full = tn__compile_config_complete(config, device);
+  return full != NULL ? (uint64_t)1 << tn__compile_config_rank(config, full) : 0;
+}
+
+/* The devices that there may be kernels for, by what is said beside the model: bits by rank. What a CPU is given it can
+ * run; of others something may fall to any device. */
+static uint64_t may_have_kernels(tn__driver_devices *d, const tn_compile_options *o) {
+  uint64_t devices = bit_of(d->config, d->config->primitive);
+  if (d->rules.automatic || !tn__target_may_host(d->config->primitive->target)) return UINT64_MAX;
+  for (int i = 0; i < d->rules.list.count; i++) devices |= bit_of(d->config, d->rules.list.data[i].device);
+  for (int i = 0; i < o->annotation_count; i++) devices |= bit_of(d->config, d->annotations[i].device);
+  return devices;
+}
+
+/* Drivers are asked for the limits of devices that there may be kernels for and, where placements are by predicted
+ * time, how fast they are, unless nothing of this machine is to be asked. */
 static tn__driver_devices *read_devices(tn__arena *arena, const tn_compile_options *o, bool files) {
   tn__driver_devices *d = read_devices_of(arena, o, o->target, files);
-  if (!files || !d->rules.automatic || o->no_measure) return d;
-  const char *told, *targets = tn__driver_told_targets(d->config, &told);
+  if (!files || o->no_measure) return d;
+  const char *told, *targets = tn__driver_told_targets(d->config, d->rules.automatic, may_have_kernels(d, o), &told);
   if (told[0] == '\0') return d;
   d = read_devices_of(arena, o, targets, files);
   d->natures = told;

@@ -1,5 +1,5 @@
 /* Drivers' devices and what they say of themselves, as attributes of targets: so texts, keys of the cache and what is
- * told have it, and whoever writes it into a target elsewhere gets the same placement. */
+ * told have it, and whoever writes it into a target elsewhere gets the same placement and the same kernels. */
 #include "driver/nature.h"
 
 #include <string.h>
@@ -59,9 +59,47 @@ static tn_status *ask(const tn__target *target, tn__device_limits *out) {
 }
 
 /* One line about the device; the target's rates are filled in. */
-static const char *tell(tn__arena *arena, tn__target *target, const char *device) {
+static const char *tell_rates(tn__arena *arena, tn__target *target, const tn__device_limits *limits,
+                              const tn__target *host, const char *device) {
+  const tn__device_nature *nature = &limits->nature;
+  if (nature->is_cpu) {
+    use_cpu(&target->rates, nature, host);
+    return tn__arena_printf(arena,
+                            "rates of %s are by its driver, those of %d core%s of this machine, which kernels for GPUs "
+                            "use badly (opencl -type=cpu gets others): %s\n",
+                            device, nature->units, tn__plural(nature->units), limits->about);
+  }
+  use_gpu(&target->rates, nature, host);
+  return tn__arena_printf(arena, "rates of %s are by its driver, %d units at %d MHz: %s\n", device, nature->units,
+                          nature->megahertz, limits->about);
+}
+
+static bool says_threads(const tn__target *t) { return tn__target_says(t, offsetof(tn__target, gpu.threads)); }
+static bool says_shared(const tn__target *t) { return tn__target_says(t, offsetof(tn__target, gpu.shared_bytes)); }
+
+/* The same of limits that are less than what schedules would count on; "" where there are none. */
+static const char *tell_limits(tn__arena *arena, tn__target *target, const tn__device_limits *limits,
+                               const char *device) {
+  tn__gpu_target *gpu = &target->gpu;
+  const tn__gpu_target before = *gpu;
+  if (!says_threads(target) && limits->threads_of_block > 0 && limits->threads_of_block < gpu->threads)
+    gpu->threads = limits->threads_of_block;
+  if (!says_shared(target) && limits->shared_bytes < (size_t)gpu->shared_bytes)
+    gpu->shared_bytes = (int)limits->shared_bytes;
+  if (gpu->threads == before.threads && gpu->shared_bytes == before.shared_bytes) return "";
+  if (gpu->warp > gpu->threads) gpu->warp = gpu->threads;
+  return tn__arena_printf(arena,
+                          "kernels for %s keep to what its driver says of it, %d threads of a block, which share %d "
+                          "bytes: %s\n",
+                          device, gpu->threads, gpu->shared_bytes, limits->about);
+}
+
+static const char *tell(tn__arena *arena, tn__target *target, const char *device, bool rates, bool kernels) {
   tn__device_limits limits;
   tn__target host;
+  rates = rates && is_silent(target);
+  kernels = kernels && !(says_threads(target) && says_shared(target));
+  if (!has_driver(target) || (!rates && !kernels)) return "";
   tn_status *status = tn__target_native(&host);
   if (status == NULL) status = ask(target, &limits);
   if (status != NULL) {
@@ -69,22 +107,13 @@ static const char *tell(tn__arena *arena, tn__target *target, const char *device
         tn__arena_printf(arena, "rates of %s are usual for its kind, as its driver says nothing here: %s\n", device,
                          tn_status_message(status));
     tn_status_free(status);
-    return line;
+    return rates ? line : "";
   }
-  const tn__device_nature *nature = &limits.nature;
-  if (nature->is_cpu) {
-    use_cpu(&target->rates, nature, &host);
-    return tn__arena_printf(arena,
-                            "rates of %s are by its driver, those of %d core%s of this machine, which kernels for GPUs "
-                            "use badly (opencl -type=cpu gets others): %s\n",
-                            device, nature->units, tn__plural(nature->units), limits.about);
-  }
-  use_gpu(&target->rates, nature, &host);
-  return tn__arena_printf(arena, "rates of %s are by its driver, %d units at %d MHz: %s\n", device, nature->units,
-                          nature->megahertz, limits.about);
+  const char *kept = kernels ? tell_limits(arena, target, &limits, device) : "";
+  return rates ? tn__arena_printf(arena, "%s%s", kept, tell_rates(arena, target, &limits, &host, device)) : kept;
 }
 
-const char *tn__driver_told_targets(const tn__compile_config *config, const char **told) {
+const char *tn__driver_told_targets(const tn__compile_config *config, bool rates, uint64_t kernels, const char **told) {
   tn__arena *arena = config->cache.arena;
   const char *all = "";
   *told = "";
@@ -93,8 +122,8 @@ const char *tn__driver_told_targets(const tn__compile_config *config, const char
     tn__target target = *device->target;
     target.device = device->device_id;
     char text[TN__TARGET_TEXT];
-    if (has_driver(&target) && is_silent(&target))
-      *told = tn__arena_printf(arena, "%s%s", *told, tell(arena, &target, tn__virtual_device_text(arena, device)));
+    const char *lines = tell(arena, &target, tn__virtual_device_text(arena, device), rates, (kernels >> i & 1) != 0);
+    *told = tn__arena_printf(arena, "%s%s", *told, lines);
     tn__target_print(&target, text);
     all = tn__arena_printf(arena, "%s%s%s", all, i > 0 ? "; " : "", text);
   }

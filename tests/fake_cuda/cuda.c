@@ -88,19 +88,19 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { return *bytes = MEMORY, SUC
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
   int architecture = setting("FAKE_CUDA_ARCHITECTURE", 90);
   switch (attribute) {
-    case 1: *value = 1024; break; /* threads of a block */
+    case 1: /* threads of a block */
     case 2:
-    case 3: *value = 1024; break;      /* along x and y */
-    case 4: *value = 64; break;        /* along z */
-    case 5: *value = INT32_MAX; break; /* blocks along x */
+    case 3: *value = setting("FAKE_CUDA_THREADS", 1024); break; /* along x and y */
+    case 4: *value = 64; break;                                 /* along z */
+    case 5: *value = INT32_MAX; break;                          /* blocks along x */
     case 6:
-    case 7: *value = 65535; break;              /* along y and z */
-    case 8: *value = 48 << 10; break;           /* bytes that a block's threads share */
-    case 13: *value = 1980000; break;           /* kHz */
-    case 16: *value = 132; break;               /* multiprocessors */
-    case 36: *value = 2619000; break;           /* kHz of the memory */
-    case 37: *value = 5120; break;              /* bits that it moves at once */
-    case 75: *value = architecture / 10; break; /* the architecture's numbers */
+    case 7: *value = 65535; break;                                 /* along y and z */
+    case 8: *value = setting("FAKE_CUDA_SHARED", 48 << 10); break; /* bytes that a block's threads share */
+    case 13: *value = 1980000; break;                              /* kHz */
+    case 16: *value = 132; break;                                  /* multiprocessors */
+    case 36: *value = 2619000; break;                              /* kHz of the memory */
+    case 37: *value = 5120; break;                                 /* bits that it moves at once */
+    case 75: *value = architecture / 10; break;                    /* the architecture's numbers */
     case 76: *value = architecture % 10; break;
     default: return INVALID_VALUE;
   }

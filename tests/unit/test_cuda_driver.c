@@ -3,6 +3,7 @@
  * test_device_conformance.c. */
 #include <dlfcn.h>
 
+#include "tenon/compile.h"
 #include "unit/devices.h"
 #include "unit/source_maker.h"
 
@@ -146,6 +147,50 @@ static void test_a_text_that_is_refused(void **state) {
   end(&device);
 }
 
+static const char wide_graph[] =
+    "graph \"main\" {\n"
+    "  input x: f32[64, 64]\n"
+    "  y: f32[64, 64] = abs(x)\n"
+    "  output \"y\" = y\n"
+    "}\n";
+
+static void keep_text(void *user, const char *text) { snprintf(user, 4096, "%s", text); }
+
+/* What `tenon compile --explain-devices` would tell. */
+static void explain(const char *target, bool no_measure, char text[4096]) {
+  static const char *const place[] = {"*=cuda"};
+  tn_module *module;
+  tn_compile_options o = {.size = sizeof o, .target = target, .place = place, .place_count = 1, .no_cache = true};
+  o.devices = keep_text, o.user = text, o.no_measure = no_measure;
+  check_ok(tn_compile("wide.tng", wide_graph, strlen(wide_graph), &o, &module));
+  tn_module_release(module);
+}
+
+/* What the driver tells becomes a part of the target where it is less than usual, and the text does not say it. */
+static void test_kernels_keep_to_the_devices_limits(void **state) {
+  char text[4096];
+  explain("x86-64; cuda", false, text);
+  assert_non_null(strstr(text, "  cuda:0     cuda -arch=sm_80 -device=0\n"));
+  assert_null(strstr(text, "kernels for"));
+  setenv("FAKE_CUDA_THREADS", "64", 1);
+  setenv("FAKE_CUDA_SHARED", "16384", 1);
+  explain("x86-64; cuda", false, text);
+  assert_non_null(strstr(text, "  cuda:0     cuda -arch=sm_80 -threads=64 -shared_bytes=16384 -device=0\n"));
+  assert_non_null(strstr(text,
+                         "kernels for cuda:0 keep to what its driver says of it, 64 threads of a block, which "
+                         "share 16384 bytes: Fake GPU; sm_90"));
+  explain("x86-64; cuda -threads=128", false, text);
+  assert_non_null(strstr(text, "  cuda:0     cuda -arch=sm_80 -threads=128 -shared_bytes=16384 -device=0\n"));
+  static const char *const said[] = {"x86-64; cuda -threads=128 -shared_bytes=20000", "x86-64; cuda"};
+  for (int i = 0; i < 2; i++) { /* all of it is said, or nobody is to be asked */
+    explain(said[i], i == 1, text);
+    assert_null(strstr(text, "kernels for"));
+    assert_null(strstr(text, "16384"));
+  }
+  unsetenv("FAKE_CUDA_THREADS");
+  unsetenv("FAKE_CUDA_SHARED");
+}
+
 static void test_launches_beyond_the_limits(void **state) {
   static const struct {
     uint32_t block[3], shared;
@@ -155,17 +200,16 @@ static void test_launches_beyond_the_limits(void **state) {
       {{600, 1, 1},
        0,
        {1, 1, 1},
-       "has blocks of 600 x 1 x 1 threads, and the device takes 512 at most: compile for this device's limits (`tenon "
-       "targets` tells them)"},
+       "has blocks of 600 x 1 x 1 threads, and the device takes 512 at most: compile for \"cuda -threads=512\""},
       {{1, 1, 65},
        0,
        {1, 1, 1},
-       "has blocks of 65 threads along z, and the device takes 64 at most: compile for this device's limits"},
+       "has blocks of 65 threads along z, and the device takes 64 at most: compile for \"cuda -threads=64\""},
       {{1, 1, 1},
        50000,
        {1, 1, 1},
-       "has 50000 bytes that a block's threads share, and the device 49152: compile for this device's limits (`tenon "
-       "targets` tells them)"},
+       "has 50000 bytes that a block's threads share, and the device 49152: compile for \"cuda "
+       "-shared_bytes=49152\""},
       {{1, 1, 1}, 0, {1, 65536, 1}, "is to run with 65536 blocks along y, and the device takes 65535 at most"},
   };
   tn__device device;
@@ -248,9 +292,13 @@ static void test_missing_devices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_limits_are_told),         cmocka_unit_test(test_contexts_are_kept),
-      cmocka_unit_test(test_a_text_that_is_refused),  cmocka_unit_test(test_launches_beyond_the_limits),
-      cmocka_unit_test(test_newer_and_older_devices), cmocka_unit_test(test_missing_devices),
+      cmocka_unit_test(test_limits_are_told),
+      cmocka_unit_test(test_contexts_are_kept),
+      cmocka_unit_test(test_a_text_that_is_refused),
+      cmocka_unit_test(test_launches_beyond_the_limits),
+      cmocka_unit_test(test_kernels_keep_to_the_devices_limits),
+      cmocka_unit_test(test_newer_and_older_devices),
+      cmocka_unit_test(test_missing_devices),
   };
   return cmocka_run_group_tests_name("cuda driver", tests, find_device, remove_caches);
 }

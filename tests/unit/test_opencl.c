@@ -175,9 +175,9 @@ static void test_launches_beyond_the_limits(void **state) {
   wide.launches[0].block[0] = wide.launches[0].block[1] = (uint32_t)limits.threads_of_block;
   check_ok(load(&device, usual_text, &wide, &code));
   snprintf(text, sizeof text,
-           "the kernel \"usual\" has blocks of %d x %d x 1 threads, and the device takes %d at most: compile for this "
-           "device's limits (`tenon targets` tells them)",
-           limits.threads_of_block, limits.threads_of_block, limits.threads_of_block);
+           "the kernel \"usual\" has blocks of %d x %d x 1 threads, and the device takes %d at most: compile for "
+           "\"opencl -threads=%d\"",
+           limits.threads_of_block, limits.threads_of_block, limits.threads_of_block, limits.threads_of_block);
   check_fails(launch_on(&code, memory), TN_UNSUPPORTED, message(text));
   driver->unload_code(&device, &code);
   /* What threads share, by the record and by the text. */
@@ -185,9 +185,9 @@ static void test_launches_beyond_the_limits(void **state) {
   sharing.launches[0].shared_bytes = (uint32_t)limits.shared_bytes + 8;
   check_ok(load(&device, usual_text, &sharing, &code));
   snprintf(text, sizeof text,
-           "the kernel \"usual\" has %zu bytes that a block's threads share, and the device %zu: compile for this "
-           "device's limits (`tenon targets` tells them)",
-           limits.shared_bytes + 8, limits.shared_bytes);
+           "the kernel \"usual\" has %zu bytes that a block's threads share, and the device %zu: compile for "
+           "\"opencl -shared_bytes=%zu\"",
+           limits.shared_bytes + 8, limits.shared_bytes, limits.shared_bytes);
   check_fails(launch_on(&code, memory), TN_UNSUPPORTED, message(text));
   driver->unload_code(&device, &code);
   /* A grid of as many blocks as no number of threads counts. */

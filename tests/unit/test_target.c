@@ -149,8 +149,14 @@ static void items_of_gpus_are_checked(void **state) {
     assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
     tn_status_free(status);
   }
-  check_fails(tn__target_parse("gpu,threads=16", &target), TN_INVALID_ARGUMENT,
-              "target \"gpu,threads=16\": a warp has 32 threads and a block 16 at the most: it has one warp or more");
+  /* A warp of which nothing is said follows. */
+  char printed[TN__TARGET_TEXT];
+  check_ok(tn__target_parse("gpu,threads=16", &target));
+  tn__target_print(&target, printed);
+  assert_string_equal(printed, "gpu -warp=16 -threads=16");
+  check_fails(
+      tn__target_parse("gpu,threads=16,warp=32", &target), TN_INVALID_ARGUMENT,
+      "target \"gpu,threads=16,warp=32\": a warp has 32 threads and a block 16 at the most: it has one warp or more");
   check_fails(tn__target_parse("opencl -type=fpga", &target), TN_INVALID_ARGUMENT,
               "target \"opencl -type=fpga\": the type of a device is cpu or gpu, not \"fpga\"");
   check_fails(tn__target_parse("opencl -mcpu=haswell", &target), TN_INVALID_ARGUMENT,

@@ -116,6 +116,7 @@ static tn_status *launch_one(const tn__stream *stream, const tn__device_launch *
   const tn__cuda_kernel *k = &code->kernels[number];
   const char *name = tn__source_name(code->unit, l);
   tn__source_limits limits = {
+      .kind = "cuda",
       .threads = (size_t)c->limits.threads_of_block,
       .along = {c->along[0], c->along[1], c->along[2]},
       .blocks = {c->blocks[0], c->blocks[1], c->blocks[2]},

@@ -125,7 +125,8 @@ static tn_status *launch_one(tn__stream *stream, const tn__device_launch *launch
   const tn__source_launch *l = &tn__source_launches(code->unit)[number];
   const tn__opencl_kernel *k = &code->kernels[number];
   const char *name = tn__source_name(code->unit, l);
-  tn__source_limits limits = {.threads = (size_t)o->limits.threads_of_block,
+  tn__source_limits limits = {.kind = "opencl",
+                              .threads = (size_t)o->limits.threads_of_block,
                               .along = {o->most_items[0], o->most_items[1], o->most_items[2]},
                               .blocks = {SIZE_MAX, SIZE_MAX, SIZE_MAX},
                               .shared = k->shared_bytes > l->shared_bytes ? k->shared_bytes : l->shared_bytes,

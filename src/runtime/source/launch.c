@@ -40,19 +40,19 @@ static tn_status *check_block(const char *name, const tn__source_launch *launch,
   if (threads > limits->threads)
     return tn_status_create(TN_UNSUPPORTED,
                             "the kernel \"%s\" has blocks of %u x %u x %u threads, and the device takes %zu at most: "
-                            "compile for this device's limits (`tenon targets` tells them)",
-                            name, b[0], b[1], b[2], limits->threads);
+                            "compile for \"%s -threads=%zu\"",
+                            name, b[0], b[1], b[2], limits->threads, limits->kind, limits->threads);
   for (int a = 0; a < 3; a++)
     if (b[a] > limits->along[a])
       return tn_status_create(TN_UNSUPPORTED,
                               "the kernel \"%s\" has blocks of %u threads along %c, and the device takes %zu at most: "
-                              "compile for this device's limits",
-                              name, b[a], "xyz"[a], limits -> along[a]);
+                              "compile for \"%s -threads=%zu\"",
+                              name, b[a], "xyz"[a], limits -> along[a], limits -> kind, limits -> along[a]);
   if (limits->shared <= limits->shared_there) return NULL;
   return tn_status_create(TN_UNSUPPORTED,
                           "the kernel \"%s\" has %zu bytes that a block's threads share, and the device %zu: compile "
-                          "for this device's limits (`tenon targets` tells them)",
-                          name, limits->shared, limits->shared_there);
+                          "for \"%s -shared_bytes=%zu\"",
+                          name, limits->shared, limits->shared_there, limits->kind, limits->shared_there);
 }
 
 tn_status *tn__source_grid(const char *name, const tn__source_launch *launch, const int64_t *scalars,

@@ -38,6 +38,7 @@ TN_MUST_USE tn_status *tn__source_launched(const tn__source_unit *unit, const tn
 
 /* What blocks of a kernel may be like. */
 typedef struct tn__source_limits {
+  const char *kind;            /* of targets for the device: "opencl" */
   size_t threads, along[3];    /* of a block, in all and along each axis */
   size_t blocks[3];            /* of a grid, along each axis */
   size_t shared, shared_there; /* bytes that a block's threads share: the kernel's and the device's */

@@ -339,6 +339,12 @@ static tn_status *describe(tn__target *target, const char *text) {
 
 static void print_attributes(const tn__target *target, unsigned flags, unsigned without, char *text, size_t size);
 
+/* A warp of which nothing is said is no larger than a block may be. */
+static void fit_warp(tn__target *target) {
+  if (!tn__target_is_gpu(target) || tn__target_says(target, offsetof(tn__target, gpu.warp))) return;
+  if (target->gpu.warp > target->gpu.threads) target->gpu.warp = target->gpu.threads;
+}
+
 static tn_status *read_target(reader *r) {
   char first[TN__TARGET_TEXT] = "";
   const char *rest = r->text;
@@ -347,6 +353,7 @@ static tn_status *read_target(reader *r) {
   TN_RETURN_IF_ERROR(read_words(r, rest));
   TN_RETURN_IF_ERROR(describe(&r->target, r->text));
   TN_RETURN_IF_ERROR(set_numbers(r));
+  fit_warp(&r->target);
   if (kinds[r->target.kind].check != NULL) TN_RETURN_IF_ERROR(kinds[r->target.kind].check(r->text, &r->target));
   return read_host(r, r->target.host, sizeof r->target.host);
 }
@@ -410,12 +417,17 @@ void tn__target_print(const tn__target *target, char text[TN__TARGET_TEXT]) {
   print_attributes(target, 0, 0, text, TN__TARGET_TEXT);
 }
 
-int tn__target_threads(const tn__target *target) {
+bool tn__target_says(const tn__target *target, size_t at) {
   const tn__target_attribute *a;
-  if (tn__target_is_gpu(target)) return 1;
   for (int i = 0; (a = attribute_at(target->kind, i)) != NULL; i++)
-    if (a->at == offsetof(tn__target, cpu.cores) && (target->given & 1U << i)) return target->cpu.cores;
-  return target->cpu.native ? target->cpu.cores : 1;
+    if (a->at == at) return (target->given & 1U << i) != 0;
+  return false;
+}
+
+int tn__target_threads(const tn__target *target) {
+  if (tn__target_is_gpu(target)) return 1;
+  bool said = tn__target_says(target, offsetof(tn__target, cpu.cores));
+  return said || target->cpu.native ? target->cpu.cores : 1;
 }
 
 /* ---- the same ---------------------------------------------------------------------------------------------------- */

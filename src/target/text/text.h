@@ -22,6 +22,8 @@ void tn__target_print(const tn__target *target, char text[TN__TARGET_TEXT]);
 /* The same kind and the same of everything that a text can say, whatever words said it; and the same machine. */
 bool tn__target_equal(const tn__target *a, const tn__target *b);
 uint64_t tn__target_key(const tn__target *target); /* equal for equal targets */
+/* Was the attribute said whose value is at this offset of tn__target? */
+bool tn__target_says(const tn__target *target, size_t at);
 /* To schedule for unless the caller says so: what the text says, or what this process may use; else one. */
 int tn__target_threads(const tn__target *target);
 
