@@ -219,6 +219,103 @@ static void what_was_placed_by_name_is_refused(void **state) {
                                            "opencl:1     abs                a  (said where it is made; 5 us)\n"});
 }
 
+/* Operators made of the model's node "up", whose positions are f64, between nodes of f32. */
+#define OF_UP " from \"node \\\"up\\\" (Resize, opset 18)\"\n"
+static const char parted[] = "graph \"main\" {\n"
+                             "  input x: f32[n]\n"
+                             "  a: f32[n] = abs(x)\n"
+                             "  i: i64[n] = iota() {dtype=\"i64\", shape=(n), axis=0}" OF_UP
+                             "  j: i64[n] = negate(i)" OF_UP "  w: f64[n] = convert(j) {dtype=\"f64\"}" OF_UP
+                             "  p: i64[n] = convert(w) {dtype=\"i64\"}" OF_UP
+                             "  t: f32[n] = take(a, p) {axis=0}" OF_UP "  c: f32[n] = negate(t)\n"
+                             "  output \"y\" = c\n"
+                             "}\n";
+
+/* A node of f32 is placed, whatever the importer made of it: what computes in f64 falls, and what is made for that alone
+ * is where that is. */
+static void what_is_inside_of_a_node_falls(void **state) {
+  check_placed_case(&(placed_case){.graph = parted,
+                                   .targets = "x86-64-v3; opencl",
+                                   .place = {"*=opencl"},
+                                   .want = "opencl:0     input              x  (where it is read)\n"
+                                           "opencl:0     abs                a  (placed by \"*=opencl\"; 5 us)\n"
+                                           "cpu:0        iota               up  (follows what reads it)\n"
+                                           "cpu:0        negate             up  (follows what reads it; 185 ns)\n"
+                                           "cpu:0        convert            up  (follows what reads it; 185 ns)\n"
+                                           "cpu:0        convert            up  (not on opencl:0, which has " LACKS
+                                           "; 185 ns)\n"
+                                           "opencl:0     device_copy        up  (from cpu:0; 512 bytes, 10 us)\n"
+                                           "opencl:0     take               up  (placed by \"*=opencl\"; 5 us)\n"
+                                           "opencl:0     negate             c  (placed by \"*=opencl\"; 5 us)\n"});
+  /* With the numbers all of it is there. */
+  check_placed_case(&(placed_case){.graph = parted,
+                                   .targets = "x86-64-v3; opencl -fp64=1",
+                                   .place = {"*=opencl"},
+                                   .quiet = true,
+                                   .want = "opencl:0     input              x\n"
+                                           "opencl:0     abs                a\n"
+                                           "opencl:0     iota               up\n"
+                                           "opencl:0     negate             up\n"
+                                           "opencl:0     convert            up\n"
+                                           "opencl:0     convert            up\n"
+                                           "opencl:0     take               up\n"
+                                           "opencl:0     negate             c\n"});
+}
+
+/* By name a node is placed of which the device can run nothing: nothing of it would be where it was said. */
+static void a_node_all_of_which_falls_is_refused_by_name(void **state) {
+  static const char graph[] = "graph \"main\" {\n"
+                              "  input x: i32[4]\n"
+                              "  w: f64[4] = convert(x) {dtype=\"f64\"}" OF_UP "  s: f64[4] = sqrt(w)" OF_UP
+                              "  p: i32[4] = convert(s) {dtype=\"i32\"}" OF_UP "  output \"y\" = p\n"
+                              "}\n";
+  check_placed_case(&(placed_case){.graph = graph,
+                                   .targets = "x86-64-v3; opencl",
+                                   .place = {"up=opencl"},
+                                   .want = "node \"up\" (Resize, opset 18): \"w\" is on opencl:0 (placed by "
+                                           "\"up=opencl\"), which cannot run convert: it has " LACKS "; cpu:0 can",
+                                   .code = TN_UNSUPPORTED});
+  check_placed_case(&(placed_case){.graph = graph,
+                                   .targets = "x86-64-v3; opencl",
+                                   .place = {"*=opencl"},
+                                   .quiet = true,
+                                   .want = "cpu:0        input              x\n"
+                                           "cpu:0        convert            up\n"
+                                           "cpu:0        sqrt               up\n"
+                                           "cpu:0        convert            up\n"});
+}
+
+/* What the compiler computes runs nowhere. What an open size is in is not that. */
+static void what_is_made_of_constants_is_not_refused(void **state) {
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input x: f32[4]\n"
+                                            "  i: f64[4] = iota() {dtype=\"f64\", shape=(4), axis=0}\n"
+                                            "  s: f64[4] = sqrt(i)\n"
+                                            "  w: f32[4] = convert(s) {dtype=\"f32\"}\n"
+                                            "  a: f32[4] = add(x, w)\n"
+                                            "  output \"y\" = a\n"
+                                            "}\n",
+                                   .targets = "x86-64-v3; opencl",
+                                   .place = {"*=opencl"},
+                                   .quiet = true,
+                                   .want = "opencl:0     input              x\n"
+                                           "cpu:0        iota               i\n"
+                                           "cpu:0        sqrt               s\n"
+                                           "cpu:0        convert            w\n"
+                                           "opencl:0     device_copy        w\n"
+                                           "opencl:0     add                a\n"});
+  check_placed_case(&(placed_case){
+      .graph = "graph \"main\" {\n"
+               "  input x: f32[n]\n"
+               "  i: f64[n] = iota() {dtype=\"f64\", shape=(n), axis=0}\n"
+               "  output \"y\" = i\n"
+               "}\n",
+      .targets = "x86-64-v3; opencl",
+      .place = {"*=opencl"},
+      .want = "\"i\" is on opencl:0 (placed by \"*=opencl\"), which cannot run iota: it has " LACKS "; cpu:0 can",
+      .code = TN_UNSUPPORTED});
+}
+
 static const char lists[] =
     "graph \"main\" {\n"
     "  input x: f32[4]\n"
@@ -339,6 +436,9 @@ int main(void) {
       cmocka_unit_test(files_of_any_bytes),
       cmocka_unit_test(what_a_device_cannot_run_falls_to_the_next),
       cmocka_unit_test(what_was_placed_by_name_is_refused),
+      cmocka_unit_test(what_is_inside_of_a_node_falls),
+      cmocka_unit_test(a_node_all_of_which_falls_is_refused_by_name),
+      cmocka_unit_test(what_is_made_of_constants_is_not_refused),
       cmocka_unit_test(lists_are_the_hosts),
       cmocka_unit_test(each_rule_is_told),
       cmocka_unit_test(times_are_told_in_three_digits),

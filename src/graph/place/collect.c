@@ -41,7 +41,8 @@ static tn__plan_value *add_value(tn__plan *plan, int scope, tn__value *value, bo
 static void add_node(tn__plan *plan, int scope, tn__node *node) {
   bool stands_in = is_copy(node) || is_annotation(node), runs = !is_control(node) && !stands_in;
   bool host = runs && tn__place_is_of_host(node);
-  tn__place_rule *rule = runs ? tn__place_rule_of(plan->options, node) : NULL;
+  bool known = runs && tn__plan_is_of_constants(plan, scope, node);
+  tn__place_rule *rule = runs ? tn__plan_rule_of(plan, scope, node, known) : NULL;
   uint64_t devices = runs && !host ? tn__place_devices_of(plan->config, node) : TN__EVERY_DEVICE;
   bool apart =
       host || rule != NULL || devices != TN__EVERY_DEVICE || (runs && plan->options->automatic && !is_of_shapes(node));
@@ -50,7 +51,7 @@ static void add_node(tn__plan *plan, int scope, tn__node *node) {
     if (node->inputs[k] != NULL && node->inputs[k]->data != NULL) add_value(plan, scope, node->inputs[k], true);
   for (int k = 0; k < node->output_count; k++) {
     tn__plan_value *v = add_value(plan, scope, node->outputs[k], apart || (runs && tn__place_is_known(node)));
-    v->apart = apart, v->host = host, v->rule = rule, v->stand_in = stands_in;
+    v->apart = apart, v->host = host, v->rule = rule, v->stand_in = stands_in, v->known = known;
   }
   plan->scopes.data[scope].controls |= is_control(node);
   plan->scopes.data[scope].stand_ins |= stands_in;
@@ -75,6 +76,7 @@ static void add_scope(tn__plan *plan, tn__graph *graph, int outer, tn__node *nod
   /* The callers' tensors may be copied to whoever reads them; a body's are what is handed to it. */
   for (int i = 0; i < tn__graph_input_count(graph); i++)
     add_value(plan, scope, tn__graph_input_at(graph, i), outer < 0)->formal = outer < 0 ? -1 : i;
+  tn__plan_find_parted(plan, graph);
   for (int i = 0; i < tn__graph_node_count(graph); i++) add_node(plan, scope, tn__graph_node_at(graph, i));
   for (int i = 0; i < tn__graph_output_count(graph); i++)
     if (tn__graph_output_at(graph, i)->data != NULL) add_value(plan, scope, tn__graph_output_at(graph, i), true);
@@ -159,7 +161,7 @@ static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
     elsewhere = tn__compile_config_rank(plan->config, rule->device) !=
                 tn__compile_config_rank(plan->config, plan->config->host);
   for (int k = 1; k < node->output_count; k++) tn__plan_unite(plan, at, tn__plan_index(plan, scope, node->outputs[k]));
-  if (rule != NULL) rule->matched++;
+  if (rule != NULL) rule->matched++, rule->placing++;
   if (tn__node_is_view(node) && !v->host) {
     tn__plan_view view = {tn__plan_index(plan, scope, node->inputs[0]), at};
     tn__vec_push(plan->arena, &plan->views, view);
@@ -252,6 +254,7 @@ static void fix_values(tn__plan *plan) {
 }
 
 void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
+  tn__map_init(&plan->parted, plan->arena);
   add_scopes(plan, graph);
   plan->host = plan->values.count;
   tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){.formal = -1}));
@@ -261,4 +264,5 @@ void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
   fix_values(plan);
   int bodies = 0;
   for (int s = 0; s < plan->scopes.count; s++) collect_scope(plan, s, &bodies);
+  tn__plan_check_parted(plan);
 }

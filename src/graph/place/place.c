@@ -135,7 +135,10 @@ static void check_budgets(tn__plan *plan, const tn__graph *graph) {
 
 tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options) {
   tn__plan plan = {.arena = tn__graph_arena(graph), .options = options, .config = options->config};
-  for (int i = 0; i < options->rule_count; i++) options->rules[i].matched = 0;
+  for (int i = 0; i < options->rule_count; i++) {
+    tn__place_rule *rule = &options->rules[i];
+    rule->matched = rule->placing = rule->refused = 0;
+  }
   tn__plan_collect(&plan, graph);
   complete_all(&plan);
   if (options->automatic) tn__plan_choose(&plan);

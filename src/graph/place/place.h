@@ -24,8 +24,10 @@ typedef struct tn__place_rule {
   const char *placed; /* placed by "TEXT" */
   const char *pattern;
   const tn__virtual_device *device;
-  bool exact;  /* no '*' in it: it means one name */
-  int matched; /* nodes: set by planning */
+  bool exact; /* no '*' in it: it means one name */
+  /* Set by planning. */
+  int matched, placing; /* operators that it fits, and those of them that are where it says */
+  int refused;          /* one more than the value of one that is not, as its device cannot run it; 0: none */
 } tn__place_rule;
 
 /* Of the options of a compilation, one text after the other. */

@@ -2,6 +2,7 @@
 #ifndef TENON_GRAPH_PLACE_PLAN_H
 #define TENON_GRAPH_PLACE_PLAN_H
 
+#include "base/map.h"
 #include "graph/place/place.h"
 #include "graph/place/support.h"
 
@@ -56,6 +57,7 @@ typedef struct tn__plan_value {
   bool stand_in;    /* an annotation or a copy made it: it stands for another */
   bool loose;       /* it may be copied on its way to whoever reads it */
   bool shape;       /* a few integers that are made of such: sizes, counts, conditions */
+  bool known;       /* made of constants alone */
   int formal;       /* which input of a body it is; -1: none */
   /* The first result of an operator stands for it. */
   bool apart;           /* copies are allowed around it */
@@ -88,8 +90,9 @@ typedef struct tn__plan {
   } *links; /* what was united with what */
   int link_count, link_capacity;
   TN__VEC(tn__plan_view) views;
-  int host;     /* the domain of what only the host may read */
-  bool changed; /* something of the graph */
+  tn__map parted; /* origins of the model's nodes of which a device that they were said to be on cannot run all */
+  int host;       /* the domain of what only the host may read */
+  bool changed;   /* something of the graph */
 } tn__plan;
 
 /* For messages: a value, in quotes, and a device with its target. */
@@ -135,6 +138,14 @@ static inline bool tn__plan_waits(const tn__plan *plan, int value) {
 }
 /* Domains, edges and what is said: of the model's graph and all bodies (collect.c). */
 void tn__plan_collect(tn__plan *plan, tn__graph *graph);
+/* Is it made of constants alone, whatever is between? The compiler computes that, wherever it is. */
+bool tn__plan_is_of_constants(const tn__plan *plan, int scope, const tn__node *node);
+/* The rule that places an operator; NULL: none, or it does not bind this one (inside.c). */
+tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node, bool known);
+/* Before the rules of a graph's operators are asked for. */
+void tn__plan_find_parted(tn__plan *plan, const tn__graph *graph);
+/* Throws when a rule names a node of which its device can run nothing. */
+void tn__plan_check_parted(tn__plan *plan);
 /* Of the value's domain; NULL: free. */
 const tn__virtual_device *tn__plan_device(tn__plan *plan, int value);
 /* Copies, and devices on values (copies.c). */

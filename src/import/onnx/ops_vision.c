@@ -122,7 +122,8 @@ void tn__onnx_deform_conv(tn__onode *n) {
   tn__graph *g = n->g;
   deform d = {.groups = 1};
   read_deform(n, &d);
-  /* In f64, because positions go through [-1, 1] and back. */
+  tn_dtype dtype = n->in[0]->dtype;
+  /* Samples are taken in f64, because positions go through [-1, 1] and back. */
   tn__value *x = tn__g_convert(g, n->in[0], TN_F64), *offset = tn__g_convert(g, n->in[2], TN_F64);
   int64_t taps = d.kernel[0] * d.kernel[1];
   tn__value **samples = TN__NEW_ARRAY(n->arena, d.offset_groups, tn__value *);
@@ -132,9 +133,10 @@ void tn__onnx_deform_conv(tn__onode *n) {
     const tn__expr *split[5] = {x->dims[0], part->dims[1], tn__ir_index(ir, taps), d.out[0], d.out[1]}, *mask_dims[5];
     memcpy(mask_dims, split, sizeof(split));
     mask_dims[1] = tn__ir_index(ir, 1);
-    samples[i] = tn__on_reshape(n, tn__g_grid_sample(g, part, grid, "linear", "zeros", false), 5, split);
+    tn__value *taken = tn__g_convert(g, tn__g_grid_sample(g, part, grid, "linear", "zeros", false), dtype);
+    samples[i] = tn__on_reshape(n, taken, 5, split);
     if (n->in[4] != NULL) {
-      tn__value *mask = group_of(n, tn__g_convert(g, n->in[4], x->dtype), i, d.offset_groups);
+      tn__value *mask = group_of(n, n->in[4], i, d.offset_groups);
       samples[i] = tn__on_mul(n, samples[i], tn__on_reshape(n, mask, 5, mask_dims));
     }
   }
@@ -147,9 +149,7 @@ void tn__onnx_deform_conv(tn__onode *n) {
   const tn__value *w = n->in[1];
   const tn__expr *weights[5] = {w->dims[0], w->dims[1], tn__ir_index(ir, taps), tn__ir_index(ir, 1),
                                 tn__ir_index(ir, 1)};
-  tn__value *y = tn__g_convolution(g, columns, tn__on_reshape(n, tn__g_convert(g, n->in[1], x->dtype), 5, weights),
-                                   &spec, x->dtype);
+  tn__value *y = tn__g_convolution(g, columns, tn__on_reshape(n, n->in[1], 5, weights), &spec, dtype);
   y = tn__on_squeeze(n, y, (const int64_t[]){2}, 1);
-  if (n->in[3] != NULL) y = tn__on_add(n, y, tn__on_at_axis(n, tn__g_convert(g, n->in[3], x->dtype), 1, 4));
-  n->out[0] = tn__g_convert(g, y, n->in[0]->dtype);
+  n->out[0] = n->in[3] == NULL ? y : tn__on_add(n, y, tn__on_at_axis(n, n->in[3], 1, 4));
 }

@@ -1,0 +1,94 @@
+/* What a rule places, which is a node of the model, against the operators that the importer made of it.
+ *
+ * A device may lack numbers in which only these compute: the positions of an f32 Resize are f64. Such an operator falls
+ * to another device, and what of the node reads and makes nothing but parts of it goes where it is wanted. A node whose
+ * own operands or results are of that type is refused. */
+#include <string.h>
+
+#include "graph/place/plan.h"
+#include "target/devices/rates.h"
+
+/* Were both made of one node of the model? */
+static bool is_of_same(const tn__node *a, const tn__node *b) {
+  return a == b || (a->origin != NULL && b->origin != NULL && strcmp(a->origin, b->origin) == 0);
+}
+
+/* Does the value stay inside of what was made of one node? Its constants do, whosever they are: the numbers that an
+ * operator makes of them tell. */
+static bool stays_inside(const tn__graph *graph, const tn__node *node, const tn__value *value) {
+  if (value->data != NULL) return true;
+  if (value->producer == NULL || !is_of_same(value->producer, node)) return false;
+  for (int i = 0; i < value->readers.count; i++) {
+    const tn__node *reader = value->readers.data[i].node;
+    bool reads = !reader->dead && reader->inputs[value->readers.data[i].input] == value;
+    if (reads && !is_of_same(reader, node)) return false;
+  }
+  for (int i = 0; i < value->results.count; i++)
+    if (tn__graph_output_at(graph, value->results.data[i]) == value) return false;
+  return true;
+}
+
+/* With a device: of the operands and results that it lacks the type of; else of all. */
+static bool all_stay_inside(const tn__graph *graph, const tn__node *node, const tn__virtual_device *device) {
+  for (int i = 0; i < node->input_count + node->output_count; i++) {
+    const tn__value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
+    bool counts =
+        value != NULL && (device == NULL || tn__device_lacks_type(device->target, value->dtype) != NULL);
+    if (counts && !stays_inside(graph, node, value)) return false;
+  }
+  return true;
+}
+
+static bool are_known(const tn__expr *const *exprs, int count) {
+  for (int i = 0; i < count; i++)
+    if (!tn__ir_is_int(exprs[i])) return false;
+  return true;
+}
+
+bool tn__plan_is_of_constants(const tn__plan *plan, int scope, const tn__node *node) {
+  if (node->op->lowering != TN__LOWER_DECLARE) return false;
+  for (int i = 0; i < node->input_count; i++) {
+    const tn__value *value = node->inputs[i];
+    if (value != NULL && value->data == NULL && !plan->values.data[tn__plan_index(plan, scope, value)].known)
+      return false;
+  }
+  for (int i = 0; i < node->attr_count; i++)
+    if (node->attrs[i].kind == TN__ATTR_EXPRS && !are_known(node->attrs[i].exprs, node->attrs[i].count)) return false;
+  return true;
+}
+
+static bool lacks(const tn__plan *plan, const tn__node *node, const tn__place_rule *rule) {
+  return !tn__place_is_of_host(node) && tn__place_lacks(plan->config, node, rule->device) != NULL;
+}
+
+void tn__plan_find_parted(tn__plan *plan, const tn__graph *graph) {
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    bool picky = node->origin != NULL && plan->options->rule_count > 0 &&
+                 tn__place_devices_of(plan->config, node) != TN__EVERY_DEVICE;
+    const tn__place_rule *rule = picky ? tn__place_rule_of(plan->options, node) : NULL;
+    if (rule != NULL && lacks(plan, node, rule) && all_stay_inside(graph, node, rule->device))
+      tn__map_set(&plan->parted, node->origin, node);
+  }
+}
+
+tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node, bool known) {
+  const tn__graph *graph = plan->scopes.data[scope].graph;
+  tn__place_rule *rule = tn__place_rule_of(plan->options, node);
+  if (rule == NULL) return NULL;
+  bool lacking = lacks(plan, node, rule), parted = node->origin != NULL && tn__map_has(&plan->parted, node->origin);
+  bool free = lacking ? known || (parted && all_stay_inside(graph, node, rule->device))
+                      : parted && all_stay_inside(graph, node, NULL);
+  if (!free) return rule;
+  rule->matched++;
+  if (lacking && !known && rule->refused == 0) rule->refused = tn__plan_index(plan, scope, node->outputs[0]) + 1;
+  return NULL;
+}
+
+void tn__plan_check_parted(tn__plan *plan) {
+  for (int i = 0; i < plan->options->rule_count; i++) {
+    const tn__place_rule *rule = &plan->options->rules[i];
+    if (!rule->exact || rule->placing > 0 || rule->refused == 0) continue;
+    tn__plan_refuse(plan, &plan->domains.data[tn__plan_find(plan, rule->refused - 1)], rule->device, rule->placed);
+  }
+}
