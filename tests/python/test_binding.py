@@ -608,6 +608,29 @@ class Compiling(unittest.TestCase):
         del model  # the arrays keep what they need
         np.testing.assert_array_equal(there.numpy(), 2 * x)
 
+    def test_arrays_on_devices_of_sizes_that_values_tell(self):
+        picked = model_of([helper.make_node("Compress", ["x", "m"], ["c"], name="pick", axis=0),
+                           helper.make_node("Neg", ["c"], ["y"], name="negate")],
+                          [("x", TensorProto.FLOAT, ["n"]), ("m", TensorProto.BOOL, ["n"])],
+                          [("y", TensorProto.FLOAT, [None])])
+        model = tenon.compile(picked.SerializeToString(), cache=False, place={"*": "island:0"}, target="native;island")
+        x, m = np.arange(1, 6, dtype=np.float32), np.array([1, 0, 1, 1, 0], bool)
+        self.assertEqual((model.outputs[0].device, model.outputs[0].size_rule), ((12, 0), "capacity"))
+        np.testing.assert_array_equal(model(x, m), -x[m])
+        with self.assertRaisesRegex(TypeError, r"'y' has the shape \(None,\): say one of numbers"):
+            model.device_array("y")
+        room, few = model.device_array("y", (5,)), model.device_array("y", (2,))
+        room.assign(np.full(5, 7, np.float32))
+        model.set_inputs(x=x, m=m)
+        model.set_outputs(y=room)
+        model.invoke()
+        np.testing.assert_array_equal(model.output("y"), -x[m])
+        np.testing.assert_array_equal(room.numpy(), [-1, -3, -4, 7, 7])
+        model.set_outputs(y=few)
+        with self.assertRaisesRegex(tenon.Error, r'"y": the value has shape \[3\] and needs 12 bytes, and the bound'):
+            model.invoke()
+        np.testing.assert_array_equal(model.output("y"), -x[m])
+
     def test_the_cache_is_where_it_was_put(self):
         with tempfile.TemporaryDirectory() as folder:
             tenon.compile(add_model(), threads=1, cache_directory=folder)

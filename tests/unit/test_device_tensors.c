@@ -1,6 +1,7 @@
 /* Callers' tensors on devices: what is bound there is used where it is, what is bound on the host is copied once, and
  * tensors that the library made live as long as somebody wants them. On an island, and on OpenCL's first device where
  * there is one. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -250,6 +251,100 @@ static void test_a_loop_between_device_tensors(void **state) {
   tn_executable_release(exe);
 }
 
+/* ---- sizes that values tell -------------------------------------------------------------------------------------- */
+
+/* y = -x where m is true; s = y beside itself, as often as the loop's list says. */
+static const char picks[] =
+    "graph \"g\" {\n  input x: f32[n]\n  input m: bool[n]\n"
+    "  symbol k in [0, +n + 1) = element 0 of found\n  symbol rows = dimension 0 of joined\n"
+    "  all: i64[n], found: i64[] = find_true(m)\n"
+    "  at: i64[k] = slice(all) {starts=(0), limits=(k), strides=1}\n"
+    "  t: f32[k] = take(x, at) {axis=0, trusted=1}\n  y: f32[k] = negate(t)\n"
+    "  e: sequence f32[?] = sequence_empty() {dtype=\"f32\", rank=1}\n"
+    "  one: sequence f32[?] = sequence_insert(e, y)\n  two: sequence f32[?] = sequence_insert(one, y)\n"
+    "  joined: f32[rows] = sequence_join(two) {axis=0, shape=(-1), empty=[0]}\n"
+    "  s: f32[rows] = abs(joined)\n"
+    "  output \"y\" = y\n  output \"s\" = s\n}\n";
+
+static tn_executable *load_picks(void) {
+  char y[32], s[32];
+  snprintf(y, sizeof y, "y=%s:0", device_name);
+  snprintf(s, sizeof s, "s=%s:0", device_name);
+  const char *const place[] = {y, s};
+  return load(picks, sizeof picks - 1, place, 2, NULL);
+}
+
+/* Results of `count` picked elements, in memory of the device that has room for N, or not, and on the host. */
+static void check_picks(tn_session *session, const tn_executable *exe, DLManagedTensorVersioned *const *bound,
+                        const float *x, const bool *m) {
+  static _Alignas(64) float got[N];
+  float want[3 * N];
+  int64_t count = 0, room = bound == NULL ? 0 : bound[0]->dl_tensor.shape[0];
+  for (int i = 0; i < N; i++)
+    if (m[i]) want[count++] = -x[i];
+  for (int64_t i = 0; i < 2 * count; i++) want[count + i] = fabsf(want[i % count]);
+  tn_status *status = tn_session_invoke(session, NULL);
+  if (bound != NULL && room < count) {
+    char words[200];
+    snprintf(words, sizeof words,
+             "output \"y\": the value has shape [%d] and needs %d bytes, and the bound tensor of shape [%d] has %d; "
+             "tn_session_get_output() has the value",
+             (int)count, (int)count * 4, (int)room, (int)room * 4);
+    check_fails(status, TN_OUT_OF_RANGE, words);
+  } else {
+    check_ok(status);
+  }
+  for (int k = 0; k < 2; k++) {
+    DLTensor result;
+    int64_t size = k == 0 ? count : 2 * count;
+    bool fits = bound != NULL && bound[k]->dl_tensor.shape[0] >= size;
+    check_ok(tn_session_get_output(session, NULL, k, &result));
+    assert_int_equal(result.shape[0], size);
+    assert_int_equal(result.device.device_type, fits ? there.device_type : kDLCPU);
+    if (fits) assert_ptr_equal(result.data, bound[k]->dl_tensor.data);
+    if (size == 0) continue;
+    DLTensor to = result;
+    to.device = host, to.data = got, to.byte_offset = 0;
+    if (fits) check_ok(tn_device_tensor_copy(exe, &result, &to));
+    assert_memory_equal(fits ? got : result.data, want + (k == 0 ? 0 : count), (size_t)size * 4);
+  }
+}
+
+/* Bound memory is room: what fits is there, however much of it is used, and what does not is on the host. */
+static void test_sizes_that_values_tell(void **state) {
+  static _Alignas(64) float x[N];
+  static _Alignas(64) bool m[N];
+  static const int rooms[] = {-1, N, 4, 0}, counts[] = {4, 0, 1, 6, 4};
+  tn_executable *exe = load_picks();
+  for (int k = 0; k < 2; k++) {
+    const tn_value_info *info = tn_executable_output(exe, NULL, k);
+    assert_int_equal(info->size_rule, TN_SIZE_CAPACITY);
+    assert_int_equal(info->device.device_type, there.device_type);
+  }
+  fill(x, 7);
+  for (size_t way = 0; way < sizeof rooms / sizeof *rooms; way++) {
+    tn_session *session;
+    DLManagedTensorVersioned *bound[2] = {NULL, NULL};
+    DLTensor in = on_host(x), mask = on_host(x);
+    mask.data = m, mask.dtype = tn_dtype_to_dl(TN_BOOL);
+    check_ok(tn_session_create(exe, NULL, &session));
+    check_ok(tn_session_set_input(session, NULL, "x", &in, TN_BIND_PERSISTENT));
+    check_ok(tn_session_set_input(session, NULL, "m", &mask, TN_BIND_PERSISTENT));
+    for (int k = 0; k < 2 && rooms[way] >= 0; k++) {
+      const int64_t shape[1] = {k == 0 ? rooms[way] : 2 * N};
+      check_ok(tn_device_tensor_create(exe, there, TN_F32, 1, shape, &bound[k]));
+      check_ok(tn_session_set_output_at(session, NULL, k, &bound[k]->dl_tensor, TN_BIND_PERSISTENT));
+    }
+    for (size_t run = 0; run < sizeof counts / sizeof *counts; run++) {
+      for (int i = 0; i < N; i++) m[i] = i % 3 == 1 && i / 3 < counts[run];
+      check_picks(session, exe, bound[0] == NULL ? NULL : bound, x, m);
+    }
+    tn_session_release(session);
+    for (int k = 0; k < 2 && bound[k] != NULL; k++) bound[k]->deleter(bound[k]);
+  }
+  tn_executable_release(exe);
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void test_tensors_that_cannot_be_bound(void **state) {
@@ -393,6 +488,7 @@ static int run_on(const char *name, DLDevice device) {
       cmocka_unit_test(test_a_tensor_that_outlives_its_executable),
       cmocka_unit_test(test_copies_between_devices),
       cmocka_unit_test(test_a_loop_between_device_tensors),
+      cmocka_unit_test(test_sizes_that_values_tell),
       cmocka_unit_test(test_tensors_that_cannot_be_bound),
       cmocka_unit_test(test_tensors_of_somebody_else),
       cmocka_unit_test(test_tensors_that_cannot_be_made),
