@@ -74,14 +74,6 @@ static void emit_two(tn__builder *b, tn__opcode op, int to, int from) {
   tn__exe_emit(b->func, op, words, 2);
 }
 
-/* What a body takes: the operands from number `first` on, where it takes them. */
-static int *arguments_of(tn__builder *b, const tn__node *node, int first, int body) {
-  int *registers = TN__NEW_ARRAY(b->arena, node->input_count, int);
-  for (int i = first; i < node->input_count; i++)
-    registers[i - first] = tn__prog_register_on(b, node->inputs[i], tn__prog_argument_device(b, node, body, i - first));
-  return registers;
-}
-
 static void emit_call(tn__builder *b, const tn__graph *body, const int *reads, int read_count, const int *writes,
                       int write_count) {
   int function = tn__exe_function_index(b->funcs[function_of(b, body)]);
@@ -90,26 +82,61 @@ static void emit_call(tn__builder *b, const tn__graph *body, const int *reads, i
 
 /* ---- if, call ---------------------------------------------------------------------------------------------------- */
 
+/* An operand as an arm takes it. What is not there already is copied: before the jump where the other arm takes it
+ * there, too, else in the arm. */
+typedef struct argument {
+  int reg, own;
+  bool in_arm;
+} argument;
+
+/* Registers of all arguments, and the copies that both arms need: the scalars that dimensions are made of are there on
+ * both ways. */
+static void find_arguments(tn__builder *b, const tn__node *node, int first, argument *const *arms) {
+  for (int k = first; k < node->input_count; k++) {
+    tn__value *v = node->inputs[k];
+    int own = tn__prog_register_of(b, v), home = tn__prog_device_of(b, v), device[2];
+    for (int arm = 0; arm < node->graph_count; arm++) device[arm] = tn__prog_argument_device(b, node, arm, k - first);
+    bool alike = node->graph_count == 1 || device[0] == device[1];
+    for (int arm = 0; arm < node->graph_count; arm++) {
+      argument *a = &arms[arm][k - first];
+      *a = (argument){.reg = own, .own = own, .in_arm = device[arm] != home && !alike};
+      if (a->in_arm)
+        a->reg = tn__prog_variable_on(b, v, device[arm]);
+      else if (device[arm] != home)
+        a->reg = arm == 0 ? tn__prog_register_on(b, v, device[0]) : arms[0][k - first].reg;
+    }
+  }
+}
+
+static void emit_arm(tn__builder *b, const tn__node *node, int arm, const argument *arguments, int count,
+                     const int *writes) {
+  int *registers = TN__NEW_ARRAY(b->arena, count, int);
+  for (int i = 0; i < count; i++) {
+    const argument *a = &arguments[i];
+    registers[i] = a->reg;
+    if (a->in_arm) tn__prog_emit_word(b, TN__OP_ALLOC, a->reg);
+    if (a->in_arm) tn__prog_emit_copy(b, a->reg, a->own);
+  }
+  emit_call(b, node->graphs[arm], registers, count, writes, node->output_count);
+}
+
 static void emit_branches(tn__builder *b, const tn__node *node) {
   bool chooses = node->graph_count == 2;
   int first = chooses ? 1 : 0, count = node->input_count - first;
   int flag = chooses ? tn__prog_register_on(b, node->inputs[0], 0) : -1;
-  int *operands[2] = {arguments_of(b, node, first, 0), NULL},
-      *writes = TN__NEW_ARRAY(b->arena, node->output_count, int);
-  if (chooses)
-    operands[1] = arguments_of(b, node, first, 1); /* before the jump: what it copies is there on both ways */
+  int *writes = TN__NEW_ARRAY(b->arena, node->output_count, int);
+  argument *arms[2] = {TN__NEW_ARRAY(b->arena, count, argument), TN__NEW_ARRAY(b->arena, count, argument)};
+  find_arguments(b, node, first, arms);
   int condition = chooses ? emit_load(b, flag, 0) : -1;
   declare_sizes(b, node);
   for (int i = 0; i < node->output_count; i++)
     writes[i] = tn__prog_destination_on(b, node->outputs[i], tn__prog_result_device(b, node, i), false);
-  if (!chooses) {
-    emit_call(b, node->graphs[0], operands[0], count, writes, node->output_count);
-  } else {
-    uint32_t to_else = emit_jump_if_zero(b, condition);
-    emit_call(b, node->graphs[0], operands[0], count, writes, node->output_count);
+  uint32_t to_else = chooses ? emit_jump_if_zero(b, condition) : 0;
+  emit_arm(b, node, 0, arms[0], count, writes);
+  if (chooses) {
     uint32_t to_end = emit_jump(b, 0);
     tn__exe_patch(b->func, to_else, 1, tn__exe_here(b->func));
-    emit_call(b, node->graphs[1], operands[1], count, writes, node->output_count);
+    emit_arm(b, node, 1, arms[1], count, writes);
     tn__exe_patch(b->func, to_end, 0, tn__exe_here(b->func));
   }
   read_sizes(b, node, writes);

@@ -178,6 +178,75 @@ static void states_of_loops_contradict(void **state) {
       .code = TN_INVALID_ARGUMENT});
 }
 
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
+
+/* What one arm alone reads is copied in it, once, through branches in branches; what both read is copied before. */
+static void copies_are_made_in_the_arm_that_reads_them(void **state) {
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input c: bool[]\n"
+                                            "  input x: f32[4]\n"
+                                            "  a: f32[4] = abs(x)\n"
+                                            "  b: f32[4] = abs(a)\n"
+                                            "  y: f32[4] = if(c, c, a, b)\n"
+                                            "    graph \"then\" {\n"
+                                            "      input d: bool[]\n"
+                                            "      input p: f32[4]\n"
+                                            "      input q: f32[4]\n"
+                                            "      s: f32[4] = if(d, p)\n"
+                                            "        graph \"then\" {\n"
+                                            "          input i: f32[4]\n"
+                                            "          t: f32[4] = add(i, i)\n"
+                                            "          u: f32[4] = multiply(t, i)\n"
+                                            "          output \"r\" = u\n"
+                                            "        }\n"
+                                            "        graph \"else\" {\n"
+                                            "          input i: f32[4]\n"
+                                            "          const k: f32[4] = 1.0\n"
+                                            "          v: f32[4] = sqrt(k)\n"
+                                            "          output \"r\" = v\n"
+                                            "        }\n"
+                                            "      w: f32[4] = negate(q)\n"
+                                            "      z: f32[4] = add(s, w)\n"
+                                            "      output \"r\" = z\n"
+                                            "    }\n"
+                                            "    graph \"else\" {\n"
+                                            "      input d: bool[]\n"
+                                            "      input p: f32[4]\n"
+                                            "      input q: f32[4]\n"
+                                            "      e: f32[4] = negate(q)\n"
+                                            "      output \"r\" = e\n"
+                                            "    }\n"
+                                            "  output \"o\" = y\n"
+                                            "}\n",
+                                   .targets = THREE,
+                                   .place = {"*=cuda:0", "a=cpu", "b=cpu"},
+                                   .quiet = true,
+                                   .want = "cpu:0        input              c\n"
+                                           "cpu:0        input              x\n"
+                                           "cpu:0        abs                a\n"
+                                           "cpu:0        abs                b\n"
+                                           "cuda:0       device_copy        b\n"
+                                           "cpu:0        if                 y\n"
+                                           "  cpu:0        input              d\n"
+                                           "  cpu:0        input              p\n"
+                                           "  cuda:0       input              q\n"
+                                           "  cuda:0       if                 s\n"
+                                           "    cpu:0        input              i\n"
+                                           "    cuda:0       device_copy        i\n"
+                                           "    cuda:0       add                t\n"
+                                           "    cuda:0       multiply           u\n"
+                                           "    cpu:0        input              i\n"
+                                           "    cuda:0       sqrt               v\n"
+                                           "  cuda:0       negate             w\n"
+                                           "  cuda:0       add                z\n"
+                                           "  cpu:0        device_copy        z\n"
+                                           "  cpu:0        input              d\n"
+                                           "  cpu:0        input              p\n"
+                                           "  cuda:0       input              q\n"
+                                           "  cuda:0       negate             e\n"
+                                           "  cpu:0        device_copy        e\n"});
+}
+
 /* ---- contradictions ---------------------------------------------------------------------------------------------- */
 
 /* From a branch that stands in a branch to what reads the outer one. */
@@ -516,6 +585,7 @@ int main(void) {
       cmocka_unit_test(annotations_on_one_of_several_results),
       cmocka_unit_test(annotations_on_the_state_of_loops),
       cmocka_unit_test(states_of_loops_contradict),
+      cmocka_unit_test(copies_are_made_in_the_arm_that_reads_them),
       cmocka_unit_test(nested_contradictions_show_the_way),
       cmocka_unit_test(calls_and_functions_agree),
       cmocka_unit_test(calls_are_placed_one_by_one),

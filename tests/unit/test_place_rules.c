@@ -221,15 +221,16 @@ static void what_was_placed_by_name_is_refused(void **state) {
 
 /* Operators made of the model's node "up", whose positions are f64, between nodes of f32. */
 #define OF_UP " from \"node \\\"up\\\" (Resize, opset 18)\"\n"
-static const char parted[] = "graph \"main\" {\n"
-                             "  input x: f32[n]\n"
-                             "  a: f32[n] = abs(x)\n"
-                             "  i: i64[n] = iota() {dtype=\"i64\", shape=(n), axis=0}" OF_UP
-                             "  j: i64[n] = negate(i)" OF_UP "  w: f64[n] = convert(j) {dtype=\"f64\"}" OF_UP
-                             "  p: i64[n] = convert(w) {dtype=\"i64\"}" OF_UP
-                             "  t: f32[n] = take(a, p) {axis=0}" OF_UP "  c: f32[n] = negate(t)\n"
-                             "  output \"y\" = c\n"
-                             "}\n";
+static const char parted[] =
+    "graph \"main\" {\n"
+    "  input x: f32[n]\n"
+    "  a: f32[n] = abs(x)\n"
+    "  i: i64[n] = iota() {dtype=\"i64\", shape=(n), axis=0}" OF_UP "  j: i64[n] = negate(i)" OF_UP
+    "  w: f64[n] = convert(j) {dtype=\"f64\"}" OF_UP "  p: i64[n] = convert(w) {dtype=\"i64\"}" OF_UP
+    "  t: f32[n] = take(a, p) {axis=0}" OF_UP
+    "  c: f32[n] = negate(t)\n"
+    "  output \"y\" = c\n"
+    "}\n";
 
 /* A node of f32 is placed, whatever the importer made of it: what computes in f64 falls, and what is made for that alone
  * is where that is. */
@@ -264,11 +265,13 @@ static void what_is_inside_of_a_node_falls(void **state) {
 
 /* By name a node is placed of which the device can run nothing: nothing of it would be where it was said. */
 static void a_node_all_of_which_falls_is_refused_by_name(void **state) {
-  static const char graph[] = "graph \"main\" {\n"
-                              "  input x: i32[4]\n"
-                              "  w: f64[4] = convert(x) {dtype=\"f64\"}" OF_UP "  s: f64[4] = sqrt(w)" OF_UP
-                              "  p: i32[4] = convert(s) {dtype=\"i32\"}" OF_UP "  output \"y\" = p\n"
-                              "}\n";
+  static const char graph[] =
+      "graph \"main\" {\n"
+      "  input x: i32[4]\n"
+      "  w: f64[4] = convert(x) {dtype=\"f64\"}" OF_UP "  s: f64[4] = sqrt(w)" OF_UP
+      "  p: i32[4] = convert(s) {dtype=\"i32\"}" OF_UP
+      "  output \"y\" = p\n"
+      "}\n";
   check_placed_case(&(placed_case){.graph = graph,
                                    .targets = "x86-64-v3; opencl",
                                    .place = {"up=opencl"},

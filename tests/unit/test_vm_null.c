@@ -6,6 +6,7 @@
 
 #include "runtime/executable/opened.h"
 #include "runtime/format/format.h"
+#include "tenon/compile.h"
 
 #define DIM(n) ((tn__operand){0, 0, n})
 #define SYM(s) ((tn__operand){1, 0, s})
@@ -454,6 +455,57 @@ static void test_many_calls(void **state) {
   null_check_closed();
 }
 
+/* A branch whose arms are on two devices: each reads a value of the host's, and both read `both`, on the first. */
+static const char branch[] =
+    "graph \"main\" {\n  input c: bool[]\n  input x: f32[3]\n  input z: f32[3]\n  input b: f32[3]\n"
+    "  hx: f32[3] = abs(x)\n  hz: f32[3] = abs(z)\n  hb: f32[3] = abs(b)\n  y: f32[3] = if(c, hx, hz, hb)\n"
+    "    graph \"then\" {\n      input p: f32[3]\n      input q: f32[3]\n      input both: f32[3]\n"
+    "      t: f32[3] = multiply(p, both)\n      output \"r\" = t\n    }\n"
+    "    graph \"else\" {\n      input p: f32[3]\n      input q: f32[3]\n      input both: f32[3]\n"
+    "      e: f32[3] = negate(q)\n      f: f32[3] = negate(both)\n      g: f32[3] = add(e, e)\n"
+    "      h: f32[3] = add(f, g)\n      output \"r\" = h\n    }\n"
+    "  output \"y\" = y\n}\n";
+
+/* The arm that does not run costs its device nothing: neither copies nor launches. */
+static void test_an_arm_that_does_not_run(void **state) {
+  const char *const place[] = {"t=island:2", "f=island:2", "e=island:5", "g=island:5", "h*=cpu:0"};
+  tn_compile_options options = {.size = sizeof options,
+                                .target = "native;island -device=2;island -device=5",
+                                .host = "native",
+                                .no_cache = true,
+                                .place = place,
+                                .place_count = 5};
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  null_forget();
+  check_ok(tn_compile("branch.tng", branch, sizeof branch - 1, &options, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  tn_module_release(module);
+  tn__device_driver driver = null_driver(kDLExtDev);
+  for (uint32_t i = 1; i < exe->device_count; i++) exe->drivers[i] = &driver;
+  check_ok(tn_session_create(exe, NULL, &session));
+  bool c;
+  float values[3][N] = {{1, 2, 3}, {4, 5, 6}, {7, 8, 9}}, y[N];
+  int64_t shape[1] = {N};
+  DLTensor in[4] = {test_tensor(TN_BOOL, 0, NULL, &c)}, out = test_tensor(TN_F32, 1, shape, y);
+  for (int i = 0; i < 3; i++) in[i + 1] = test_tensor(TN_F32, 1, shape, values[i]);
+  check_ok(tn_session_set_inputs(session, NULL, NULL, in, 4, TN_BIND_PERSISTENT_IN_PLACE));
+  check_ok(tn_session_set_output(session, NULL, "y", &out, TN_BIND_PERSISTENT_IN_PLACE));
+  for (int round = 0; round < 4; round++) {
+    c = round % 2 == 0;
+    for (int i = 0; i < NULL_DEVICES; i++) null_records[i].length = 0, null_records[i].text[0] = '\0';
+    check_ok(tn_session_invoke(session, NULL));
+    assert_int_equal(count_of(FIRST, "copy in"), c ? 2 : 1); /* p, and what both arms read */
+    assert_int_equal(count_of(FIRST, "launch"), 1);
+    assert_int_equal(count_of(SECOND, "copy in"), !c);
+    assert_int_equal(count_of(SECOND, "launch"), !c);
+  }
+  tn_session_release(session);
+  tn_executable_release(exe);
+  null_check_closed();
+}
+
 static void test_a_kernel_that_fails(void **state) {
   program p;
   tn_session *session;
@@ -512,6 +564,7 @@ int main(void) {
       cmocka_unit_test(test_a_device_that_came_back),
       cmocka_unit_test(test_no_memory_of_the_host),
       cmocka_unit_test(test_many_calls),
+      cmocka_unit_test(test_an_arm_that_does_not_run),
       cmocka_unit_test(test_a_kernel_that_fails),
       cmocka_unit_test(test_limits_of_devices),
   };

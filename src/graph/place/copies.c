@@ -329,6 +329,91 @@ static void drop_annotations(rewriter *r, int scope) {
   }
 }
 
+/* ---- branches ---------------------------------------------------------------------------------------------------- */
+
+typedef struct reads {
+  int count;
+  bool elements; /* sizes are made of its elements */
+} reads;
+
+static reads reads_of(const tn__graph *graph, const tn__value *value) {
+  reads r = {0};
+  for (int i = 0; i < value->readers.count; i++) {
+    const tn__node *node = value->readers.data[i].node;
+    r.count += !node->dead && node->inputs[value->readers.data[i].input] == value;
+  }
+  for (int i = 0; i < value->results.count; i++) r.count += tn__graph_output_at(graph, value->results.data[i]) == value;
+  for (int i = 0; i < value->symbols.count; i++) {
+    const tn__symbol *symbol = value->symbols.data[i];
+    r.elements |= symbol->value == value && symbol->source == TN__SYMBOL_ELEMENT;
+  }
+  return r;
+}
+
+static tn__value *copy_like(rewriter *r, tn__graph *graph, tn__value *value, const tn__value *copied) {
+  tn__value *copy = make_copy(r, graph, value, copied->device);
+  copy->device = copied->device;
+  copy->in_any_memory = copied->in_any_memory;
+  return copy;
+}
+
+/* The branch hands the arms `from`, and the one that reads it copies it. */
+static void copy_in_arm(rewriter *r, tn__node *branch, int k, tn__value *from, int arm) {
+  const tn__value *copied = branch->inputs[k];
+  for (int b = 0; b < 2; b++) {
+    tn__value *taken = tn__graph_input_at(branch->graphs[b], k - 1);
+    taken->device = from->device;
+    taken->in_any_memory = from->in_any_memory;
+    if (r->plan->options->tells) taken->placed = "copied in the arm that reads it";
+  }
+  tn__graph *graph = branch->graphs[arm];
+  tn__value *taken = tn__graph_input_at(graph, k - 1), *copy = NULL;
+  r->plan->result.copies--;
+  for (int i = 0, readers = taken->readers.count; i < readers; i++) {
+    const tn__operand_place at = taken->readers.data[i];
+    if (at.node->dead || at.node->inputs[at.input] != taken) continue;
+    if (!is(at.node, TN__FACT_COPIES))
+      tn__node_set_input(graph, at.node, at.input, copy = copy != NULL ? copy : copy_like(r, graph, taken, copied));
+    else if (at.node->outputs[0]->device == from->device) /* back to where it came from */
+      tn__graph_replace_uses(graph, at.node->outputs[0], taken), at.node->dead = true, r->plan->result.copies--;
+  }
+  for (int i = 0, results = taken->results.count; i < results; i++)
+    if (tn__graph_output_at(graph, taken->results.data[i]) == taken)
+      tn__graph_set_output(graph, taken->results.data[i],
+                           copy = copy != NULL ? copy : copy_like(r, graph, taken, copied));
+  tn__graph_sweep(graph);
+}
+
+/* A copy that nobody reads but one arm of a branch is made there: it is not made for nothing when the other one runs.
+ * In a loop that changes it in no round it stands before the loop by now. */
+static void move_into_arms(rewriter *r, tn__graph *graph, tn__node *branch) {
+  for (int k = 1; k < branch->input_count; k++) {
+    tn__node *copy = branch->inputs[k]->producer;
+    if (!is(copy, TN__FACT_COPIES) || reads_of(graph, copy->outputs[0]).count > 1) continue;
+    if (reads_of(graph, copy->outputs[0]).elements) continue;
+    reads arms[2];
+    for (int b = 0; b < 2; b++) arms[b] = reads_of(branch->graphs[b], tn__graph_input_at(branch->graphs[b], k - 1));
+    if (arms[0].elements || arms[1].elements || (arms[0].count > 0) == (arms[1].count > 0)) continue;
+    tn__value *from = copy->inputs[0];
+    copy_in_arm(r, branch, k, from, arms[1].count > 0);
+    tn__node_set_input(graph, branch, k, from);
+    copy->dead = true;
+  }
+}
+
+/* Outer ones first: what is moved into an arm may go on into one in it. */
+static void move_copies_into_arms(rewriter *r) {
+  for (int s = 0; s < r->plan->scopes.count; s++) {
+    tn__graph *graph = r->plan->scopes.data[s].graph;
+    for (int i = 0; i < tn__graph_node_count(graph) && r->plan->scopes.data[s].controls; i++) {
+      tn__node *node = tn__graph_node_at(graph, i);
+      if (!node->dead && node->graph_count == 2 && node->op->lowering == TN__LOWER_CONTROL && !is(node, TN__FACT_LOOPS))
+        move_into_arms(r, graph, node);
+    }
+    tn__graph_sweep(graph);
+  }
+}
+
 static void say_place(tn__plan *plan, tn__value *value) {
   if (value != NULL && value->device != NULL) value->place = tn__virtual_device_text(plan->arena, value->device);
 }
@@ -377,6 +462,7 @@ void tn__plan_rewrite(tn__plan *plan) {
     drop_annotations(&r, s);
     if (plan->changed) tn__graph_sweep(plan->scopes.data[s].graph);
   }
+  if (plan->result.copies > 0) move_copies_into_arms(&r);
   /* Where all is in one place the text of the graph says nothing of places. */
   for (int s = 0; s < plan->scopes.count && plan->result.elsewhere != NULL; s++) say_places(plan, s);
 }

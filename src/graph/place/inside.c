@@ -32,8 +32,7 @@ static bool stays_inside(const tn__graph *graph, const tn__node *node, const tn_
 static bool all_stay_inside(const tn__graph *graph, const tn__node *node, const tn__virtual_device *device) {
   for (int i = 0; i < node->input_count + node->output_count; i++) {
     const tn__value *value = i < node->input_count ? node->inputs[i] : node->outputs[i - node->input_count];
-    bool counts =
-        value != NULL && (device == NULL || tn__device_lacks_type(device->target, value->dtype) != NULL);
+    bool counts = value != NULL && (device == NULL || tn__device_lacks_type(device->target, value->dtype) != NULL);
     if (counts && !stays_inside(graph, node, value)) return false;
   }
   return true;
