@@ -94,7 +94,7 @@ typedef struct argument {
 static void find_arguments(tn__builder *b, const tn__node *node, int first, argument *const *arms) {
   for (int k = first; k < node->input_count; k++) {
     tn__value *v = node->inputs[k];
-    int own = tn__prog_register_of(b, v), home = tn__prog_device_of(b, v), device[2];
+    int own = tn__prog_register_of(b, v), home = tn__prog_device_of(b, v), device[2] = {0};
     for (int arm = 0; arm < node->graph_count; arm++) device[arm] = tn__prog_argument_device(b, node, arm, k - first);
     bool alike = node->graph_count == 1 || device[0] == device[1];
     for (int arm = 0; arm < node->graph_count; arm++) {

@@ -232,8 +232,8 @@ static const char parted[] =
     "  output \"y\" = c\n"
     "}\n";
 
-/* A node of f32 is placed, whatever the importer made of it: what computes in f64 falls, and what is made for that alone
- * is where that is. */
+/* A node of f32 is placed, whatever the importer made of it: what computes in f64 falls, and what is made for that
+ * alone is where that is. */
 static void what_is_inside_of_a_node_falls(void **state) {
   check_placed_case(&(placed_case){.graph = parted,
                                    .targets = "x86-64-v3; opencl",
@@ -286,6 +286,24 @@ static void a_node_all_of_which_falls_is_refused_by_name(void **state) {
                                            "cpu:0        convert            up\n"
                                            "cpu:0        sqrt               up\n"
                                            "cpu:0        convert            up\n"});
+}
+
+/* The device is the first target, and nothing runs there: no value is there either. */
+static void what_nobody_reads_is_the_hosts(void **state) {
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input x: f64[4]\n"
+                                            "  input unread: f32[4]\n"
+                                            "  input through: f32[4]\n"
+                                            "  a: f64[4] = abs(x)\n"
+                                            "  output \"y\" = a\n"
+                                            "  output \"z\" = through\n"
+                                            "}\n",
+                                   .targets = "opencl; x86-64-v3",
+                                   .want = "cpu:0        input              x  (where it is read)\n"
+                                           "cpu:0        input              unread  (no operator reads it)\n"
+                                           "cpu:0        input              through  (no operator reads it)\n"
+                                           "cpu:0        abs                a  (not on opencl:0, which has " LACKS
+                                           "; 105 ns)\n"});
 }
 
 /* What the compiler computes runs nowhere. What an open size is in is not that. */
@@ -439,6 +457,7 @@ int main(void) {
       cmocka_unit_test(files_of_any_bytes),
       cmocka_unit_test(what_a_device_cannot_run_falls_to_the_next),
       cmocka_unit_test(what_was_placed_by_name_is_refused),
+      cmocka_unit_test(what_nobody_reads_is_the_hosts),
       cmocka_unit_test(what_is_inside_of_a_node_falls),
       cmocka_unit_test(a_node_all_of_which_falls_is_refused_by_name),
       cmocka_unit_test(what_is_made_of_constants_is_not_refused),

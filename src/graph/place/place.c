@@ -75,7 +75,7 @@ static void follow(tn__plan *plan) {
 }
 
 /* What is left: values where operators usually run; the callers' tensors where they are read, or with the host when
- * that is in several places. */
+ * that is in several places, or nowhere. */
 static void settle_rest(tn__plan *plan) {
   int count = plan->domains.count;
   bool *reads = TN__NEW_ARRAY(plan->arena, count, bool), *differs = TN__NEW_ARRAY(plan->arena, count, bool);
@@ -98,13 +98,11 @@ static void settle_rest(tn__plan *plan) {
   for (int i = 0; i < count; i++) {
     tn__plan_domain *d = &plan->domains.data[i];
     if (d->parent != i || tn__plan_is_settled(d)) continue;
-    tn__plan_settle(plan, d,
-                    differs[i]          ? plan->config->host
-                    : wanted[i] != NULL ? wanted[i]
-                                        : plan->config->primitive,
-                    differs[i]          ? "read in several places"
-                    : wanted[i] != NULL ? "where it is read"
-                                        : "the default");
+    bool here = !differs[i] && wanted[i] != NULL;
+    tn__plan_settle(plan, d, here ? wanted[i] : plan->config->host,
+                    here         ? "where it is read"
+                    : differs[i] ? "read in several places"
+                                 : "no operator reads it");
   }
 }
 
