@@ -271,11 +271,14 @@ static void annotate(tn__driver *driver, const tn__named_values *named, tn__grap
               "%s has no effect: when the model has been read, nothing of that value is left", d->annotations[i].by);
 }
 
+static void release_text(void *text) { tn__strbuf_release(text); }
+
 void tn__driver_place(tn__driver *driver, const tn__named_values *named, const char *const *names,
                       tn__graph *const *graphs, int count) {
   tn__driver_devices *d = driver->devices;
   annotate(driver, named, graphs, count);
   tn__strbuf_init(&d->told, driver->arena->allocator);
+  tn__arena_defer(driver->arena, release_text, &d->told); /* also where planning throws */
   if (driver->options->devices != NULL) tn__compile_config_print(d->config, &d->told);
   if (driver->options->devices != NULL) tn__strbuf_append(&d->told, d->natures);
   for (int i = 0; i < count; i++) {
