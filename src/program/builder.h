@@ -76,9 +76,11 @@ typedef struct tn__builder {
 } tn__builder;
 
 /* ---- passing.c --------------------------------------------------------------------------------------------------- */
-/* The device that a value of any function lives on, by its number in the executable, which another memory than global
- * has for itself; 0: the host. */
+/* The device whose memory a value of any function lives in, by its number in the executable, which another memory than
+ * global has for itself; 0: the host, whose memory is that of all CPUs. */
 int tn__prog_home_of(tn__builder *b, const tn__value *v);
+/* The number of the device that it was planned for, whose kernels make it: one of several CPUs, too. */
+int tn__prog_maker_of(tn__builder *b, const tn__value *v);
 /* Where the function takes input `k`, or gives output `k`: the number of the device, 0: the host. It is the value's own
  * unless the sides that pass it differ. */
 int tn__prog_given_device(tn__builder *b, bool output, int k);
@@ -106,8 +108,8 @@ tn__place *tn__prog_root_of(tn__builder *b, tn__value *v);
 /* The device of a value in the function that is being written; one that passes on what callers gave has no values of
  * its own. */
 int tn__prog_device_of(tn__builder *b, const tn__value *v);
-/* A view whose result was planned for another memory than its operand is a copy. */
-bool tn__prog_changes_memory(tn__builder *b, const tn__node *view);
+/* Is the group a view, or a copy between devices, whose result is in the memory of its operand? Else it is a step. */
+bool tn__prog_shares_memory(tn__builder *b, const tn__group *g);
 /* Throws when an input or output that grows lives on another device: only what counts of it is memory. */
 void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name);
 /* A new register of the value's type: an input's or output's where it is given, others where the value lives. */

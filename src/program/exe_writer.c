@@ -637,11 +637,16 @@ static bool is_called(const tn__exe *exe, const tn__exe_func *callee) {
   return false;
 }
 
+/* Kernels of all CPUs run on the host, where it meets them. */
+static uint32_t queue_of(const tn__exe *exe, uint32_t device) {
+  return exe->devices.data[device].type == kDLCPU ? 0 : device;
+}
+
 /* The code of all functions gets what orders the devices. */
 static void plan_events(tn__exe *exe) {
   uint32_t *devices = TN__NEW_ARRAY(exe->arena, exe->kernels.count, uint32_t);
   int *homes = TN__NEW_ARRAY(exe->arena, exe->devices.count, int);
-  for (int i = 0; i < exe->kernels.count; i++) devices[i] = exe->kernels.data[i].record.device;
+  for (int i = 0; i < exe->kernels.count; i++) devices[i] = queue_of(exe, exe->kernels.data[i].record.device);
   for (int i = 0; i < exe->devices.count; i++) homes[i] = exe->devices.data[i].home;
   for (int i = 0; i < exe->functions.count && exe->devices.count > 1; i++) {
     tn__exe_func *f = exe->functions.data[i];

@@ -6,6 +6,7 @@
 #include "base/invariant.h"
 #include "program/builder.h"
 #include "target/devices/device.h"
+#include "tenon/dlpack.h"
 
 /* The scope is one that there is: the plan's devices are made of texts that were read. */
 static tn__memory_scope scope_of(const tn__virtual_device *d) {
@@ -14,12 +15,22 @@ static tn__memory_scope scope_of(const tn__virtual_device *d) {
   return (tn__memory_scope)scope;
 }
 
-int tn__prog_home_of(tn__builder *b, const tn__value *v) {
+static bool is_elsewhere(const tn__builder *b, const tn__value *v) {
   const tn__virtual_device *d = v->device, *host = b->driver->host;
-  if (b->program->constants_apart) return 0; /* those run here, once */
-  if (d == NULL || host == NULL || v->holds != TN__HOLDS_TENSOR) return 0;
-  if (d->device_type == host->device_type && d->device_id == host->device_id) return 0;
+  if (b->program->constants_apart) return false; /* those run here, once */
+  if (d == NULL || host == NULL || v->holds != TN__HOLDS_TENSOR) return false;
+  return d->device_type != host->device_type || d->device_id != host->device_id;
+}
+
+int tn__prog_home_of(tn__builder *b, const tn__value *v) {
+  const tn__virtual_device *d = v->device;
+  if (!is_elsewhere(b, v) || d->device_type == kDLCPU) return 0;
   return tn__exe_device_memory(b->exe, d->device_type, d->device_id, d->target, scope_of(d));
+}
+
+int tn__prog_maker_of(tn__builder *b, const tn__value *v) {
+  const tn__virtual_device *d = v->device;
+  return is_elsewhere(b, v) ? tn__exe_device(b->exe, d->device_type, d->device_id, d->target) : 0;
 }
 
 bool tn__prog_while_keeps(const tn__node *node, int k) {

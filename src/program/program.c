@@ -41,7 +41,7 @@ static void collect_steps(tn__builder *b) {
   for (int i = 0; i < p->groups->count; i++) {
     const tn__group *g = &p->groups->groups[i];
     if (!p->runs[i]) continue;
-    if (g->view && !tn__prog_changes_memory(b, g->nodes[0])) {
+    if (tn__prog_shares_memory(b, g)) {
       tn__place *view = tn__place_of(b, g->nodes[0]->outputs[0]);
       view->root = (int)tn__prog_root_of(b, g->nodes[0]->inputs[0])->value->id;
       continue;
@@ -202,7 +202,7 @@ static tn__operand symbolic_workspace(tn__builder *b, const tn__unit *u) {
   return tn__prog_operand_scalar(tn__exe_emit_scalar_op(b->func, TN__SCALAR_MAX, (int)bytes.value, ahead));
 }
 
-static int device_of_unit(tn__builder *b, const tn__unit *u) {
+static int memory_of_unit(tn__builder *b, const tn__unit *u) {
   return u->output_count > 0 ? tn__exe_device_home(b->exe, tn__prog_device_of(b, u->outputs[0])) : 0;
 }
 
@@ -211,7 +211,7 @@ static int workspace_register(tn__builder *b, const tn__step *s) {
   if (u->workspace_expr) {
     tn__operand bytes = symbolic_workspace(b, u);
     int reg = tn__exe_register(b->func, TN_U8, 1, &bytes, TN__STORAGE_DYNAMIC, 0, tn__prog_operand_const(0));
-    tn__exe_register_on(b->func, device_of_unit(b, u), reg);
+    tn__exe_register_on(b->func, memory_of_unit(b, u), reg);
     tn__prog_emit_word(b, TN__OP_ALLOC, reg);
     return reg;
   }
@@ -394,7 +394,7 @@ static kernels find_kernels(tn__builder *b) {
                .of_unit = TN__NEW_ARRAY(b->arena, p->unit_count, int)};
   for (int i = 0; i < p->unit_count; i++) {
     const tn__unit *u = &p->units[i];
-    int found = -1, device = device_of_unit(b, u);
+    int found = -1, device = u->output_count > 0 ? tn__prog_maker_of(b, u->outputs[0]) : 0;
     for (int j = 0; j < k.count && found < 0; j++)
       if (memcmp(&k.first[j]->key, &u->key, sizeof u->key) == 0 && k.device[j] == device) found = j;
     if (found < 0) {

@@ -27,8 +27,10 @@ static int device_for(tn__builder *b, const tn__value *v, tn__storage storage, i
   return tn__prog_device_of(b, v);
 }
 
-bool tn__prog_changes_memory(tn__builder *b, const tn__node *view) {
-  return tn__prog_device_of(b, view->inputs[0]) != tn__prog_device_of(b, view->outputs[0]);
+bool tn__prog_shares_memory(tn__builder *b, const tn__group *g) {
+  const tn__node *node = g->nodes[0];
+  if (!g->view && !tn__op_has(node, TN__FACT_COPIES)) return false;
+  return tn__prog_device_of(b, node->inputs[0]) == tn__prog_device_of(b, node->outputs[0]);
 }
 
 void tn__prog_refuse_to_grow(tn__builder *b, const tn__value *v, const char *what, const char *name) {

@@ -132,6 +132,11 @@ static tn_status *decode_operands(const decoder *d, tn__instruction *in) {
 
 /* ---- meaning ---------------------------------------------------------------------------------------------------- */
 
+/* Does the kernel's device work on that memory? Any CPU works on the host's. */
+static bool works_on(const tn_executable *exe, const tn__kernel_entry *kernel, uint32_t memory) {
+  return exe->homes[memory] == kernel->device || (memory == 0 && exe->devices[kernel->device].device_type == kDLCPU);
+}
+
 /* What it reads and writes is resolved to roots, whose memory it gets. */
 static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
   tn__function *f = d->f;
@@ -144,7 +149,7 @@ static tn_status *decode_kernel(decoder *d, tn__instruction *in) {
   if (!d->exe->is_divided) in->kernel = kernel->call;
   in->operands = d->operands;
   for (uint32_t i = 0; i < buffers; i++) {
-    if (d->exe->homes[f->registers[words[i]].device] != kernel->device)
+    if (!works_on(d->exe, kernel, f->registers[words[i]].device))
       return bad_code(f, in, "kernel \"%s\" is of device %u, and register %u is on device %u", kernel->about.name,
                       kernel->device, words[i], f->registers[words[i]].device);
     *d->operands++ = f->registers[words[i]].root;

@@ -97,8 +97,8 @@ uint32_t tn__load_find_device(const tn_executable *exe, DLDevice device, tn__mem
   uint32_t i = 1;
   if (tn__load_same_device(host, device) && scope == TN__MEMORY_GLOBAL) return 0;
   while (i < exe->device_count && (!tn__load_same_device(exe->devices[i], device) || exe->scopes[i] != scope)) i++;
-  bool first = scope == TN__MEMORY_GLOBAL && tn__load_same_device(exe->devices[0], device);
-  return i == exe->device_count && first ? 0 : i;
+  if (i < exe->device_count) return exe->devices[i].device_type == kDLCPU ? 0 : i;
+  return scope == TN__MEMORY_GLOBAL && tn__load_same_device(exe->devices[0], device) ? 0 : i;
 }
 
 static tn_status *set_limit(const tn_executable *exe, const char *text) {

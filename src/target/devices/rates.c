@@ -1,6 +1,7 @@
 #include "target/devices/rates.h"
 
 #include "base/alloc.h"
+#include "tenon/dlpack.h"
 
 #define NANOSECOND 1e-9
 #define MEGABYTE 1e6
@@ -35,8 +36,9 @@ tn__device_rates tn__device_rates_of(const tn__target *target) {
   return r;
 }
 
-/* Of CPUs beside the host nobody knows how they are reached: as an island is. */
+/* The memory of a CPU beside the host is the host's. */
 static double way_to_host(const tn__virtual_device *device, double bytes) {
+  if (device->device_type == kDLCPU) return 0;
   tn__device_rates r = tn__device_rates_of(device->target);
   return r.link_wait + bytes / (r.link > 0 ? r.link : r.memory / 2);
 }
