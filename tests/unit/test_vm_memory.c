@@ -360,8 +360,8 @@ static void test_limits_of_loading_that_are_none(void **state) {
   test_exe_release(&p.t);
 }
 
-/* A program may have been compiled for a host with number 1 beside another CPU with number 0. Both have one memory, whose
- * limit goes by either number. */
+/* A program may have been compiled for a host with number 1 beside another CPU with number 0. Both have one memory,
+ * whose limit goes by either number. */
 static void test_a_host_of_another_number(void **state) {
   static const char *const names[] = {"cpu:1", "cpu:0"};
   test_exe t;
