@@ -467,6 +467,51 @@ static void plans_are_in_the_graph(tn__arena *arena, void *user) {
 
 static void every_build_places_alike(void **state) { check_ok(tn__with_arena(NULL, plans_are_in_the_graph, NULL)); }
 
+/* What was given up while the graph was built, as a branch of which both sides are computed, is no part of the plan:
+ * it has no devices, is in no sum, and nothing is told of it. */
+static void plan_beside_dead_nodes(tn__arena *arena, void *user) {
+  tn__graph *graph = read_placed_graph(arena,
+                                       "graph \"main\" {\n"
+                                       "  input c: bool[]\n"
+                                       "  input x: f32[4]\n"
+                                       "  a: f32[4] = abs(x)\n"
+                                       "  given_up: f32[4] = if(c, x)\n"
+                                       "    graph \"then\" {\n"
+                                       "      input p: f32[4]\n"
+                                       "      q: f32[4] = negate(p)\n"
+                                       "      output \"q\" = q\n"
+                                       "    }\n"
+                                       "    graph \"else\" {\n"
+                                       "      input p: f32[4]\n"
+                                       "      q: f32[4] = abs(p)\n"
+                                       "      output \"q\" = q\n"
+                                       "    }\n"
+                                       "  output \"y\" = a\n"
+                                       "}\n");
+  tn__compile_config *config = tn__compile_config_create(arena, TWO, NULL);
+  tn__place_rule rule = tn__place_rule_read(config, "a=opencl");
+  tn__place_budgets budgets = {0};
+  tn__place_budget_read(config, "cpu=1GiB", &budgets);
+  tn__place_options options = {.config = config, .rules = &rule, .rule_count = 1, .tells = true, .budgets = &budgets};
+  tn__graph_node_at(graph, 1)->dead = true;
+  tn__graph_place(graph, &options);
+  tn__strbuf text;
+  tn__strbuf_init(&text, NULL);
+  tn__place_explain(graph, &options, 0, &text);
+  assert_string_equal(tn__strbuf_text(&text),
+                      "cpu:0        input              c  (no operator reads it)\n"
+                      "opencl:0     input              x  (where it is read)\n"
+                      "opencl:0     abs                a  (placed by \"a=opencl\"; 5 us)\n");
+  tn__strbuf_release(&text);
+  assert_true(tn__place_predict(config, graph).operators < 6e-6);
+  assert_false(tn__place_fits(graph, "q"));
+  assert_null(tn__place_nearest(graph, "given_ups"));
+}
+
+static void what_was_given_up_is_not_planned(void **state) {
+  check_ok(tn__with_arena(NULL, plan_beside_dead_nodes, NULL));
+}
+
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t random_state;
@@ -594,6 +639,7 @@ int main(void) {
       cmocka_unit_test(a_pipeline_has_all_its_devices),
       cmocka_unit_test(arithmetic_of_sizes_is_the_hosts),
       cmocka_unit_test(every_build_places_alike),
+      cmocka_unit_test(what_was_given_up_is_not_planned),
       cmocka_unit_test(copies_are_as_many_as_foreign_readers),
       cmocka_unit_test(loops_of_many_variables),
   };

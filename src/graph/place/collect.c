@@ -89,7 +89,7 @@ static void add_scopes(tn__plan *plan, tn__graph *graph) {
     tn__graph *g = plan->scopes.data[s].graph;
     for (int i = 0; i < tn__graph_node_count(g) && plan->scopes.data[s].controls; i++) {
       tn__node *n = tn__graph_node_at(g, i);
-      if (!is_control(n) || n->dead) continue;
+      if (!is_control(n)) continue;
       if (n->output_count > 0) plan->values.data[tn__plan_index(plan, s, n->outputs[0])].bodies = plan->scopes.count;
       for (int b = 0; b < n->graph_count; b++) add_scope(plan, n->graphs[b], s, n, b);
     }
@@ -220,7 +220,6 @@ static void collect_scope(tn__plan *plan, int scope, int *bodies) {
   tn__graph *graph = plan->scopes.data[scope].graph;
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     tn__node *node = tn__graph_node_at(graph, i);
-    if (node->dead) continue;
     if (is_control(node))
       collect_control(plan, scope, node, *bodies = body_scope(plan, node, *bodies));
     else if (is_annotation(node))

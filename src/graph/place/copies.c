@@ -288,7 +288,7 @@ static void keep_copies(rewriter *r, int scope) {
   tn__graph *graph = plan->scopes.data[scope].graph;
   for (int i = 0; i < tn__graph_node_count(graph) && plan->scopes.data[scope].stand_ins; i++) {
     tn__node *node = tn__graph_node_at(graph, i);
-    if (node->dead || !is(node, TN__FACT_COPIES)) continue;
+    if (!is(node, TN__FACT_COPIES)) continue;
     tn__value *copy = node->outputs[0];
     int from = base_of(plan, scope, tn__plan_index(plan, scope, node->inputs[0]));
     if (device_at(r, from) == copy->device || twin_of(r, from, copy->device) != NULL) continue;

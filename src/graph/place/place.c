@@ -131,7 +131,19 @@ static void check_budgets(tn__plan *plan, const tn__graph *graph) {
   }
 }
 
+/* Nodes that were given up while the graph was built go before the plan, which is of all nodes that there are. */
+static void sweep_dead(tn__graph *graph) {
+  bool any = false;
+  for (int i = 0; i < tn__graph_node_count(graph) && !any; i++) any = tn__graph_node_at(graph, i)->dead;
+  if (any) tn__graph_sweep(graph);
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *n = tn__graph_node_at(graph, i);
+    for (int b = 0; n->op->lowering == TN__LOWER_CONTROL && b < n->graph_count; b++) sweep_dead(n->graphs[b]);
+  }
+}
+
 tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options) {
+  sweep_dead(graph);
   tn__plan plan = {.arena = tn__graph_arena(graph), .options = options, .config = options->config};
   for (int i = 0; i < options->rule_count; i++) {
     tn__place_rule *rule = &options->rules[i];
