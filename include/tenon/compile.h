@@ -124,8 +124,8 @@ typedef struct tn_compile_options {
    * Since 0.2. */
   const char *const *place;
   int place_count; /* of them */
-  /* Called with the devices of a compilation, and where the plan puts each node; the cache is left out then. May be
-   * NULL. Since 0.2. */
+  /* Called with the devices of a compilation, and where the plan puts each node, and again with what passes make of
+   * that; the cache is left out then. May be NULL. Since 0.2. */
   void (*devices)(void *user, const char *text);
   /* How much memory of a device constants and values may take, "opencl:0=2GiB": with "auto" in `place` what does not
    * fit goes elsewhere, and what fits nowhere is TN_RESOURCE_EXHAUSTED. Since 0.2. */

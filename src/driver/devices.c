@@ -12,6 +12,8 @@ struct tn__driver_devices {
   tn__compile_config *config;
   tn__place_rules rules;
   int *matched;                      /* by rule, in all graphs */
+  int *copies;                       /* planned, by graph */
+  const char *const *names;          /* of graphs */
   tn__place_annotation *annotations; /* as many as the options have */
   tn__place_budgets budgets;
   bool several;        /* not everything is on one device */
@@ -202,7 +204,7 @@ static void tell(tn__driver *driver, const char *name, tn__graph *graph, const t
   tn__place_explain(graph, options, 2, told);
 }
 
-static bool place_one(tn__driver *driver, const char *name, tn__graph *graph) {
+static bool place_one(tn__driver *driver, const char *name, tn__graph *graph, int *copies) {
   tn__driver_devices *d = driver->devices;
   tn__place_options options = {.config = d->config,
                                .rules = d->rules.list.data,
@@ -215,25 +217,39 @@ static bool place_one(tn__driver *driver, const char *name, tn__graph *graph) {
   tn__driver_time(driver, "graph.place", tn__now() - start);
   for (int i = 0; i < d->rules.list.count; i++) d->matched[i] += d->rules.list.data[i].matched;
   if (driver->options->devices != NULL) tell(driver, name, graph, &options, &result);
+  *copies = result.copies;
   return result.elsewhere != NULL;
+}
+
+/* Why a rule has placed nothing, in words that follow its text. */
+static const char *why_unmatched(tn__driver *driver, const tn__place_rule *rule, tn__graph *const *graphs, int count) {
+  const tn__node *other = NULL;
+  const char *near = NULL;
+  size_t length;
+  for (int g = 0; g < count; g++) {
+    if (tn__place_fitting(graphs[g], rule->pattern, true) != NULL)
+      return "has no effect: those behind it place all nodes that it fits";
+    if (other == NULL) other = tn__place_fitting(graphs[g], rule->pattern, false);
+    if (near == NULL) near = tn__place_nearest(graphs[g], rule->pattern);
+  }
+  if (other != NULL) {
+    const char *name = tn__place_name_of(other, &length);
+    return tn__arena_printf(driver->arena,
+                            "has no effect: \"%.*s\" is %s, which is where what it reads and makes is; nodes of bodies "
+                            "are placed by their own names",
+                            (int)length, name, other->op->name);
+  }
+  if (near == NULL) return "fits no node";
+  return tn__arena_printf(driver->arena, "fits no node; did you mean \"%s\"?", near);
 }
 
 static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int count) {
   const tn__driver_devices *d = driver->devices;
   for (int i = 0; i < d->rules.list.count; i++) {
     const tn__place_rule *rule = &d->rules.list.data[i];
-    if (d->matched[i] > 0) continue;
-    bool fits = false;
-    for (int g = 0; g < count && !fits; g++) fits = tn__place_fits(graphs[g], rule->pattern);
-    if (fits) {
-      tn__log(driver->options->log, TN_LOG_WARNING,
-              "the placement \"%s\" has no effect: those behind it place all nodes that it fits", rule->text);
-      continue;
-    }
-    const char *near = NULL;
-    for (int g = 0; g < count && near == NULL; g++) near = tn__place_nearest(graphs[g], rule->pattern);
-    tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" fits no node%s%s%s", rule->text,
-            near != NULL ? "; did you mean \"" : "", near != NULL ? near : "", near != NULL ? "\"?" : "");
+    if (d->matched[i] == 0)
+      tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" %s", rule->text,
+              why_unmatched(driver, rule, graphs, count));
   }
 }
 
@@ -281,8 +297,10 @@ void tn__driver_place(tn__driver *driver, const tn__named_values *named, const c
   tn__arena_defer(driver->arena, release_text, &d->told); /* also where planning throws */
   if (driver->options->devices != NULL) tn__compile_config_print(d->config, &d->told);
   if (driver->options->devices != NULL) tn__strbuf_append(&d->told, d->natures);
+  d->names = names;
+  d->copies = TN__NEW_ARRAY(driver->arena, count, int);
   for (int i = 0; i < count; i++) {
-    if (place_one(driver, names[i], graphs[i])) d->several = true;
+    if (place_one(driver, names[i], graphs[i], &d->copies[i])) d->several = true;
   }
   if (d->config->primitive != d->config->host) d->several = true;
   warn_unmatched(driver, graphs, count);
@@ -294,10 +312,20 @@ void tn__driver_place(tn__driver *driver, const tn__named_values *named, const c
   }
 }
 
+/* Passes compute what is of constants alone, and drop what nobody reads: where that leaves other copies, it is told. */
+static void tell_copies(tn__driver *driver, int graph, int copies) {
+  tn__driver_devices *d = driver->devices;
+  if (driver->options->devices == NULL || copies == d->copies[graph]) return;
+  const char *text = tn__arena_printf(driver->arena, "%s: %d cop%s when passes are done\n", d->names[graph], copies,
+                                      copies == 1 ? "y" : "ies");
+  driver->options->devices(driver->options->user, text);
+  d->copies[graph] = copies;
+}
+
 void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int count) {
   tn__driver_devices *d = driver->devices;
   tn__place_options options = {.config = d->config};
-  for (int i = 0; i < count && d->several; i++) tn__graph_place(graphs[i], &options);
+  for (int i = 0; i < count && d->several; i++) tell_copies(driver, i, tn__graph_place(graphs[i], &options).copies);
 }
 
 static bool take_memory(const tn__driver *driver, tn__value *value, tn__memory_scope memory) {

@@ -438,11 +438,120 @@ static void arithmetic_of_sizes_is_the_hosts(void **state) {
   check_placed_case(&(placed_case){.graph = text, .targets = "opencl; x86-64-v3", .quiet = true, .want = want});
   check_placed_case(
       &(placed_case){.graph = text, .targets = TWO, .place = {"a=opencl", "b=opencl"}, .quiet = true, .want = want});
+  /* Patterns with a '*' leave sizes to the host, but not one that names a node. */
+  check_placed_case(&(placed_case){.graph = text, .targets = TWO, .place = {"*=opencl"}, .quiet = true, .want = want});
+  check_placed_case(&(placed_case){.graph = text,
+                                   .targets = TWO,
+                                   .place = {"*=opencl", "h=opencl"},
+                                   .quiet = true,
+                                   .want = "opencl:0     input              x\n"
+                                           "opencl:0     input              s\n"
+                                           "opencl:0     multiply           h\n"
+                                           "cpu:0        device_copy        h\n"
+                                           "cpu:0        add                k\n"
+                                           "opencl:0     abs                a\n"
+                                           "opencl:0     broadcast_in_dim   b\n"});
   check_placed_case(&(placed_case){.graph = text,
                                    .targets = "opencl -launch=1 -link_wait=1; x86-64-v3 -launch=900000",
                                    .place = {"auto"},
                                    .quiet = true,
                                    .want = want});
+}
+
+/* A few integers that nobody reads as sizes are data, which patterns place. */
+static void small_integers_that_are_data(void **state) {
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input s: i64[2]\n"
+                                            "  const two: i64[2] = [2, 2]\n"
+                                            "  h: i64[2] = multiply(s, two)\n"
+                                            "  output \"y\" = h\n"
+                                            "}\n",
+                                   .targets = TWO,
+                                   .place = {"*=opencl"},
+                                   .want = "opencl:0     input              s  (where it is read)\n"
+                                           "opencl:0     multiply           h  (placed by \"*=opencl\"; 5 us)\n"});
+}
+
+/* Counters and conditions of loops are the host's, wherever a loop's tensors are: no round copies anything. */
+static void counters_of_loops_are_the_hosts(void **state) {
+  static const char text[] =
+      "graph \"main\" {\n"
+      "  input n: i64[]\n"
+      "  input x: f32[4]\n"
+      "  const z: i64[] = 0\n"
+      "  const go: bool[] = true\n"
+      "  i: i64[], m: i64[], g: bool[], s: f32[4] = while(z, n, go, x)\n"
+      "    graph \"condition\" {\n"
+      "      input a: i64[]\n"
+      "      input b: i64[]\n"
+      "      input on: bool[]\n"
+      "      input c: f32[4]\n"
+      "      less: bool[] = compare(a, b) {direction=\"LT\"}\n"
+      "      more: bool[] = and(less, on)\n"
+      "      output \"more\" = more\n"
+      "    }\n"
+      "    graph \"body\" {\n"
+      "      input a: i64[]\n"
+      "      input b: i64[]\n"
+      "      input on: bool[]\n"
+      "      input c: f32[4]\n"
+      "      const one: i64[] = 1\n"
+      "      next: i64[] = add(a, one)\n"
+      "      t: f32[4] = abs(c)\n"
+      "      output \"a\" = next\n"
+      "      output \"b\" = b\n"
+      "      output \"on\" = on\n"
+      "      output \"c\" = t\n"
+      "    }\n"
+      "  output \"y\" = s\n"
+      "}\n";
+  static const char want[] =
+      "cpu:0        input              n  (where it is read)\n"
+      "opencl:0     input              x  (where it is read)\n"
+      "cpu:0        while              i  (for sizes and conditions)\n"
+      "  cpu:0        input              a  (for sizes and conditions)\n"
+      "  cpu:0        input              b  (for sizes and conditions)\n"
+      "  cpu:0        input              on  (for sizes and conditions)\n"
+      "  opencl:0     input              c  (follows what reads it)\n"
+      "  cpu:0        compare            less  (for sizes and conditions; 101 ns)\n"
+      "  cpu:0        and                more  (for sizes and conditions; 100 ns)\n"
+      "  cpu:0        input              a  (for sizes and conditions)\n"
+      "  cpu:0        input              b  (for sizes and conditions)\n"
+      "  cpu:0        input              on  (for sizes and conditions)\n"
+      "  opencl:0     input              c  (follows what reads it)\n"
+      "  cpu:0        add                next  (for sizes and conditions; 102 ns)\n"
+      "  opencl:0     abs                t  (placed by \"*=opencl\"; 5 us)\n";
+  check_placed_case(&(placed_case){.graph = text, .targets = TWO, .place = {"*=opencl"}, .want = want});
+}
+
+/* Of an annotation and a pattern the one that means less counts: a '*' gives way, and a name contradicts. */
+static void patterns_give_way_to_annotations(void **state) {
+  static const char text[] =
+      "graph \"main\" {\n"
+      "  input x: f32[4]\n"
+      "  a: f32[4] on \"opencl:0/texture\" = negate(x)\n"
+      "  b: f32[4] = abs(a)\n"
+      "  o: f32[4] = on_device(b) {device=\"cuda\", body=1, result=0}\n"
+      "  c: f32[4] = abs(o)\n"
+      "  output \"y\" = c\n"
+      "}\n";
+  static const char want[] =
+      "opencl:0     input              x\n"
+      "opencl:0/texture negate             a\n"
+      "cuda:0       device_copy        a\n"
+      "cuda:0       abs                b\n"
+      "cpu:0        device_copy        b\n"
+      "cpu:0        abs                c\n";
+  check_placed_case(&(placed_case){.graph = text, .targets = THREE, .place = {"*=cpu"}, .quiet = true, .want = want});
+  check_placed_case(&(placed_case){
+      .graph = text, .targets = THREE, .place = {"*=opencl/shared", "c=cpu"}, .quiet = true, .want = want});
+  check_placed_case(&(placed_case){.graph = text,
+                                   .targets = THREE,
+                                   .place = {"a=cpu"},
+                                   .code = TN_INVALID_ARGUMENT,
+                                   .want =
+                                       "devices contradict: \"a\" is on opencl:0 (said where it is made), and \"a\" on "
+                                       "cpu:0 (x86-64-v3) (placed by \"a=cpu\"): leave one of the two out"});
 }
 
 /* The plan is part of the graph: every build has it, and its text says it (these texts are compared in all of them). */
@@ -504,7 +613,7 @@ static void plan_beside_dead_nodes(tn__arena *arena, void *user) {
                       "opencl:0     abs                a  (placed by \"a=opencl\"; 5 us)\n");
   tn__strbuf_release(&text);
   assert_true(tn__place_predict(config, graph).operators < 6e-6);
-  assert_false(tn__place_fits(graph, "q"));
+  assert_null(tn__place_fitting(graph, "q", true));
   assert_null(tn__place_nearest(graph, "given_ups"));
 }
 
@@ -638,6 +747,9 @@ int main(void) {
       cmocka_unit_test(inputs_do_not_all_go_to_the_first_device),
       cmocka_unit_test(a_pipeline_has_all_its_devices),
       cmocka_unit_test(arithmetic_of_sizes_is_the_hosts),
+      cmocka_unit_test(small_integers_that_are_data),
+      cmocka_unit_test(counters_of_loops_are_the_hosts),
+      cmocka_unit_test(patterns_give_way_to_annotations),
       cmocka_unit_test(every_build_places_alike),
       cmocka_unit_test(what_was_given_up_is_not_planned),
       cmocka_unit_test(copies_are_as_many_as_foreign_readers),

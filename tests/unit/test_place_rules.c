@@ -82,8 +82,8 @@ static void files_are_refused_with_the_line(void **state) {
       {"[{\"a\": {\"device\": \"cpu\"}}]", "line 1: the device of \"a\" is an object", true},
       {"{\"\": \"cpu\"}", "line 1: a pattern is empty, and no node has such a name", false},
       {"{\"b\": \"cpu\",\n\"a\": \"opncl\"}",
-       "line 2: the placement \"a=opncl\": device \"opncl\": there is no type of devices \"opncl\"; did you mean "
-       "\"opencl\"? there are cpu, gpu, opencl, cuda, island",
+       "line 2: the placement \"a=opncl\": there is no device \"opncl\" among the targets; did you mean \"opencl\"? "
+       "there are cpu:0 (x86-64-v3), opencl:0 (opencl), cuda:0 (cuda -arch=sm_80)",
        false},
       {"{\"a\": \"opencl:1\"}",
        "line 1: the placement \"a=opencl:1\": there is no device \"opencl:1\" among the targets: there are cpu:0 "

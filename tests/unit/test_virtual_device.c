@@ -238,21 +238,37 @@ static void rules_of_configurations(void **state) {
        "--host"},
       {"opencl -device=1; opencl -device=1", NULL, NULL, NULL, NULL,
        "the target \"opencl -device=1\" is given twice: leave one out, or tell them apart with -device=N or "
-       "-name=NAME"},
+       "-name=NAME; given are \"opencl -device=1\" and \"opencl -device=1\""},
+      {"cuda; x86-64-v3; x86-64-v3", NULL, NULL, NULL, NULL,
+       "the target \"cpu -mcpu=x86-64-v3\" is given twice: leave one out, or tell them apart with -device=N or "
+       "-name=NAME; given are \"cuda -arch=sm_80\", \"cpu -mcpu=x86-64-v3\" and \"cpu -mcpu=x86-64-v3\""},
+      {"x86-64-v3", "aarch64", NULL, NULL, NULL,
+       "cpu:0 (x86-64-v3) is x86-64, and the host cpu:1 (aarch64) is aarch64: a program loads on machines of one "
+       "architecture only; compile once for each, or give both CPUs of one, with -mcpu or --host"},
+      {"x86-64-v3; opencl; aarch64 -device=1", NULL, NULL, NULL, NULL,
+       "cpu:1 (aarch64) is aarch64, and the host cpu:0 (x86-64-v3) is x86-64: a program loads on machines of one "
+       "architecture only; compile once for each, or give both CPUs of one, with -mcpu or --host"},
+      {"aarch64; island -mcpu=x86-64-v3", NULL, NULL, NULL, NULL,
+       "island:0 (x86-64-v3) is x86-64, and the host cpu:0 (aarch64) is aarch64: a program loads on "
+       "machines of one architecture only; compile once for each, or give both CPUs of one, with -mcpu or --host"},
       {"cuda -device=0 -arch=sm_90; cuda -device=0", NULL, NULL, NULL, NULL,
-       "the targets \"cuda -arch=sm_90 -device=0\" and \"cuda -arch=sm_80 -device=0\" are both cuda:0"},
+       "the targets \"cuda -arch=sm_90 -device=0\" and \"cuda -arch=sm_80 -device=0\" are both cuda:0; given "
+       "are \"cuda -arch=sm_90 -device=0\" and \"cuda -arch=sm_80 -device=0\""},
       {"cuda -name=a; opencl -name=a", NULL, NULL, NULL, NULL,
-       "the targets \"cuda -arch=sm_80 -name=a\" and \"opencl -name=a\" have one name"},
+       "the targets \"cuda -arch=sm_80 -name=a\" and \"opencl -name=a\" have one name; given are \"cuda "
+       "-arch=sm_80 -name=a\" and \"opencl -name=a\""},
       {"x86-64-v3;x86-64-v4", NULL, NULL, NULL, NULL,
        "the targets \"cpu -mcpu=x86-64-v3\" and \"cpu -mcpu=x86-64-v4\" are both of type cpu, and nothing tells them "
-       "apart: give them -device=N or -name=NAME"},
+       "apart: give them -device=N or -name=NAME; given are \"cpu -mcpu=x86-64-v3\" and \"cpu -mcpu=x86-64-v4\""},
       {"x86-64-v3; c99", NULL, NULL, NULL, NULL,
        "the targets \"cpu -mcpu=x86-64-v3\" and \"c99\" are both of type cpu, and nothing tells them apart: give them "
-       "-device=N or -name=NAME"},
+       "-device=N or -name=NAME; given are \"cpu -mcpu=x86-64-v3\" and \"c99\""},
       {"x86-64-v3;", NULL, NULL, NULL, NULL,
-       "there is no target before or behind a semicolon: targets are listed as in \"cpu; opencl -device=0\""},
+       "there is no target before or behind a semicolon of \"x86-64-v3;\": targets are listed as in \"cpu; opencl "
+       "-device=0\""},
       {";x86-64-v3", NULL, NULL, NULL, NULL,
-       "there is no target before or behind a semicolon: targets are listed as in \"cpu; opencl -device=0\""},
+       "there is no target before or behind a semicolon of \";x86-64-v3\": targets are listed as in \"cpu; opencl "
+       "-device=0\""},
       {"opencl", "haswell -host=x86-64", NULL, NULL, NULL, "the host \"haswell -host=x86-64\" has no host of its own"},
       {"cpu -device=1; opencl", "haswell -device=1", NULL, NULL, NULL,
        "the host \"haswell -device=1\" is cpu:1, and so is another target: there are cpu:1 (NATIVE), opencl:0 "
@@ -302,8 +318,16 @@ static void finding(tn__arena *arena, void *user) {
   check_fails(tn__compile_config_find(config, "cuda", &device), TN_NOT_FOUND,
               "there is no device \"cuda\" among the targets: there are opencl:0 (slow, opencl), cpu:0 (x86-64-v4), "
               "cpu:1 (old, x86-64-v3)");
-  check_fails(tn__compile_config_find(config, "olt:1", &device), TN_INVALID_ARGUMENT,
-              "device \"olt:1\": there is no type of devices \"olt\"; there are cpu, gpu, opencl, cuda, island");
+  check_fails(
+      tn__compile_config_find(config, "olt:1", &device), TN_NOT_FOUND,
+      "there is no device \"olt:1\" among the targets; did you mean \"old\"? there are opencl:0 (slow, opencl), "
+      "cpu:0 (x86-64-v4), cpu:1 (old, x86-64-v3)");
+  check_fails(tn__compile_config_find(config, "slwo/texture", &device), TN_NOT_FOUND,
+              "there is no device \"slwo/texture\" among the targets; did you mean \"slow\"? there are opencl:0 (slow, "
+              "opencl), cpu:0 (x86-64-v4), cpu:1 (old, x86-64-v3)");
+  check_fails(tn__compile_config_find(config, "elsewhere", &device), TN_NOT_FOUND,
+              "there is no device \"elsewhere\" among the targets: there are opencl:0 (slow, opencl), cpu:0 "
+              "(x86-64-v4), cpu:1 (old, x86-64-v3)");
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
   tn__compile_config_print(config, &text);

@@ -172,7 +172,7 @@ static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
   }
   if (v->host)
     tn__plan_say(plan, at, plan->config->host, at, "lists and strings are on the host", true);
-  else if (rule != NULL)
+  else if (rule != NULL && rule->exact)
     tn__plan_say(plan, at, rule->device, at, rule->placed, false);
   for (int k = 0; k < node->input_count; k++) {
     use u = {scope, TN__PLAN_OPERAND, node, k, 0, NULL};
@@ -264,4 +264,5 @@ void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
   int bodies = 0;
   for (int s = 0; s < plan->scopes.count; s++) collect_scope(plan, s, &bodies);
   tn__plan_check_parted(plan);
+  tn__plan_say_patterns(plan);
 }

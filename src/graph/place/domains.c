@@ -59,7 +59,8 @@ _Noreturn static void contradict(tn__plan *plan, const tn__plan_domain *x, const
              origin != NULL ? ": " : "", tn__plan_value_name(plan, a->value), tn__plan_device_text(plan, x->device),
              a->text, tn__plan_value_name(plan, b->value), tn__plan_device_text(plan, y->device), b->text,
              path != NULL ? "; no copy is allowed on the way " : "", path != NULL ? path : "",
-             path != NULL ? ": place them alike, or put on_device with only its result said between them" : "");
+             path != NULL ? ": place them alike, or put on_device with only its result said between them"
+                          : ": leave one of the two out");
 }
 
 /* ---- domains ----------------------------------------------------------------------------------------------------- */

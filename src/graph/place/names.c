@@ -59,45 +59,40 @@ tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__no
   return NULL;
 }
 
-bool tn__place_fits(const tn__graph *graph, const char *pattern) {
+const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, bool by_name) {
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *node = tn__graph_node_at(graph, i), *inside;
+    size_t length;
+    const char *name = tn__place_name_of(node, &length);
+    if (is_placed_by_name(node) == by_name && fits(pattern, name, length)) return node;
+    for (int g = 0; g < node->graph_count; g++)
+      if ((inside = tn__place_fitting(node->graphs[g], pattern, by_name)) != NULL) return inside;
+  }
+  return NULL;
+}
+
+/* The name with the fewest changes. */
+static void consider(const tn__graph *graph, tn__nearest *nearest) {
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
     const tn__node *node = tn__graph_node_at(graph, i);
     size_t length;
     const char *name = tn__place_name_of(node, &length);
-    if (is_placed_by_name(node) && fits(pattern, name, length)) return true;
-    for (int g = 0; g < node->graph_count; g++)
-      if (tn__place_fits(node->graphs[g], pattern)) return true;
-  }
-  return false;
-}
-
-/* The name with the fewest changes; names are mostly paths, so also one that the pattern without its stars is part
- * of. */
-static void consider(const tn__graph *graph, const char *bare, tn__nearest *nearest, const char **part) {
-  for (int i = 0; i < tn__graph_node_count(graph); i++) {
-    const tn__node *node = tn__graph_node_at(graph, i);
-    size_t length, wanted = strlen(bare);
-    const char *name = tn__place_name_of(node, &length);
-    tn__nearest_consider(nearest, name, length);
-    if (*part == NULL && wanted > 0 && wanted < length)
-      for (size_t at = 0; at + wanted <= length; at++)
-        if (strncmp(name + at, bare, wanted) == 0) *part = tn__arena_strndup(tn__graph_arena(graph), name, length);
+    if (is_placed_by_name(node)) tn__nearest_consider(nearest, name, length);
     for (int g = 0; g < node->graph_count && node->op->lowering == TN__LOWER_CONTROL; g++)
-      consider(node->graphs[g], bare, nearest, part);
+      consider(node->graphs[g], nearest);
   }
 }
 
+/* Names are mostly paths, of which somebody may have written a part. */
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern) {
   tn__arena *arena = tn__graph_arena(graph);
-  char *bare = tn__arena_strdup(arena, pattern);
-  const char *part = NULL;
-  size_t kept = 0;
-  for (size_t i = 0; pattern[i] != '\0'; i++)
-    if (pattern[i] != '*') bare[kept++] = pattern[i];
-  bare[kept] = '\0';
-  tn__nearest nearest = {.name = bare, .length = kept};
-  consider(graph, bare, &nearest, &part);
-  return nearest.best != NULL ? tn__arena_strndup(arena, nearest.best, nearest.best_length) : part;
+  tn__nearest nearest = {0};
+  for (int part = 0; part < 2 && nearest.best == NULL; part++) {
+    const char *name = part ? tn__arena_printf(arena, "*%s*", pattern) : pattern;
+    nearest = (tn__nearest){.name = name, .length = strlen(name), .stars = true};
+    consider(graph, &nearest);
+  }
+  return nearest.best != NULL ? tn__arena_strndup(arena, nearest.best, nearest.best_length) : NULL;
 }
 
 /* ---- for people -------------------------------------------------------------------------------------------------- */

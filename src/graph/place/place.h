@@ -17,8 +17,8 @@
 #include "target/devices/config.h"
 
 /* "encoder.*=opencl:0": nodes whose name fits run there. '*' is any text; of several rules that fit a node the last one
- * counts. A node's name is the one in the model, "#12" by its number there when it has none, or that of its first
- * result. */
+ * counts. One with a '*' gives way to what says more, and leaves sizes to the host (patterns.c). A node's name is the
+ * one in the model, "#12" by its number there when it has none, or that of its first result. */
 typedef struct tn__place_rule {
   const char *text;   /* of the rule, for messages */
   const char *placed; /* placed by "TEXT" */
@@ -72,9 +72,10 @@ tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text)
 void tn__place_rules_read(tn__compile_config *config, const char *text, bool files, tn__place_rules *out);
 /* "opencl:0=2GiB" */
 void tn__place_budget_read(tn__compile_config *config, const char *text, tn__place_budgets *out);
-/* Whether the pattern of a rule fits a node, in the graph or a body, though a later rule may place it. */
-bool tn__place_fits(const tn__graph *graph, const char *pattern);
-/* For a rule that fits no node: the nearest name that there is, or NULL. */
+/* A node that the pattern of a rule fits, in the graph or a body, though a later rule may place it; NULL: none. Without
+ * `by_name` one that no rule places: a branch, loop, call, annotation or copy. */
+const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, bool by_name);
+/* For a rule that fits no node: the nearest name that rules place, or NULL. */
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
 /* The name by which rules mean a node; length in *length. */
 const char *tn__place_name_of(const tn__node *node, size_t *length);

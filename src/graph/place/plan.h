@@ -146,6 +146,8 @@ tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node
 void tn__plan_find_parted(tn__plan *plan, const tn__graph *graph);
 /* Throws when a rule names a node of which its device can run nothing. */
 void tn__plan_check_parted(tn__plan *plan);
+/* What patterns with a '*' say, behind all that is said more exactly (patterns.c). */
+void tn__plan_say_patterns(tn__plan *plan);
 /* Of the value's domain; NULL: free. */
 const tn__virtual_device *tn__plan_device(tn__plan *plan, int value);
 /* Copies, and devices on values (copies.c). */

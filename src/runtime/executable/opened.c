@@ -1,6 +1,10 @@
 #include "runtime/executable/opened.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
+#include "runtime/tensor.h"
 
 /* `mutex` guards the rest, and all devices' memory. */
 struct tn__opened_shared {
@@ -134,6 +138,14 @@ static void set_most_spare(tn__opened_device *d) {
   if (d->device.driver->takes_turns) d->memory.most_spare = 0;
 }
 
+/* Where it is another library that is missing, drivers do not say for which device: the program does. */
+static tn_status *tell_device(tn_status *status, DLDevice device) {
+  char name[48];
+  snprintf(name, sizeof name, "%s:%d", tn__rt_device_name(device.device_type), (int)device.device_id);
+  return strstr(tn_status_message(status), name) != NULL ? status
+                                                         : tn_status_prefix(status, "the executable is for %s", name);
+}
+
 static tn_status *open_device(tn__opened *devices, uint32_t number) {
   const tn_executable *exe = devices->exe;
   tn__opened_device *d = &devices->list[number];
@@ -155,7 +167,7 @@ static tn_status *open_device(tn__opened *devices, uint32_t number) {
   tn_status *status = driver->open(&d->device);
   if (status != NULL) {
     d->device.driver = NULL; /* nothing to close */
-    return status;
+    return tell_device(status, exe->devices[number]);
   }
   devices->takes_turns = devices->takes_turns || driver->takes_turns;
   set_most_spare(d);

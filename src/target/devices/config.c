@@ -25,12 +25,15 @@ typedef struct list {
 
 static void read_list(tn__arena *arena, const char *texts, list *out) {
   if (texts == NULL) texts = "native";
+  const char *all = texts;
   while (true) {
     size_t length = strcspn(texts, ";"), begin = strspn(texts, " ");
     const char *text = tn__arena_strndup(arena, texts, length);
     if (begin >= length && (out->targets.count > 0 || texts[length] == ';'))
       tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
-                 "there is no target before or behind a semicolon: targets are listed as in \"cpu; opencl -device=0\"");
+                 "there is no target before or behind a semicolon of \"%s\": targets are listed as in \"cpu; opencl "
+                 "-device=0\"",
+                 all);
     tn__vec_push(arena, &out->targets, read_target(arena, text + (begin < length ? begin : 0)));
     if (texts[length] == '\0') return;
     texts += length + 1;
@@ -47,27 +50,43 @@ static bool is_taken(const list *l, const tn__target *of, int id) {
   return false;
 }
 
+/* "cpu -mcpu=x86-64-v3", "opencl" and "opencl": all that were given, for messages. */
+static const char *given(tn__arena *arena, const list *l) {
+  const char *text = "";
+  for (int i = 0; i < l->targets.count; i++)
+    text = tn__arena_printf(arena, "%s%s\"%s\"", text,
+                            i == 0                     ? ""
+                            : i + 1 < l->targets.count ? ", "
+                                                       : " and ",
+                            text_of(arena, &l->targets.data[i]));
+  return text;
+}
+
 /* Two of a type are told apart by an id or a name of at least one of them. */
-static void check_pair(tn__arena *arena, const tn__target *a, const tn__target *b) {
+static void check_pair(tn__arena *arena, const list *l, const tn__target *a, const tn__target *b) {
   const char *x = text_of(arena, a), *y = text_of(arena, b);
   if (tn__target_equal(a, b))
-    tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
-               "the target \"%s\" is given twice: leave one out, or tell them apart with -device=N or -name=NAME", x);
+    tn__throwf(
+        arena->escape, TN_INVALID_ARGUMENT,
+        "the target \"%s\" is given twice: leave one out, or tell them apart with -device=N or -name=NAME; given "
+        "are %s",
+        x, given(arena, l));
   if (a->label[0] != '\0' && strcmp(a->label, b->label) == 0)
-    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "the targets \"%s\" and \"%s\" have one name", x, y);
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "the targets \"%s\" and \"%s\" have one name; given are %s", x, y,
+               given(arena, l));
   if (!same_type(a, b)) return;
   const char *type = tn__target_type_name(tn__target_device_type(a));
   if (a->device != TN__DEVICE_ID_FREE && a->device == b->device)
-    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "the targets \"%s\" and \"%s\" are both %s:%d", x, y, type,
-               a->device);
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "the targets \"%s\" and \"%s\" are both %s:%d; given are %s", x, y,
+               type, a->device, given(arena, l));
   bool told =
       a->device != TN__DEVICE_ID_FREE || b->device != TN__DEVICE_ID_FREE || a->label[0] != '\0' || b->label[0] != '\0';
   if (!told)
     tn__throwf(
         arena->escape, TN_INVALID_ARGUMENT,
         "the targets \"%s\" and \"%s\" are both of type %s, and nothing tells them apart: give them -device=N or "
-        "-name=NAME",
-        x, y, type);
+        "-name=NAME; given are %s",
+        x, y, type, given(arena, l));
 }
 
 static void give_ids(tn__arena *arena, list *l) {
@@ -75,7 +94,7 @@ static void give_ids(tn__arena *arena, list *l) {
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there are %d targets, and %d are the most", l->targets.count,
                TN__MOST_TARGETS);
   for (int i = 0; i < l->targets.count; i++)
-    for (int j = 0; j < i; j++) check_pair(arena, &l->targets.data[j], &l->targets.data[i]);
+    for (int j = 0; j < i; j++) check_pair(arena, l, &l->targets.data[j], &l->targets.data[i]);
   for (int i = 0; i < l->targets.count; i++) {
     tn__target *t = &l->targets.data[i];
     int id = 0;
@@ -178,6 +197,21 @@ static void choose_host(tn__compile_config *config, const list *l, const char *e
                                   tn__virtual_device_text(arena, config->host)));
 }
 
+/* A program is loaded by one process, whose CPU is of one architecture. */
+static void check_architectures(tn__compile_config *config) {
+  tn__arena *arena = config->cache.arena;
+  const tn__target *host = config->host->target;
+  for (int i = 0; i < config->devices.count; i++) {
+    const tn__target *t = config->devices.data[i]->target;
+    if (!tn__target_is_own(t) || !tn__target_is_own(host) || t->cpu.arch == host->cpu.arch) continue;
+    tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
+               "%s (%s) is %s, and the host %s (%s) is %s: a program loads on machines of one architecture only; "
+               "compile once for each, or give both CPUs of one, with -mcpu or --host",
+               tn__virtual_device_text(arena, config->devices.data[i]), t->name, tn__arch_name(t->cpu.arch),
+               tn__virtual_device_text(arena, config->host), host->name, tn__arch_name(host->cpu.arch));
+  }
+}
+
 tn__compile_config *tn__compile_config_create(tn__arena *arena, const char *targets, const char *host) {
   tn__compile_config *config = TN__NEW(arena, tn__compile_config);
   list l = {0};
@@ -188,6 +222,7 @@ tn__compile_config *tn__compile_config_create(tn__arena *arena, const char *targ
     tn__vec_push(arena, &config->devices, device_of(config, &l.targets.data[i]));
   config->primitive = config->devices.data[0];
   choose_host(config, &l, host);
+  check_architectures(config);
   return config;
 }
 
@@ -238,6 +273,22 @@ static const tn__virtual_device *by_label(tn__compile_config *config, const char
   return NULL;
 }
 
+/* A word that is neither a type nor a name, and what may have been meant. */
+static tn_status *unknown_name(tn__compile_config *config, const char *text, size_t length) {
+  tn__nearest nearest = {.name = text, .length = length};
+  for (int i = 0; i < config->devices.count; i++) {
+    const tn__virtual_device *d = config->devices.data[i];
+    const char *type = tn__target_type_name(d->device_type);
+    if (d->target->label[0] != '\0') tn__nearest_consider(&nearest, d->target->label, strlen(d->target->label));
+    tn__nearest_consider(&nearest, type, strlen(type));
+  }
+  const char *near = nearest.best == NULL ? ":"
+                                          : tn__arena_printf(config->cache.arena, "; did you mean \"%.*s\"?",
+                                                             (int)nearest.best_length, nearest.best);
+  return tn_status_create(TN_NOT_FOUND, "there is no device \"%s\" among the targets%s there are %s", text, near,
+                          tn__compile_config_list(config));
+}
+
 tn_status *tn__compile_config_find(tn__compile_config *config, const char *text, const tn__virtual_device **out) {
   tn__arena *arena = config->cache.arena;
   size_t length = strcspn(text, ":/");
@@ -248,6 +299,8 @@ tn_status *tn__compile_config_find(tn__compile_config *config, const char *text,
     *out = tn__virtual_device_default(&config->cache, rest, named);
     return NULL;
   }
+  bool any = length == 1 && text[0] == '?';
+  if (!any && tn__target_type_find(text, length) < 0) return unknown_name(config, text, length);
   tn_status *status = tn__virtual_device_parse(&config->cache, text, out);
   if (status != NULL) return status;
   if (tn__compile_config_complete(config, *out) != NULL) return NULL;
