@@ -433,7 +433,8 @@ static void test_devices_that_are_not_there(void **state) {
   } cases[] = {
       {7 /* DLPack's Vulkan */, 0, TN_UNSUPPORTED,
        "the executable wants a device of type 7, which this runtime does not know"},
-      {kDLExtDev, 256, TN_NOT_FOUND, "there is no island with number 256: the numbers go from 0 to 255"},
+      {kDLExtDev, 256, TN_NOT_FOUND,
+       "the executable is for island:256: there is no island with number 256: the numbers go from 0 to 255"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     program p;
