@@ -627,6 +627,17 @@ static void name_things(tn__arena *arena, void *user) {
   assert_string_equal(tn__place_nearest(graph, "encodr/*"), "encoder/layer.0/abs");
   assert_string_equal(tn__place_nearest(graph, "*/laier.1/*"), "encoder/layer.1/abs");
   assert_null(tn__place_nearest(graph, "b*t"));
+  /* A branch is where its parts are: no pattern places it. */
+  tn__graph *branch = read_graph(arena,
+                                 "graph \"main\" {\n  input c: bool[]\n  input x: f32[4]\n"
+                                 "  turn: f32[4] = if(c, x)\n"
+                                 "    graph \"then\" {\n      input a: f32[4]\n"
+                                 "      deep: f32[4] = abs(a)\n      output \"r\" = deep\n    }\n"
+                                 "    graph \"else\" {\n      input a: f32[4]\n"
+                                 "      output \"r\" = a\n    }\n"
+                                 "  output \"y\" = turn\n}\n");
+  assert_null(tn__place_nearest(branch, "turns"));
+  assert_string_equal(tn__place_nearest(branch, "deeps"), "deep");
   /* The last rule that fits counts. */
   tn__place_rule rules[] = {tn__place_rule_read(config, "*=opencl"), tn__place_rule_read(config, "encoder/*=cpu")};
   tn__place_options options = {.config = config, .rules = rules, .rule_count = 2, .tells = true};
