@@ -92,12 +92,13 @@ typedef struct argument {
 /* Registers of all arguments, and the copies that both arms need: the scalars that dimensions are made of are there on
  * both ways. */
 static void find_arguments(tn__builder *b, const tn__node *node, int first, argument *const *arms) {
+  int arm_count = node->graph_count == 2 ? 2 : 1;
   for (int k = first; k < node->input_count; k++) {
     tn__value *v = node->inputs[k];
     int own = tn__prog_register_of(b, v), home = tn__prog_device_of(b, v), device[2] = {0};
-    for (int arm = 0; arm < node->graph_count; arm++) device[arm] = tn__prog_argument_device(b, node, arm, k - first);
-    bool alike = node->graph_count == 1 || device[0] == device[1];
-    for (int arm = 0; arm < node->graph_count; arm++) {
+    for (int arm = 0; arm < arm_count; arm++) device[arm] = tn__prog_argument_device(b, node, arm, k - first);
+    bool alike = arm_count == 1 || device[0] == device[1];
+    for (int arm = 0; arm < arm_count; arm++) {
       argument *a = &arms[arm][k - first];
       *a = (argument){.reg = own, .own = own, .in_arm = device[arm] != home && !alike};
       if (a->in_arm)
