@@ -37,8 +37,9 @@ static inline tn_status *check_pair(const tn__schedule *s, const pair *p, void *
   return NULL;
 }
 
+/* An island is a CPU, with a second memory. */
 static inline void oracle_target(tn__target *target) {
-  tn_status *status = tn__target_parse("x86-64-v4+avx512bf16+avx512vnni", target);
+  tn_status *status = tn__target_parse("island -mcpu=x86-64-v4+avx512bf16+avx512vnni", target);
   if (status != NULL) abort();
   target->cpu.cores = 2;
 }

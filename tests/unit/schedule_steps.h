@@ -518,6 +518,19 @@ static inline bool propose_set_scope(proposal *p) {
   return say(p, "set_scope \"%s\" 0 %d", block->name, roll(p->d, 4) == 0 ? rare : scope(p));
 }
 
+/* Those that islands have, or one that no device has to give. */
+static inline bool propose_set_memory(proposal *p) {
+  int inputs = tn__te_input_count(p->s->te), count = inputs + tn__te_output_count(p->s->te), at = roll(p->d, count);
+  for (int i = 0; i < count && p->s->memories.count < count; i++, at = (at + 1) % count) {
+    bool set = false;
+    for (int m = 0; m < p->s->memories.count; m++) set |= p->s->memories.data[m].argument == at;
+    if (!set) break;
+  }
+  const tn__buffer *argument = at < inputs ? tn__te_input_at(p->s->te, at) : tn__te_output_at(p->s->te, at - inputs);
+  int memory = roll(p->d, 12) == 0 ? TN__MEMORY_TILE : roll(p->d, 2) == 0 ? TN__MEMORY_TEXTURE : TN__MEMORY_GLOBAL;
+  return say(p, "set_memory \"%s\" %d", argument->name, memory);
+}
+
 static inline bool propose_decompose_reduction(proposal *p) {
   const tn__snode *block = choose(p, true, has_init), *top = NULL;
   if (block == NULL) return false;
@@ -698,6 +711,7 @@ static const primitive primitives[] = {
     {"cache_read_cast", propose_cache_read_cast},
     {"hoist", propose_hoist},
     {"set_scope", propose_set_scope},
+    {"set_memory", propose_set_memory},
     {"rfactor", propose_rfactor},
     {"rfactor_at", propose_rfactor_at},
     {"privatize", propose_privatize},

@@ -16,7 +16,7 @@ static tn__schedule *start(tn__ir *ir, declaration make) { return start_on(ir, m
 
 /* Right, and its trace gives the same function again. */
 static void check_all(const tn__schedule *s) {
-  tn__target target = test_target(target_name);
+  tn__target target = *s->target;
   tn__schedule *again;
   check_same(s);
   check_ok(tn__sched_trace_replay(tn__schedule_te(s), &target, schedule_text(s, false), &again));
@@ -476,7 +476,21 @@ static void tensorized_int8(tn__ir *ir, const void *arg) {
   check_all(s);
 }
 
+/* Code is the same wherever arguments are, and each may be said to be anywhere, once. */
+static void memories(tn__ir *ir, const void *arg) {
+  tn__schedule *s = start_on(ir, product, "island -mcpu=x86-64-v3");
+  const char *without = schedule_text(s, true);
+  tn__sched_set_memory(s, "B", TN__MEMORY_TEXTURE);
+  tn__sched_set_memory(s, "A", TN__MEMORY_GLOBAL);
+  tn__sched_set_memory(s, "D", TN__MEMORY_TEXTURE);
+  assert_string_equal(schedule_text(s, true), without);
+  assert_int_equal(tn__schedule_memory(s, 0), TN__MEMORY_GLOBAL);
+  assert_int_equal(tn__schedule_memory(s, 1), TN__MEMORY_TEXTURE);
+  check_all(s);
+}
+
 static void legal(void **state) {
+  check_ok(in_context(memories, NULL));
   check_ok(in_context(tiles, NULL));
   check_ok(in_context(roots, NULL));
   check_ok(in_context(outputs_move, NULL));
@@ -986,6 +1000,13 @@ static void inline_too_much(tn__schedule *s) {
   for (int i = 0; i < 11; i++) tn__sched_inline(s, tn__te_stage_at(tn__schedule_te(s), i)->name);
 }
 
+static void memory_of_intermediate(tn__schedule *s) { tn__sched_set_memory(s, "C", TN__MEMORY_GLOBAL); }
+static void memory_that_is_not_there(tn__schedule *s) { tn__sched_set_memory(s, "A", TN__MEMORY_TEXTURE); }
+static void memory_twice(tn__schedule *s) {
+  tn__sched_set_memory(s, "D", TN__MEMORY_GLOBAL);
+  tn__sched_set_memory(s, "D", TN__MEMORY_GLOBAL);
+}
+
 typedef struct refusal {
   declaration make;
   void (*steps)(tn__schedule *s); /* all but the last are legal */
@@ -1044,6 +1065,9 @@ static const refusal refusals[] = {
     {three_factors, hoist_axis, "hoist of \"C\": the part has 2 axes, and no axis 2"},
     {three_factors, hoist_guarded, "hoist of \"C\": it is not executed at all positions of its axes"},
     {stencil, hoist_from_nest, "hoist of \"Q\": \"P\" writes P in the same nest"},
+    {product, memory_of_intermediate, "set_memory: there is no input or output \"C\""},
+    {product, memory_that_is_not_there, "set_memory of \"A\": the target has no memory \"texture\": it has global"},
+    {product, memory_twice, "set_memory of \"D\": it is set already"},
     {product, align_output, "storage_align of \"D\": D is an output"},
     {product, align_last, "storage_align of \"C\": dimension 1 of C, of rank 2, has none behind it"},
     {product, align_odd, "storage_align of \"C\": the factor is 1 to 4096 and the offset less than it"},

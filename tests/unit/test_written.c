@@ -159,10 +159,11 @@ static void statements_are_primitives(void **state) {
       "  split C.j by rest, 4\n"
       "  scope P stack\n"
       "  cache A for P in stack\n"
+      "  memory A global\n"
       "}\n",
       128,
       "tile \"P.i\" \"P.j\" 8 16\nfuse \"P.i.0\" \"P.j.0\"\nsplit \"P.i.0+P.j.0\" 128 4\nsplit \"C.j\" 0 4\n"
-      "set_scope \"P\" 0 2\ncache_read \"P\" 1 2\nend\n");
+      "set_scope \"P\" 0 2\ncache_read \"P\" 1 2\nset_memory \"A\" 0\nend\n");
 }
 
 /* "Fix the tile, choose the rest": what is not said is what makes a tile fast. */
@@ -324,10 +325,16 @@ static void errors_have_places(void **state) {
       {"for gemm { split P.i by 5000000000 }", "s:1:25: the number 5000000000 is out of range: 0 to 2147483647", NULL},
       {"for gemm { parallel P.i; scope P stack; choose the rest }",
        "s:1:5: P cannot be kept private: dimension 1 has no constant bound where it is used", LOOPS},
+      {"for gemm { memory P global }", "s:1:12: set_memory: there is no input or output \"P\"", LOOPS},
+      {"for gemm { memory A texture }",
+       "s:1:12: set_memory of \"A\": the target has no memory \"texture\": it has global", LOOPS},
+      {"for gemm { memory A moon }", "s:1:21: there is no memory moon", "the target has global"},
+      {"for gemm { memory A }", "s:1:21: expected a memory of the device (global, texture, ...), not '}'", NULL},
       {"for gemm { wibble P }",
        "s:1:12: expected a statement, not 'wibble'; statements begin with split, tile, fuse, reorder, parallel, "
-       "vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, rfactor, privatize, peel, initialize, "
-       "prefetch, stream, align, fold, slide, store, constant, layout, tensorize, transpose; let, if, choose",
+       "vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, memory, rfactor, privatize, peel, "
+       "initialize, prefetch, stream, align, fold, slide, store, constant, layout, tensorize, transpose; let, if, "
+       "choose",
        NULL},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

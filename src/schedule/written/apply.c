@@ -234,6 +234,16 @@ static int64_t scope_of(applier *a, const tn__token *t) {
   return scope;
 }
 
+static int64_t memory_of(applier *a, const tn__token *t) {
+  const char *name = tn__written_name(a->arena, t);
+  int memory = name == NULL ? -1 : tn__memory_scope_find(name);
+  char list[128];
+  if (memory >= 0) return memory;
+  tn__memory_scope_list(tn__target_memory_scopes(tn__target_device_type(a->s->target)), list, sizeof list);
+  fail(a, t, tn__arena_printf(a->arena, "the target has %s", list), "there is no memory %s",
+       name == NULL ? "of this name" : name);
+}
+
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
 static int64_t value_of(applier *a, const tn__written_expr *e);
@@ -467,6 +477,7 @@ static void set_numbers(applier *a, const tn__written_stmt *stmt, step *out) {
                        : input_of(a, &o->names.data[0], tn__sched_block(a->s, stmt->row->step, out->names[0])));
         break;
       case 's': set_number(out, o->slot, scope_of(a, &o->names.data[0])); break;
+      case 'm': set_number(out, o->slot, memory_of(a, &o->names.data[0])); break;
       case 'n':
       case 'N':
       case 'p':

@@ -9,14 +9,15 @@
 
 bool tn__written_is_trace(const char *text) { return strncmp(text, "trace ", strlen("trace ")) == 0; }
 
-/* Is it one of the block's targets, or one that has all that one of them has? */
+/* Is it one of the block's targets, or one that has all that one of them has? An island is a CPU, by name, too. */
 static bool is_on(const tn__written_block *b, const tn__target *target) {
   for (int i = 0; i < b->targets.count; i++) {
     tn__target wanted;
     const tn__token *t = &b->targets.data[i];
     tn_status *unknown = tn__target_parse(tn__arena_strndup(b->of->arena, t->text, t->length), &wanted);
     tn_status_free(unknown);
-    if (unknown != NULL || wanted.kind != target->kind) continue;
+    const bool own = tn__target_is_own(&wanted) && tn__target_is_own(target);
+    if (unknown != NULL || (wanted.kind != target->kind && !own)) continue;
     char missing[8];
     if (tn__target_is_gpu(&wanted) ||
         (wanted.cpu.arch == target->cpu.arch &&

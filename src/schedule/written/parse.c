@@ -167,6 +167,7 @@ static const char *operand_name(char kind) {
     case 't':
     case 'i': return "a tensor";
     case 's': return "a scope (workspace, stack, register or shared)";
+    case 'm': return "a memory of the device (global, texture, ...)";
     default: return "a word";
   }
 }

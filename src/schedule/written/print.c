@@ -103,6 +103,7 @@ static void print_operand(tn__strbuf *out, const tn__schedule *now, const step *
       return;
     case 'n': tn__strbuf_printf(out, "%" PRId64, s->numbers[slot]); return;
     case 's': tn__strbuf_append(out, tn__scope_name((tn__scope)s->numbers[slot])); return;
+    case 'm': print_name(out, tn__memory_scope_name((tn__memory_scope)s->numbers[slot])); return;
     case 'i': print_input(out, now, s, s->numbers[slot]); return;
     case 'f': print_sizes(out, s); return;
     case 'p': print_layout(out, s); return;

@@ -54,7 +54,7 @@ typedef enum tn__written_makes {
  *   L loops                                    all names
  *   o block [output NUMBER]                    name 0 and number 0
  *   i tensor, or input NUMBER, of the block    number SLOT
- *   n number, s scope                          number SLOT
+ *   n number, s scope, m memory of the device  number SLOT
  *   N numbers                                  numbers from SLOT on
  *   f sizes of a split, p a layout             all numbers */
 typedef struct tn__written_row {

@@ -22,6 +22,7 @@ const tn__written_row tn__written_rows[] = {
     {"cache_read", "cache %i0 for %b0 in %s1", TN__WRITTEN_NOTHING},
     {"cache_write", "cache %o in %s1", TN__WRITTEN_NOTHING},
     {"set_scope", "scope %o %s1", TN__WRITTEN_NOTHING},
+    {"set_memory", "memory %t0 %m0", TN__WRITTEN_NOTHING},
     {"rfactor_at", "rfactor %l0 at %l1", TN__WRITTEN_NOTHING},
     {"rfactor", "rfactor %l0", TN__WRITTEN_NOTHING},
     {"privatize", "privatize %l0", TN__WRITTEN_NOTHING},
@@ -44,5 +45,6 @@ const tn__written_row tn__written_rows[] = {
 
 const char tn__written_words[] =
     "split, tile, fuse, reorder, parallel, vectorize, unroll, bind, pragma, compute, inline, hoist, cache, scope, "
-    "rfactor, privatize, peel, initialize, prefetch, stream, align, fold, slide, store, constant, layout, tensorize, "
+    "memory, rfactor, privatize, peel, initialize, prefetch, stream, align, fold, slide, store, constant, layout, "
+    "tensorize, "
     "transpose; let, if, choose";
