@@ -124,8 +124,9 @@ typedef struct tn_compile_options {
    * Since 0.2. */
   const char *const *place;
   int place_count; /* of them */
-  /* Called with the devices of a compilation, and where the plan puts each node, and again with what passes make of
-   * that; the cache is left out then. May be NULL. Since 0.2. */
+  /* Called with the devices of a compilation, and where the plan puts each node; again with what passes make of that;
+   * and, where kernels choose memories of devices, with what they chose. The cache is left out then. May be NULL. Since
+   * 0.2. */
   void (*devices)(void *user, const char *text);
   /* How much memory of a device constants and values may take, "opencl:0=2GiB": with "auto" in `place` what does not
    * fit goes elsewhere, and what fits nowhere is TN_RESOURCE_EXHAUSTED. Since 0.2. */
@@ -188,6 +189,8 @@ TN_API TN_MUST_USE tn_status *tn_module_emit_c(const tn_module *module, const ch
 /* Are the module's kernels C99, so that tn_module_emit_c() writes a C file and no object, and loading is refused? Since
  * 0.2. */
 TN_API TN_MUST_USE tn_status *tn_module_is_source(const tn_module *module, bool *out);
+/* The same before anything is compiled: of a module that is made with these options. Since 0.2. */
+TN_API TN_MUST_USE tn_status *tn_compile_makes_source(const tn_compile_options *options, bool *out);
 /* Signs the module with HMAC-SHA-256: whoever loads it with the same key knows that only somebody who has the key can
  * have made it. What is done to a module later breaks the signature: split first, then sign. */
 TN_API TN_MUST_USE tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size);

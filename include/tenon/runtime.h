@@ -197,10 +197,11 @@ typedef struct tn_executable_summary {             /* what is known of an execut
   const char *target;                              /* "x86-64-v3+..." */
   const char *producer;                            /* "tenon 0.2.0" */
   uint64_t constant_bytes, code_bytes, file_bytes; /* of constants, of machine code, of the whole file */
-  int64_t workspace_bytes;                         /* of all functions' static plans; symbolic parts not counted */
-  int kernel_count, constant_count;                /* how many there are */
+  int64_t workspace_bytes;          /* of all functions' static plans, on all devices; symbolic parts not counted */
+  int kernel_count, constant_count; /* how many there are */
   /* What an executable and one session on it take at the most, results that nobody bound a buffer for included:
-   * constants, the plans and those results, a tenth of them, and 4 MiB for the rest. -1 when a size is symbolic. */
+   * constants, the plans and those results, a tenth of them, and 4 MiB for the rest; on devices that are no CPU
+   * constants, inputs and results are counted once more. -1 when a size is symbolic. */
   int64_t peak_bytes;
 } tn_executable_summary;
 /* Both live as long as the executable; NULL when there is no such kernel. */

@@ -106,11 +106,12 @@ typedef struct cli_compile {
   cli_list *lists[CLI_MOST_ROWS]; /* of options that were given, by row of the table; the process has them to its end */
   tn_log_sink log;
   pthread_mutex_t log_lock;
-  bool warned;        /* something was told */
-  char *last_warning; /* which is not told twice in a row; the process has it to its end */
-  double phase_start; /* of the progress that is shown: seconds of a steady clock */
-  bool inspect_only;  /* what is opened is not run, and may be for another machine */
-  const char *map[CLI_MOST_SETTINGS], *memory[CLI_MOST_SETTINGS]; /* of --map and --device-memory */
+  bool warned;            /* something was told */
+  char *last_warning;     /* which is not told twice in a row; the process has it to its end */
+  double phase_start;     /* of the progress that is shown: seconds of a steady clock */
+  bool inspect_only;      /* what is opened is not run, and may be for another machine */
+  cli_list *map, *memory; /* of --map and --device-memory; NULL: not given; the process has them to its end */
+  int map_count, memory_count;
 } cli_compile;
 /* Calls `see` with each option of a command, those of the table among them, until it says that it has seen enough. */
 void cli_each_option(const cli_command *command, bool (*see)(void *user, const cli_option *option), void *user);
@@ -144,10 +145,10 @@ bool cli_wrong_file(const cli_args *args, const char *path);
   {"--key", "FILE", "accept only executables that were signed with this key"},                                    \
       {"--constants", "FILE", "the executable's file of constants, when it is not beside it under its own name"}, \
       {"--verify-only", NULL, "check an executable, all of it, and run nothing"}, {                               \
-    "--map", "DEVICE=DEVICE", "run on another device what was placed on one: island:1=cpu:0", .repeats = true     \
+    "--map", "DEVICE=DEVICE,...", "run on another device what was placed on one: island:1=cpu:0", .repeats = true \
   }
 /* The options for loading that were given: `setup` holds what they point to. */
-tn_load_options cli_load_options(const cli_args *args, cli_compile *setup);
+tn_load_options cli_load_options(const cli_args *args, const cli_compile *setup);
 /* Maps the file of --key into setup->key; without the option it stays empty. */
 tn_status *cli_read_key(const cli_args *args, cli_compile *setup);
 /* tn_executable_verify() with the options of the command line, and a line about it. */

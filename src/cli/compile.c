@@ -111,9 +111,16 @@ static int check_output(const cli_args *args, const char *path, const char *endi
                : EXIT_DONE;
 }
 
-/* Of what --emit c may write: the object or the C file in its place, and the header. */
-static const char *const endings[] = {".o", ".c", ".h"};
-enum { ENDINGS = sizeof endings / sizeof endings[0] };
+/* Of what --emit c writes: the object, or the C file in its place, and the header. */
+static const char *const object_endings[] = {".o", ".h"}, *const source_endings[] = {".c", ".h"};
+enum { ENDINGS = 2 };
+
+/* Wrong options are said before, and later. */
+static const char *const *endings_of(const cli_compile *setup) {
+  bool source;
+  tn_status_free(tn_compile_makes_source(&setup->options, &source));
+  return source ? source_endings : object_endings;
+}
 
 /* The part of the path that C functions are named by. */
 static const char *c_name(const char *path) {
@@ -122,7 +129,8 @@ static const char *c_name(const char *path) {
 }
 
 /* What is written takes the place of what was there, so it must be neither a model nor the other file. */
-static int check_outputs(const cli_args *args, const tn_model_function *functions, const char *path) {
+static int check_outputs(const cli_args *args, const cli_compile *setup, const tn_model_function *functions,
+                         const char *path) {
   const char *constants = cli_value(args, "--constants");
   if (constants && tn__same_file(path, constants))
     return cli_misused("compile", "the executable and its constants can't be one file: \"%s\"", path);
@@ -134,7 +142,7 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
   const char *stage = cli_value(args, "--emit");
   bool standalone = stage && strcmp(stage, "c") == 0;
   int misused = standalone ? EXIT_DONE : check_output(args, path, "");
-  for (int i = 0; i < ENDINGS && !misused && standalone; i++) misused = check_output(args, path, endings[i]);
+  for (int i = 0; i < ENDINGS && !misused && standalone; i++) misused = check_output(args, path, endings_of(setup)[i]);
   if (!misused && standalone && !tn__is_c_word(c_name(path)))
     misused = cli_misused("compile", "\"%s\" cannot be a part of C's names: use letters, digits and _", c_name(path));
   return !misused && constants ? check_output(args, constants, "") : misused;
@@ -144,7 +152,7 @@ static int check_outputs(const cli_args *args, const tn_model_function *function
 static tn_status *check_places(const cli_args *args, cli_compile *setup, const char *path, bool standalone) {
   const char *constants = cli_value(args, "--constants");
   if (!standalone) TN_RETURN_IF_ERROR(cli_check_place(path, ""));
-  for (int i = 0; i < ENDINGS && standalone; i++) TN_RETURN_IF_ERROR(cli_check_place(path, endings[i]));
+  for (int i = 0; i < ENDINGS && standalone; i++) TN_RETURN_IF_ERROR(cli_check_place(path, endings_of(setup)[i]));
   if (constants) TN_RETURN_IF_ERROR(cli_check_place(constants, ""));
   return cli_read_key(args, setup);
 }
@@ -203,7 +211,7 @@ static int run(const cli_args *args) {
   static tn_model_function functions[CLI_MOST_FILES];
   static char names[CLI_MOST_FILES][128];
   int misused = read_functions(args, functions, names);
-  if (!misused && path) misused = check_outputs(args, functions, path);
+  if (!misused && path) misused = check_outputs(args, &setup, functions, path);
   if (misused) return misused;
   if (stage && !standalone) return emit(args, functions[0].path, &setup, stage);
   if (!path)

@@ -20,7 +20,7 @@ static const cli_option options[] = {
      .writes = true},
     CLI_COMPILE_OPTIONS,
     CLI_LOAD_OPTIONS,
-    {"--device-memory", "DEV=SIZE", "take no more memory of a device than this: opencl:0=2GiB", .repeats = true},
+    {"--device-memory", "D=SIZE,...", "take no more memory of a device than this: opencl:0=2GiB", .repeats = true},
     {"--concurrent-islands", NULL, "let islands work at the same time, with no check of whose memory is used"},
     {"--json", NULL, "print the result as JSON"},
     {0}};

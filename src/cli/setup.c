@@ -209,13 +209,13 @@ static int read_named_sizes(const cli_args *args, const tn__option_row *row, cli
 }
 
 /* Each time that the option is given, and each NAME of "NAME,NAME". */
-static int read_names(const cli_args *args, const tn__option_row *row, cli_list *list) {
+static int read_names(const cli_args *args, const cli_option *option, cli_list *list) {
   int position = 0, count = 0;
-  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL;) {
+  for (const char *text; (text = cli_next(args, option->name, &position)) != NULL;) {
     for (const char *at = text;; at++) {
       size_t length = strcspn(at, ",");
       if (length == 0 || length >= sizeof list->text[0][0] || count == CLI_MOST_ITEMS) {
-        cli_misused(args->command, "%s takes %s, at most %d names, not \"%s\"", row->cli.name, row->cli.value,
+        cli_misused(args->command, "%s takes %s, at most %d names, not \"%s\"", option->name, option->value,
                     CLI_MOST_ITEMS, text);
         return -1;
       }
@@ -287,20 +287,36 @@ static bool read_value(const cli_args *args, const tn__option_row *row, void *ou
   }
 }
 
+static cli_list *new_list(void) {
+  cli_list *list = calloc(2, sizeof *list); /* of the special sizes, too */
+  if (!list) cli_report(tn_status_create(TN_OUT_OF_MEMORY, "out of memory"));
+  return list;
+}
+
+/* An option for loading, which is in no table. */
+static bool read_list(const cli_args *args, const char *name, cli_list **list, int *count) {
+  for (int i = 0; i < args->count && *list == NULL; i++) {
+    if (strcmp(args->settings[i].option->name, name) != 0) continue;
+    *list = new_list();
+    *count = *list ? read_names(args, args->settings[i].option, *list) : -1;
+  }
+  return *count >= 0;
+}
+
 static bool read_row(const cli_args *args, cli_compile *setup, const tn__option_row *row) {
   char *options = (char *)&setup->options;
   int count;
   if (!row->count_at) return read_value(args, row, options + row->at);
   if (!cli_flag(args, row->cli.name)) return true;
-  cli_list *list = calloc(2, sizeof *list); /* of the special sizes, too */
-  if (!list) return cli_report(tn_status_create(TN_OUT_OF_MEMORY, "out of memory")) == EXIT_DONE;
+  cli_list *list = new_list();
+  if (!list) return false;
   setup->lists[row - tn__option_rows] = list;
   switch (row->kind) {
     case TN__OPTION_DIMS: return read_dims(args, setup, row, list);
     case TN__OPTION_PAIRS: count = read_pairs(args, row, list); break;
     case TN__OPTION_ON_DEVICE: count = read_on_device(args, row, list); break;
     case TN__OPTION_SIZES: count = read_named_sizes(args, row, list); break;
-    default: count = read_names(args, row, list);
+    default: count = read_names(args, &row->cli, list);
   }
   if (count < 0) return false;
   *(void **)(void *)(options + row->at) = &list->of;
@@ -369,6 +385,8 @@ bool cli_compile_setup(const cli_args *args, cli_compile *setup) {
   pthread_mutex_init(&setup->log_lock, NULL);
   for (const tn__option_row *row = tn__option_rows; row->name; row++)
     if (row->cli.name && !read_row(args, setup, row)) return false;
+  if (!read_list(args, "--map", &setup->map, &setup->map_count)) return false;
+  if (!read_list(args, "--device-memory", &setup->memory, &setup->memory_count)) return false;
   if (cli_misused_status(args->command, tn_compile_arguments_check(NULL, 0, &setup->options))) return false;
   if (has_wrong_targets(args)) return false;
   setup->options.log = &setup->log;
@@ -439,16 +457,12 @@ tn_status *cli_read_key(const cli_args *args, cli_compile *setup) {
   return tn_status_create(TN_INVALID_ARGUMENT, "%s: a key has at least one byte", path);
 }
 
-tn_load_options cli_load_options(const cli_args *args, cli_compile *setup) {
+tn_load_options cli_load_options(const cli_args *args, const cli_compile *setup) {
   tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
   load.constants_path = cli_value(args, "--constants");
   load.inspect_only = setup->inspect_only;
-  for (int i = 0; i < args->count; i++) {
-    const char *name = args->settings[i].option->name;
-    if (strcmp(name, "--map") == 0) setup->map[load.device_map_count++] = args->settings[i].value;
-    if (strcmp(name, "--device-memory") == 0) setup->memory[load.memory_count++] = args->settings[i].value;
-  }
-  load.device_map = setup->map, load.memory = setup->memory;
+  if (setup->map_count > 0) load.device_map = setup->map->of.names, load.device_map_count = setup->map_count;
+  if (setup->memory_count > 0) load.memory = setup->memory->of.names, load.memory_count = setup->memory_count;
   load.concurrent_islands = cli_flag(args, "--concurrent-islands");
   if (setup->key.size > 0) load.key = setup->key.data, load.key_size = setup->key.size;
   return load;

@@ -135,6 +135,23 @@ tn_status *tn_compile_arguments_check(const tn_model_function *functions, int co
   return tn__with_arena(o.allocator, tn__driver_check_options, &o);
 }
 
+typedef struct source_call {
+  tn_compile_options options;
+  bool *out;
+} source_call;
+
+static void find_source(tn__arena *arena, void *user) {
+  const source_call *call = user;
+  *call->out = tn__driver_makes_source(arena, &call->options);
+}
+
+tn_status *tn_compile_makes_source(const tn_compile_options *options, bool *out) {
+  source_call call = {.out = out};
+  *out = false;
+  TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
+  return tn__with_arena(call.options.allocator, find_source, &call);
+}
+
 tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
                                 tn_module **out) {
   return tn__driver_compile_by(&tn__chooser_static, functions, count, options, out);

@@ -81,6 +81,10 @@ const tn__target *tn__driver_check_devices(tn__arena *arena, const tn_compile_op
   return read_devices(arena, o, false)->config->primitive->target;
 }
 
+bool tn__driver_makes_source(tn__arena *arena, const tn_compile_options *o) {
+  return read_devices(arena, o, false)->config->host->target->kind == TN__TARGET_C99;
+}
+
 void tn__driver_devices_init(tn__driver *driver) {
   const tn_compile_options *o = driver->options;
   driver->devices = read_devices(driver->arena, o, true);
@@ -328,10 +332,33 @@ void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int co
   for (int i = 0; i < count && d->several; i++) tell_copies(driver, i, tn__graph_place(graphs[i], &options).copies);
 }
 
-static bool take_memory(const tn__driver *driver, tn__value *value, tn__memory_scope memory) {
+static void tell_choices(tn__driver *driver, const char *name, const tn__graph *graph) {
+  tn__strbuf lines;
+  tn__strbuf_init(&lines, driver->arena->allocator);
+  int count = tn__place_explain_choices(graph, 2, &lines);
+  const char *text = tn__arena_take(driver->arena, &lines);
+  if (count > 0 && driver->options->devices != NULL)
+    driver->options->devices(driver->options->user,
+                             tn__arena_printf(driver->arena, "%s: kernels chose the memory of %d value%s\n%s", name, count,
+                                              tn__plural(count), text));
+}
+
+void tn__driver_place_chosen(tn__driver *driver, tn__graph *const *graphs, int count) {
+  const tn__driver_devices *d = driver->devices;
+  tn__place_options options = {.config = d->config, .tells = driver->options->devices != NULL};
+  for (int i = 0; i < count; i++) {
+    tn__graph_place(graphs[i], &options);
+    if (options.tells) tell_choices(driver, d->names[i], graphs[i]);
+  }
+}
+
+/* Of two kernels the first counts that is so by the memory's name, as for buffers. */
+static bool take_memory(const tn__driver *driver, const tn__unit *unit, tn__value *value, tn__memory_scope memory) {
   if (memory == TN__MEMORY_GLOBAL || value->device == NULL || (scopes_of(driver, value->device) >> memory & 1) == 0)
     return false;
-  value->memory = tn__memory_scope_name(memory);
+  const tn__memory_choice choice = {tn__memory_scope_name(memory), unit->name};
+  if (value->choice == NULL || strcmp(choice.scope, value->choice->scope) < 0)
+    value->choice = tn__arena_copy(driver->arena, &choice, sizeof choice);
   return true;
 }
 
@@ -340,7 +367,7 @@ bool tn__driver_take_memories(tn__driver *driver, const tn__unit *units, int cou
   for (int i = 0; i < count; i++) {
     const tn__unit *u = &units[i];
     for (int k = 0; u->memories != NULL && k < u->input_count + u->output_count; k++)
-      any |= take_memory(driver, k < u->input_count ? u->inputs[k] : u->outputs[k - u->input_count], u->memories[k]);
+      any |= take_memory(driver, u, k < u->input_count ? u->inputs[k] : u->outputs[k - u->input_count], u->memories[k]);
   }
   return any;
 }

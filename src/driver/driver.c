@@ -305,8 +305,10 @@ void tn__compilation_front(tn__compilation *c, const char *path, const void *dat
   tn__compilation_prepare(c);
 }
 
-/* Before any pass, by the names and the shape that the model has; and behind them, `again`, what passes have made. */
-static void place(tn__compilation *c, bool again) {
+/* Before any pass, by the names and the shape that the model has; behind them, for what passes have made; and when
+ * kernels have chosen memories. */
+typedef enum placing { PLACED_FIRST, PLACED_AGAIN, PLACED_CHOSEN } placing;
+static void place(tn__compilation *c, placing when) {
   tn__graph **graphs = TN__NEW_ARRAY(c->driver.arena, c->entries.count, tn__graph *);
   const char **names = TN__NEW_ARRAY(c->driver.arena, c->entries.count, const char *);
   int count = 0;
@@ -315,10 +317,9 @@ static void place(tn__compilation *c, bool again) {
     names[count] = c->entries.data[i].name;
     graphs[count++] = c->entries.data[i].graph;
   }
-  if (again)
-    tn__driver_place_again(&c->driver, graphs, count);
-  else
-    tn__driver_place(&c->driver, &c->named, names, graphs, count);
+  if (when == PLACED_FIRST) tn__driver_place(&c->driver, &c->named, names, graphs, count);
+  if (when == PLACED_AGAIN) tn__driver_place_again(&c->driver, graphs, count);
+  if (when == PLACED_CHOSEN) tn__driver_place_chosen(&c->driver, graphs, count);
 }
 
 void tn__compilation_optimize(tn__compilation *c) {
@@ -326,11 +327,11 @@ void tn__compilation_optimize(tn__compilation *c) {
     tn__entry only = {.name = "main", .graph = c->graph, .strided = -1};
     tn__vec_push(c->driver.arena, &c->entries, only);
   }
-  place(c, false);
+  place(c, PLACED_FIRST);
   tn__driver_progress(&c->driver, "optimize", 0, 1);
   for (int i = 0; i < c->entries.count; i++)
     if (!c->entries.data[i].dispatch) optimize(c, c->entries.data[i].graph);
-  place(c, true);
+  place(c, PLACED_AGAIN);
 }
 
 void tn__compilation_prepare(tn__compilation *c) {
@@ -344,7 +345,7 @@ void tn__compilation_prepare(tn__compilation *c) {
 void tn__compilation_back(tn__compilation *c) {
   tn__driver *driver = &c->driver;
   tn__units_build(driver, c->units, c->unit_count);
-  if (tn__driver_take_memories(driver, c->units, c->unit_count)) place(c, true);
+  if (tn__driver_take_memories(driver, c->units, c->unit_count)) place(c, PLACED_CHOSEN);
   double start = tn__now();
   c->program = (tn__program){.functions = c->functions.data,
                              .function_count = c->functions.count,

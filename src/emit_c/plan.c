@@ -261,7 +261,7 @@ static int64_t round_up(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 /* The bytes of its own memory when they are constant, else -1. */
 static int64_t constant_frame(const tn__c_function *c) {
   const tn__function *f = c->f;
-  int64_t total = f->arena.symbolic ? -1 : round_up(f->static_arena), scratch = 0;
+  int64_t total = f->arena.symbolic ? -1 : round_up(f->arena.value), scratch = 0;
   for (uint32_t i = 0; i < f->register_count && total >= 0; i++) {
     int64_t bytes = f->registers[i].static_bytes;
     if (c->memory[i] != TN__C_SLOT && c->memory[i] != TN__C_SCRATCH) continue;

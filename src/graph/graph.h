@@ -93,6 +93,11 @@ typedef struct tn__operand_place {
   int input;
 } tn__operand_place;
 
+/* In which memory of its device a kernel wants a value. */
+typedef struct tn__memory_choice {
+  const char *scope, *kernel; /* their names */
+} tn__memory_choice;
+
 struct tn__value {
   const char *name; /* unique in the graph */
   /* Of what is not one tensor: `dtype` and `item_rank` are those of all its tensors (TN__ANY_RANK: each has a rank of
@@ -124,7 +129,7 @@ struct tn__value {
   const struct tn__virtual_device *device; /* where planning has put it (graph/place); NULL: there was no planning */
   const char *placed;                      /* why there, in words, when planning was to tell; else NULL */
   bool in_any_memory; /* of the device: nothing was said, so it is in the usual one until a kernel chooses another */
-  const char *memory; /* the one that a kernel has chosen for it, which planning may give it; NULL: any will do */
+  const struct tn__memory_choice *choice; /* of a kernel, which planning may follow; NULL: any memory will do */
   /* Where it is used; a place where something else is by now counts no more. */
   TN__VEC(tn__operand_place) readers; /* operands of nodes */
   TN__VEC(int) results;               /* outputs of the graph, by number */

@@ -27,7 +27,10 @@ void tn__inspect_devices(tn__strbuf *json, const tn_executable *exe) {
     put_device(json, exe, i);
     tn__strbuf_append(json, ", \"target\": ");
     tn__strbuf_json_string(json, exe->targets[i]);
-    tn__strbuf_printf(json, ", \"source_bytes\": %llu}", (unsigned long long)exe->sources[i].size);
+    const tn__device_bytes bytes = tn__executable_device_bytes(exe, i);
+    tn__strbuf_printf(json, ", \"source_bytes\": %llu, \"constant_bytes\": %llu, \"workspace_bytes\": %lld}",
+                      (unsigned long long)exe->sources[i].size, (unsigned long long)bytes.constants,
+                      (long long)bytes.workspace);
   }
   tn__strbuf_append(json, "]");
 }

@@ -6,7 +6,8 @@
 
 #include "base/strbuf.h"
 
-/* A comma and "devices": what they are called, their targets, and how much source their kernels are. */
+/* A comma and "devices": what they are called, their targets, how much source their kernels are, and what
+ * is on them. */
 void tn__inspect_devices(tn__strbuf *json, const tn_executable *exe);
 /* A comma and "device", of a kernel. */
 void tn__inspect_kernel_device(tn__strbuf *json, const tn_executable *exe, int kernel);

@@ -544,6 +544,10 @@ class Compiling(unittest.TestCase):
                 tenon.load(path, device_memory="a=b")
             with self.assertRaisesRegex(tenon.Error, 'the executable has no such device beside the host, but island:0'):
                 tenon.load(path, device_map={"island:7": "cpu:0"})
+            with self.assertRaisesRegex(tenon.Error, '"island:1=cpu:0" and "island:1=island:0" put one device in two places'):
+                tenon.load(path, device_map=["island:1=cpu:0", "island:1=island:0"])
+            with self.assertRaisesRegex(tenon.Error, r'the program does not run on that device; it runs on cpu:0 \(the host\), island:0, island:1'):
+                tenon.load(path, device_memory={"island:2": "1MiB"})
             said.write_text('{"one": "island:0",\n "two": 2}', encoding="utf-8")
             with self.assertRaisesRegex(tenon.Error, 'place.json: line 2: the device of "two" is a number; a placement is'):
                 tenon.compile(two.SerializeToString(), place=[f"@{said}"], **options)

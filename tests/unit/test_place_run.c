@@ -344,7 +344,7 @@ static void test_maps_that_are_none(void **state) {
   static const struct {
     const char *map;
     tn_status_code code;
-    const char *words;
+    const char *words, *before; /* another map before it; NULL: none */
   } cases[] = {
       {"island:3", TN_INVALID_ARGUMENT, "the map of devices \"island:3\" is none: it is like \"island:1=island:0\""},
       {"island=cpu:0", TN_INVALID_ARGUMENT, "the map of devices \"island=cpu:0\" is none"},
@@ -358,6 +358,10 @@ static void test_maps_that_are_none(void **state) {
       {"cpu:0=cpu:0", TN_NOT_FOUND, "the executable has no such device beside the host"},
       {"", TN_INVALID_ARGUMENT, "the map of devices \"\" is none"},
       {NULL, TN_INVALID_ARGUMENT, "the map of devices \"\" is none"},
+      {"island:03=cpu:0", TN_INVALID_ARGUMENT,
+       "the maps of devices \"island:3=island:1\" and \"island:03=cpu:0\" put one device in two places: leave one of "
+       "them out",
+       "island:3=island:1"},
   };
   tn_compile_options options = {
       .size = sizeof options, .target = "native;island -device=3", .place = place, .place_count = 1};
@@ -365,7 +369,9 @@ static void test_maps_that_are_none(void **state) {
   check_ok(tn_compile("g.tng", text, sizeof text - 1, &options, &module));
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     tn_executable *exe = NULL;
-    tn_load_options load = {.size = sizeof load, .device_map = &cases[i].map, .device_map_count = 1};
+    const char *const maps[2] = {cases[i].before, cases[i].map};
+    bool one = cases[i].before == NULL;
+    tn_load_options load = {.size = sizeof load, .device_map = one ? maps + 1 : maps, .device_map_count = one ? 1 : 2};
     tn_status *status = tn_module_load(module, &load, &exe);
     assert_non_null(status);
     assert_int_equal(tn_status_code_of(status), cases[i].code);

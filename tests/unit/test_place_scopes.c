@@ -252,9 +252,11 @@ static void for_each_value(tn__graph *graph, void (*visit)(void *user, tn__value
 }
 
 static void choose(void *user, tn__value *value) {
+  static const tn__memory_choice texture = {"texture", "of_texture"}, tile = {"tile", "of_tile"};
   const chosen_case *c = user;
   for (int i = 0; i < 2; i++)
-    if (c->values[i] != NULL && strcmp(c->values[i], value->name) == 0) value->memory = c->memories[i];
+    if (c->values[i] != NULL && strcmp(c->values[i], value->name) == 0)
+      value->choice = strcmp(c->memories[i], "tile") == 0 ? &tile : &texture;
 }
 
 static void tell(void *user, tn__value *value) {

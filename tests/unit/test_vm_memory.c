@@ -336,7 +336,8 @@ static void test_limits_of_loading_that_are_none(void **state) {
     const char *words;
   } cases[] = {
       {"island:4=1MB", TN_NOT_FOUND,
-       "the memory \"island:4=1MB\": the program does not run on that device; the host is cpu:0"},
+       "the memory \"island:4=1MB\": the program does not run on that device; it runs on cpu:0 (the host), "
+       "island:3"},
       {"island:3", TN_INVALID_ARGUMENT, "the memory \"island:3\" is none: " LIKE},
       {"island:3=0", TN_INVALID_ARGUMENT, "the memory \"island:3=0\" is none: " LIKE},
       {"moon:3=1KB", TN_INVALID_ARGUMENT, "the memory \"moon:3=1KB\" is none: " LIKE},
@@ -430,26 +431,16 @@ static void test_constants_of_another_cpu(void **state) {
   test_exe_release(&t);
 }
 
+#define THERE ": the program does not run on that device; it runs on cpu:0 (the host), island:3"
 static void test_limits_that_are_none(void **state) {
   static const struct {
     tn_memory_setting setting;
     tn_status_code code;
     const char *words;
   } cases[] = {
-      {{"island:4", 1},
-       TN_NOT_FOUND,
-       "tn_session_options.memory: the program does not run on a device \"island:4\"; devices are written like "
-       "\"island:0\", and the host is \"cpu:0\""},
-      {{"moon", 1},
-       TN_NOT_FOUND,
-       "tn_session_options.memory: the program does not run on a device \"moon\"; devices are written like "
-       "\"island:0\", "
-       "and the host is \"cpu:0\""},
-      {{NULL, 1},
-       TN_NOT_FOUND,
-       "tn_session_options.memory: the program does not run on a device \"\"; devices are written like \"island:0\", "
-       "and "
-       "the host is \"cpu:0\""},
+      {{"island:4", 1}, TN_NOT_FOUND, "tn_session_options.memory: \"island:4\"" THERE},
+      {{"moon", 1}, TN_NOT_FOUND, "tn_session_options.memory: \"moon\"" THERE},
+      {{NULL, 1}, TN_NOT_FOUND, "tn_session_options.memory: \"\"" THERE},
       {{"island:3", 0}, TN_INVALID_ARGUMENT, "tn_session_options.memory: island:3 gets no bytes"},
   };
   tn_executable *exe = by_way_of(1);

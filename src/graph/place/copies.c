@@ -102,11 +102,14 @@ static void place_constants(tn__plan *plan) {
   }
 }
 
-/* Why a value is where it is: what was said of it, or of another that it is together with, or by which rule. */
+/* Why a value is where it is: whose choice its memory is, what was said of it, or of another that it is
+ * together with, or by which rule. */
 static const char *why(tn__plan *plan, int value) {
   const tn__plan_value *v = &plan->values.data[value];
   const tn__plan_domain *d = &plan->domains.data[tn__plan_find(plan, value)];
   const tn__plan_cause *cause = d->cause < 0 ? NULL : &plan->causes.data[d->cause];
+  const char *chosen = tn__plan_why_scope(plan, value);
+  if (chosen != NULL) return chosen;
   if (v->rule != NULL && !v->host) return v->rule->placed;
   if (cause == NULL || cause->value == value || cause->value == plan->host) return cause == NULL ? d->why : cause->text;
   return tn__arena_printf(plan->arena, "with %s: %s", tn__plan_value_name(plan, cause->value), cause->text);
@@ -124,7 +127,7 @@ static void set_devices(tn__plan *plan) {
     }
     value->device = tn__plan_with_scope(plan, i, value->device);
     plan->result.values++;
-    if (plan->options->tells && value->data == NULL) value->placed = why(plan, i);
+    if (plan->options->tells && (value->data == NULL || value->choice != NULL)) value->placed = why(plan, i);
     bool away = value->device != plan->config->primitive && !is(value->producer, TN__FACT_SAYS_PLACE);
     bool ruled = away && !told && plan->values.data[i].rule != NULL;
     if (ruled || (away && plan->result.elsewhere == NULL)) plan->result.elsewhere = value;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/nearest.h"
+#include "graph/internal.h"
 #include "graph/place/cost.h"
 #include "graph/place/place.h"
 
@@ -157,4 +158,28 @@ void tn__place_explain(const tn__graph *graph, const tn__place_options *options,
     for (int g = 0; node->op->lowering == TN__LOWER_CONTROL && g < node->graph_count; g++)
       tn__place_explain(node->graphs[g], options, indent + 2, out);
   }
+}
+
+/* What nothing was said of is in the usual memory but for a choice. */
+static bool is_chosen(const tn__value *value) {
+  return value->in_any_memory && value->device != NULL &&
+         strcmp(value->device->memory_scope, tn__memory_scope_name(TN__MEMORY_GLOBAL)) != 0;
+}
+
+int tn__place_explain_choices(const tn__graph *graph, int indent, tn__strbuf *out) {
+  int count = 0;
+  for (int i = 0; i < graph->values.count; i++) {
+    const tn__value *value = graph->values.data[i];
+    if (!is_chosen(value)) continue;
+    count++;
+    tn__strbuf_printf(out, "%*s%-18s %s", indent, "", value->device->text, value->name);
+    if (value->placed != NULL) tn__strbuf_printf(out, "  (%s)", value->placed);
+    tn__strbuf_char(out, '\n');
+  }
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *node = tn__graph_node_at(graph, i);
+    for (int g = 0; node->op->lowering == TN__LOWER_CONTROL && g < node->graph_count; g++)
+      count += tn__place_explain_choices(node->graphs[g], indent + 2, out);
+  }
+  return count;
 }

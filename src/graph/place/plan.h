@@ -65,9 +65,10 @@ typedef struct tn__plan_value {
   tn__place_rule *rule; /* that places it; NULL: none */
   int bodies;           /* of a control operator: the scope of the first; 0: it is none */
   /* Values that are handed on without an operator between them are one buffer (scopes.c). */
-  int buffer;        /* one more than the value that stands for it; 0: itself */
-  const char *scope; /* of its memory, of the value that stands for it; NULL: nothing is said */
-  int said;          /* the cause */
+  int buffer;              /* one more than the value that stands for it; 0: itself */
+  const char *scope;       /* of its memory, of the value that stands for it; NULL: nothing is said */
+  int said;                /* the cause */
+  const tn__value *chosen; /* a value of the buffer for which a kernel chose the scope; NULL: none did */
 } tn__plan_value;
 
 /* A value whose elements are those of another, in the same order: when nothing is said they share its memory. */
@@ -112,6 +113,8 @@ void tn__plan_share(tn__plan *plan, int a, int b, bool must);
 void tn__plan_share_edges(tn__plan *plan);
 /* Is a scope said of the value's buffer, or chosen for it? */
 bool tn__plan_has_scope(const tn__plan *plan, int value);
+/* By whose choice the value's buffer lies where it does, in words; NULL: by nobody's. */
+const char *tn__plan_why_scope(const tn__plan *plan, int value);
 /* The device with the memory that the value's buffer lies in. */
 const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device);
 /* Not all devices can run the value's operator. */

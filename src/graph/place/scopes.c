@@ -116,15 +116,24 @@ static void find_joints(tn__plan *plan, joint_vec *joints) {
 
 /* What kernels have chosen is for buffers of which nothing is said; of several the first by name. */
 static void take_choices(tn__plan *plan) {
-  const char **chosen = TN__NEW_ARRAY(plan->arena, plan->values.count, const char *);
+  const tn__value **chosen = TN__NEW_ARRAY(plan->arena, plan->values.count, const tn__value *);
   for (int i = 0; i < plan->host; i++) {
     const tn__value *v = plan->values.data[i].value;
     int buffer = buffer_of(plan, i);
-    if (v == NULL || v->memory == NULL || plan->values.data[buffer].scope != NULL) continue;
-    if (chosen[buffer] == NULL || strcmp(v->memory, chosen[buffer]) < 0) chosen[buffer] = v->memory;
+    if (v == NULL || v->choice == NULL || plan->values.data[buffer].scope != NULL) continue;
+    if (chosen[buffer] == NULL || strcmp(v->choice->scope, chosen[buffer]->choice->scope) < 0) chosen[buffer] = v;
   }
   for (int i = 0; i < plan->host; i++)
-    if (chosen[i] != NULL) plan->values.data[i].scope = chosen[i];
+    if (chosen[i] != NULL)
+      plan->values.data[i].scope = chosen[i]->choice->scope, plan->values.data[i].chosen = chosen[i];
+}
+
+const char *tn__plan_why_scope(const tn__plan *plan, int value) {
+  const tn__value *chosen = plan->values.data[buffer_of(plan, value)].chosen;
+  if (chosen == NULL) return NULL;
+  const char *text = tn__arena_printf(plan->arena, "chosen by kernel %s", chosen->choice->kernel);
+  if (chosen == plan->values.data[value].value) return text;
+  return tn__arena_printf(plan->arena, "one buffer with \"%s\": %s", chosen->name, text);
 }
 
 void tn__plan_share_edges(tn__plan *plan) {
@@ -132,7 +141,7 @@ void tn__plan_share_edges(tn__plan *plan) {
   for (int i = 0; i < plan->values.count && !(said && chosen); i++) {
     const tn__plan_value *v = &plan->values.data[i];
     said |= v->scope != NULL;
-    chosen |= v->value != NULL && v->value->memory != NULL;
+    chosen |= v->value != NULL && v->value->choice != NULL;
   }
   if (!said && !chosen) return; /* as mostly */
   joint_vec joints = {0};

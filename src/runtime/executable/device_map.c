@@ -62,13 +62,28 @@ static tn_status *not_there(const tn_executable *exe, const char *rule) {
   tn__strbuf there;
   tn__strbuf_init(&there, NULL);
   for (uint32_t i = 1; i < exe->device_count; i++)
-    tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", named(exe->devices[i].device_type),
-                      (int)exe->devices[i].device_id);
+    if (exe->homes[i] == i)
+      tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", named(exe->devices[i].device_type),
+                        (int)exe->devices[i].device_id);
   tn_status *status =
       tn_status_create(TN_NOT_FOUND, "the map of devices \"%s\": the executable has no such device beside the host%s%s",
                        rule, exe->device_count > 1 ? ", but " : "", tn__strbuf_text(&there));
   tn__strbuf_release(&there);
   return status;
+}
+
+/* A device has one place: whoever says another than an earlier rule does has made a slip. */
+static tn_status *check_one_place(const tn_load_options *options, int rule, DLDevice from, DLDevice to) {
+  DLDevice before, there;
+  for (int i = 0; i < rule; i++) {
+    TN_RETURN_IF_ERROR(read_rule(options->device_map[i], &before, &there));
+    if (tn__load_same_device(before, from) && !tn__load_same_device(there, to))
+      return tn_status_create(TN_INVALID_ARGUMENT,
+                              "the maps of devices \"%s\" and \"%s\" put one device in two places: leave one of them "
+                              "out",
+                              options->device_map[i], options->device_map[rule]);
+  }
+  return NULL;
 }
 
 tn_status *tn__load_map_devices(tn_executable *exe, const tn_load_options *options) {
@@ -79,6 +94,7 @@ tn_status *tn__load_map_devices(tn_executable *exe, const tn_load_options *optio
     DLDevice from, to;
     bool found = false;
     TN_RETURN_IF_ERROR(read_rule(options->device_map[i], &from, &to));
+    TN_RETURN_IF_ERROR(check_one_place(options, i, from, to));
     for (uint32_t k = 1; k < exe->device_count; k++) {
       if (!tn__load_same_device(exe->devices[k], from)) continue;
       mapped[k] = to;
@@ -101,6 +117,20 @@ uint32_t tn__load_find_device(const tn_executable *exe, DLDevice device, tn__mem
   return scope == TN__MEMORY_GLOBAL && tn__load_same_device(exe->devices[0], device) ? 0 : i;
 }
 
+tn_status *tn__load_no_device(const tn_executable *exe) {
+  tn__strbuf there;
+  tn__strbuf_init(&there, NULL);
+  tn__strbuf_printf(&there, "cpu:%d (the host)", (int)exe->host_id);
+  for (uint32_t i = 1; i < exe->device_count; i++) /* those that are one by a map once */
+    if (tn__load_find_device(exe, exe->devices[i], exe->scopes[i]) == i)
+      tn__strbuf_printf(&there, ", %s:%d%s", named(exe->devices[i].device_type), (int)exe->devices[i].device_id,
+                        tn__memory_scope_behind(exe->scopes[i]));
+  tn_status *status =
+      tn_status_create(TN_NOT_FOUND, "the program does not run on that device; it runs on %s", tn__strbuf_text(&there));
+  tn__strbuf_release(&there);
+  return status;
+}
+
 static tn_status *set_limit(const tn_executable *exe, const char *text) {
   const char *equal = text == NULL ? NULL : strchr(text, '=');
   uint64_t bytes = equal == NULL ? 0 : tn__size_read(equal + 1);
@@ -112,10 +142,7 @@ static tn_status *set_limit(const tn_executable *exe, const char *text) {
                             "bytes, KB, MB, GB, TB, KiB, MiB, GiB or TiB",
                             text == NULL ? "" : text);
   uint32_t number = tn__load_find_device(exe, device, scope);
-  if (number == exe->device_count)
-    return tn_status_create(TN_NOT_FOUND,
-                            "the memory \"%s\": the program does not run on that device; the host is cpu:%d", text,
-                            (int)exe->host_id);
+  if (number == exe->device_count) return tn_status_prefix(tn__load_no_device(exe), "the memory \"%s\"", text);
   if (exe->limits[number].most != 0 && exe->limits[number].most != bytes)
     return tn_status_create(TN_INVALID_ARGUMENT, "the memory \"%s\": the device has another limit already", text);
   exe->limits[number].most = bytes;

@@ -63,21 +63,48 @@ static tn_status *create(const tn_load_options *options, tn_executable **out) {
   return NULL;
 }
 
+/* Files may say anything of sizes. */
+static void count_in(int64_t *sum, int64_t bytes) {
+  if (bytes > 0 && tn__add_overflow_i64(*sum, bytes, sum)) *sum = INT64_MAX;
+}
+
+tn__device_bytes tn__executable_device_bytes(const tn_executable *exe, uint32_t device) {
+  tn__device_bytes bytes = {0};
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    const tn__operand arena = tn__function_arena(&exe->functions[i], device);
+    if (!arena.symbolic) count_in(&bytes.workspace, arena.value);
+  }
+  for (uint32_t i = 0; i < exe->constant_count; i++)
+    if (exe->constants[i].device == device) bytes.constants += exe->constants[i].size;
+  return bytes;
+}
+
 static int64_t all_workspaces(const tn_executable *exe) {
   int64_t sum = 0;
-  for (uint32_t i = 0; i < exe->function_count; i++) sum += exe->functions[i].static_arena;
+  for (uint32_t i = 0; i < exe->device_count; i++) count_in(&sum, tn__executable_device_bytes(exe, i).workspace);
   return sum;
 }
 
+/* On devices of memory of their own constants are once more, and so is what callers bind on the host. */
 static int64_t peak_bytes(const tn_executable *exe) {
   enum { REST = 4 << 20 };
-  int64_t sum = (int64_t)exe->constant_bytes + all_workspaces(exe);
+  int64_t sum = 0;
+  count_in(&sum, (int64_t)exe->constant_bytes);
+  count_in(&sum, all_workspaces(exe));
+  for (uint32_t i = 1; i < exe->device_count; i++)
+    if (exe->devices[i].device_type != kDLCPU) count_in(&sum, (int64_t)tn__executable_device_bytes(exe, i).constants);
   for (uint32_t i = 0; i < exe->function_count; i++) {
     const tn__function *f = &exe->functions[i];
     if (f->symbolic_layout) return -1;
-    for (uint32_t o = 0; o < f->output_count; o++) sum += f->registers[f->outputs[o].reg].static_bytes;
+    for (uint32_t o = 0; o < f->output_count; o++)
+      for (int times = 0; times <= f->outputs[o].away; times++)
+        count_in(&sum, f->registers[f->outputs[o].reg].static_bytes);
+    for (uint32_t k = 0; k < f->input_count; k++)
+      if (f->inputs[k].away) count_in(&sum, f->registers[f->inputs[k].reg].static_bytes);
   }
-  return sum + sum / 10 + REST;
+  count_in(&sum, sum / 10);
+  count_in(&sum, REST);
+  return sum;
 }
 
 static tn_executable_summary summarize(const tn_executable *exe) {

@@ -90,7 +90,6 @@ typedef struct tn__function {
   uint8_t *signature_scalar; /* 1 for scalars that input dimensions bind */
   tn__operand arena;         /* on the host */
   const tn__operand *arenas; /* on device i > 0: arenas[i - 1]; NULL: there are none */
-  int64_t static_arena;      /* bytes of a constant arena; 0 when symbolic */
   bool symbolic_layout;      /* a dimension, an offset or the arena is symbolic */
   bool has_away;             /* an input or output is `away` */
   bool prologue_loads;       /* the prologue reads elements of inputs, so equal shapes do not make equal scalars */
@@ -180,6 +179,13 @@ struct tn_executable {
   tn_executable_summary summary;
 };
 
+/* What is on a device: the arenas of all functions, symbolic ones not counted, and constants that are read there. */
+typedef struct tn__device_bytes {
+  int64_t workspace;
+  uint64_t constants;
+} tn__device_bytes;
+TN__LINKED tn__device_bytes tn__executable_device_bytes(const tn_executable *executable, uint32_t device);
+
 /* NULL and a status when there is no such function; a NULL name is the first. */
 TN_MUST_USE tn_status *tn__executable_function(const tn_executable *executable, const char *name,
                                                const tn__function **out);
@@ -227,6 +233,8 @@ static inline bool tn__load_same_device(DLDevice a, DLDevice b) {
 /* The first of the executable's devices that are this one, by the program's numbers; where none is cpu:0, the host is.
  * device_count: it has none. */
 uint32_t tn__load_find_device(const tn_executable *executable, DLDevice device, tn__memory_scope scope);
+/* Where it has none: NOT_FOUND, which lists those that it has. */
+TN_MUST_USE TN_NEVER_NULL tn_status *tn__load_no_device(const tn_executable *executable);
 /* "island:1", up to `end`: false when it is none. */
 bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
 /* The same with a scope of memory behind it or none: "island:0/texture". */

@@ -359,10 +359,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
   f->arena = record->arena;
   f->code = (const void *)(section + record->code), f->code_words = record->code_words;
   TN_RETURN_IF_ERROR(check_operand(f, &f->arena, "the size of the arena"));
-  if (f->arena.symbolic)
-    f->symbolic_layout = true;
-  else
-    f->static_arena = f->arena.value;
+  if (f->arena.symbolic) f->symbolic_layout = true;
   TN_RETURN_IF_ERROR(load_arenas(exe, f, record, header->record_size));
   TN_RETURN_IF_ERROR(load_events(exe, f, record, header->record_size));
   TN_RETURN_IF_ERROR(load_symbols(exe, f, section + record->symbols, header->symbol_record_size, record->symbol_count));

@@ -61,10 +61,7 @@ static tn_status *limit_memory(const tn__vm *vm, const tn_memory_setting *settin
   if (tn__load_read_memory(name, name + strlen(name), &device, &scope))
     number = tn__load_find_device(exe, device, scope);
   if (number == exe->device_count)
-    return tn_status_create(TN_NOT_FOUND,
-                            "tn_session_options.memory: the program does not run on a device \"%s\"; devices are "
-                            "written like \"island:0\", and the host is \"cpu:%d\"",
-                            name, (int)exe->host_id);
+    return tn_status_prefix(tn__load_no_device(exe), "tn_session_options.memory: \"%s\"", name);
   if (setting->bytes == 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "tn_session_options.memory: %s gets no bytes", name);
   vm->memory[number].most = (size_t)setting->bytes;
