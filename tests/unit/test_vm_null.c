@@ -553,6 +553,57 @@ static void test_limits_of_devices(void **state) {
   release(&p);
 }
 
+static int count_copies(int device) {
+  int count = 0;
+  for (const char *at = null_records[device].text; (at = strstr(at, "copy in")) != NULL; at++) count++;
+  return count;
+}
+
+/* A program has a constant for each device that reads it. Where two are one by a map it goes there once, and so it
+ * counts for what a session may have. */
+static void test_constants_of_devices_that_are_one(void **state) {
+  static const char *const map[] = {"island:5=island:2"};
+  static const int64_t numbers[3][N] = {{1, 2, 3}, {1, 2, 4}, {1, 2}}; /* "d" is "a" once more */
+  tn__target target;
+  test_exe t;
+  check_ok(tn__target_parse("native", &target));
+  test_exe_init(&t, "native");
+  const int first = tn__exe_device(t.exe, kDLExtDev, FIRST, &target),
+            second = tn__exe_device(t.exe, kDLExtDev, SECOND, &target);
+  tn__exe_func *f = tn__exe_function(t.exe, "main");
+  for (int i = 0; i < 4; i++) {
+    const tn__operand whole[1] = {DIM(N)};
+    const int device = i < 2 ? first : second;
+    int constant = tn__exe_constant_on(t.exe, device, (const char *[]){"a", "b", "c", "d"}[i], TN_I64, 1,
+                                       (int64_t[]){i == 2 ? N - 1 : N}, numbers[i == 3 ? 0 : i], i == 2 ? 16 : 24);
+    if (i == 2) continue;
+    tn__exe_register_on(f, device, tn__exe_register(f, TN_I64, 1, whole, TN__STORAGE_CONSTANT, constant, nowhere));
+  }
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn__bytes bytes = test_exe_finish(&t);
+  for (int mapped = 0; mapped < 2; mapped++) {
+    const tn_load_options options = {.size = sizeof options, .device_map = map, .device_map_count = mapped};
+    const tn_memory_setting just = {"island:2", mapped ? 24 + 24 + 16 : 24 + 24};
+    const tn_session_options limited = {.size = sizeof limited, .memory = &just, .memory_count = 1, .threads = 1};
+    tn_executable *exe;
+    tn_session *session;
+    null_forget();
+    tn__device_driver driver = null_driver(kDLExtDev);
+    check_ok(tn_executable_load_memory(bytes.data, bytes.size, &options, &exe));
+    for (uint32_t i = 1; i < exe->device_count; i++) exe->drivers[i] = &driver;
+    check_ok(tn_session_create(exe, &limited, &session));
+    assert_int_equal(count_copies(FIRST), mapped ? 3 : 2);
+    assert_int_equal(count_copies(SECOND), mapped ? 0 : 2);
+    assert_int_equal(null_records[FIRST].live, mapped ? 3 : 2);
+    check_ok(tn_session_invoke(session, NULL));
+    tn_session_release(session);
+    tn_executable_release(exe);
+    assert_int_equal(null_records[FIRST].live, 0);
+    null_check_closed();
+  }
+  test_exe_release(&t);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_is_asked),
@@ -567,6 +618,7 @@ int main(void) {
       cmocka_unit_test(test_an_arm_that_does_not_run),
       cmocka_unit_test(test_a_kernel_that_fails),
       cmocka_unit_test(test_limits_of_devices),
+      cmocka_unit_test(test_constants_of_devices_that_are_one),
   };
   return cmocka_run_group_tests_name("null device", tests, NULL, NULL);
 }

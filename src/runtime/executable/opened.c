@@ -192,11 +192,33 @@ static tn_status *lend(tn__opened_device *d, const tn__constant_entry *c, void *
   return d->device.driver->borrow(&d->device, c->data, c->size, out);
 }
 
+static bool is_same(const tn__constant_entry *a, const tn__constant_entry *b) {
+  return a->size == b->size && (a->data == b->data || memcmp(a->data, b->data, a->size) == 0);
+}
+
+/* A program has a constant once for each of its devices: those that are one by a map have it once. NULL: it is not
+ * there. */
+static const tn__opened_constant *find_there(const tn__opened *devices, uint32_t number) {
+  const tn__constant_entry *c = devices->exe->constants;
+  for (uint32_t i = 0; i < number; i++) {
+    const tn__opened_constant *there = &devices->constants[i];
+    if (c[i].device != c[number].device && !there->is_anothers &&
+        devices->list[c[i].device].number == devices->list[c[number].device].number && is_same(&c[i], &c[number]))
+      return there;
+  }
+  return NULL;
+}
+
 static tn_status *upload(tn__opened *devices, uint32_t number, tn__stream *stream) {
   const tn__constant_entry *c = &devices->exe->constants[number];
   tn__opened_device *d = tn__opened_at(devices, c->device);
   tn__opened_constant *there = &devices->constants[number];
+  const tn__opened_constant *same = find_there(devices, number);
   size_t bytes = c->size > 0 ? c->size : 1;
+  if (same != NULL) {
+    *there = (tn__opened_constant){.memory = same->memory, .is_anothers = true};
+    return NULL;
+  }
   TN_RETURN_IF_ERROR(lend(d, c, &there->memory));
   if (there->memory != NULL) return NULL;
   TN_RETURN_IF_ERROR(take_memory(devices, d, &bytes, bytes, &there->memory));
@@ -242,7 +264,7 @@ static void close_all(tn__opened *devices) {
   const tn_allocator *allocator = exe->region.allocator;
   for (uint32_t i = 0; devices->constants != NULL && i < exe->constant_count; i++) {
     const tn__opened_constant *c = &devices->constants[i];
-    if (c->memory == NULL) continue;
+    if (c->memory == NULL || c->is_anothers) continue;
     tn__opened_device *d = tn__opened_at(devices, exe->constants[i].device);
     if (c->bytes > 0)
       give_to_device(devices, d, c->memory, c->bytes);

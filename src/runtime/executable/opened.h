@@ -4,7 +4,8 @@
  *
  * Devices that are the host itself are not among them: a session's memory there is its allocator's, and code and
  * constants are where the file is mapped. There constants stay also for devices that can read the host's memory. Of
- * several numbers that are one device, by a map of devices, the first opens it for all.
+ * several numbers that are one device, by a map of devices, the first opens it for all, and what each of them has of a
+ * constant is there once.
  *
  * Failure. All of them are open, or none. When a driver failed in a way that its device may not outlive (a device that
  * is gone), whoever met that says so: sessions that are there keep what they have, and the next one opens all anew.
@@ -51,8 +52,9 @@ typedef struct tn__opened_device {
 } tn__opened_device;
 
 typedef struct tn__opened_constant {
-  void *memory; /* NULL: it is read in the host's memory, by the host */
-  size_t bytes; /* of the device's own memory; 0: it is the host's, lent to the device */
+  void *memory;     /* NULL: it is read in the host's memory, by the host */
+  size_t bytes;     /* of the device's own memory; 0: it is the host's, lent to the device, or another constant's */
+  bool is_anothers; /* of a number that is the same device, whose memory it is */
 } tn__opened_constant;
 
 typedef struct tn__opened {
