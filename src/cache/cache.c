@@ -23,18 +23,19 @@ struct tn__cache {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-static tn_status *make_writable(const char *directory) {
+/* Made where it is not there. NULL: what is in it may be read. */
+static tn_status *make_readable(const char *directory) {
   tn_status *status = tn__make_directories(directory);
-  if (!status && access(directory, R_OK | W_OK | X_OK) != 0)
-    status = tn_status_create(TN_IO, "cannot write to \"%s\"", directory);
+  if (!status && access(directory, R_OK | X_OK) != 0) status = tn_status_create(TN_IO, "cannot read \"%s\"", directory);
   return status;
 }
 
-bool tn__cache_folder(const char *directory, char *out, size_t size) {
-  if (!tn__cache_folder_name(directory, out, size)) return false;
-  tn_status *status = make_writable(out);
+tn__cache_access tn__cache_folder(const char *directory, char *out, size_t size) {
+  if (!tn__cache_folder_name(directory, out, size)) return TN__CACHE_NONE;
+  tn_status *status = make_readable(out);
   tn_status_free(status);
-  return status == NULL;
+  if (status != NULL) return TN__CACHE_NONE;
+  return access(out, W_OK) == 0 ? TN__CACHE_WRITES : TN__CACHE_READS;
 }
 
 typedef struct cache_file {
@@ -116,7 +117,7 @@ static void close_cache(void *user) {
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log) {
   char folder[4096];
   if (!tn__cache_folder_name(directory, folder, sizeof folder)) return NULL;
-  tn_status *status = make_writable(folder);
+  tn_status *status = make_readable(folder);
   if (status) {
     tn__log(log, TN_LOG_WARNING, "no compile cache: %s", tn_status_message(status));
     tn_status_free(status);

@@ -146,13 +146,14 @@ static tn_status *measure_alone(const char *folder, const char *path, tn__target
   return status;
 }
 
-/* Trouble is no error of the compilation: then there are the usual numbers. */
-static void use_measurement(const tn_compile_options *options, const char *folder, tn__target *target, char *from,
-                            tn__strbuf *notes) {
+/* Trouble is no error of the compilation: then there are the usual numbers, as where a folder has no measurement and
+ * cannot take one. */
+static void use_measurement(const tn_compile_options *options, const char *folder, bool writes, tn__target *target,
+                            char *from, tn__strbuf *notes) {
   char path[4096 + 32];
   path_of(folder, target, path, sizeof path);
   tn_status *status = use_file(path, target, notes);
-  if (status) {
+  if (status && writes) {
     tn_status_free(status);
     status = measure_alone(folder, path, target, false, notes);
   }
@@ -160,7 +161,8 @@ static void use_measurement(const tn_compile_options *options, const char *folde
     snprintf(from, 512, "measured, and kept in %.400s", path);
     return;
   }
-  tn__log(options->log, TN_LOG_WARNING, "this machine's numbers are not kept: %s", tn_status_message(status));
+  if (writes)
+    tn__log(options->log, TN_LOG_WARNING, "this machine's numbers are not kept: %s", tn_status_message(status));
   snprintf(from, 512, "usual for such a CPU: %.400s", tn_status_message(status));
   tn_status_free(status);
 }
@@ -179,8 +181,8 @@ static tn_status *find_machine(const tn_compile_options *options, tn__target *ou
   snprintf(from, 512, "usual for such a CPU; nothing is measured, as the options say");
   if (options->no_measure) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured without a folder for the cache");
-  if (!tn__cache_folder(NULL, folder, sizeof folder)) return NULL;
-  use_measurement(options, folder, out, from, notes);
+  tn__cache_access access = tn__cache_folder(NULL, folder, sizeof folder);
+  if (access != TN__CACHE_NONE) use_measurement(options, folder, access == TN__CACHE_WRITES, out, from, notes);
   return NULL;
 }
 
@@ -200,7 +202,7 @@ static tn_status *measure_again(void) {
   tn__strbuf notes;
   char folder[4096], path[4096 + 32];
   TN_RETURN_IF_ERROR(tn__target_parse(NULL, &target));
-  if (!tn__cache_folder(NULL, folder, sizeof folder))
+  if (tn__cache_folder(NULL, folder, sizeof folder) != TN__CACHE_WRITES)
     return tn_status_create(TN_FAILED_PRECONDITION,
                             "there is no folder to keep a measurement in: set TENON_CACHE_DIR to one");
   path_of(folder, &target, path, sizeof path);

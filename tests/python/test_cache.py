@@ -3,6 +3,7 @@
 
 ctest sets TENON_CLI."""
 
+import ctypes
 import json
 import os
 import platform
@@ -179,6 +180,29 @@ class CacheTest(unittest.TestCase):
         self.assertIn("/proc/nowhere", errors)
         self.assertEqual(len(errors.splitlines()), 1)
         run(required("TENON_CLI"), "run", self.folder / "out.tnx", "--input", self.input)
+
+    def test_a_folder_that_is_read_only_is_read(self):
+        self.compile()
+        before = {path: path.read_bytes() for path in self.entries()}
+        other = write_mlp(self.folder, name="other", sizes=(3, 5))[0]
+
+        def obey():  # root, too
+            self.assertEqual(ctypes.CDLL(None).prctl(24, 1, 0, 0, 0), 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+        def compile_unprivileged(model, output):
+            command = [required("TENON_CLI"), "compile", "--no-measure", model, "-o", self.folder / output, "--json"]
+            done = subprocess.run(command, preexec_fn=obey if os.geteuid() == 0 else None, capture_output=True, text=True, check=True,
+                                  env=os.environ | {"TENON_CACHE_DIR": str(self.cache)})
+            return json.loads(done.stdout)["from_cache"], done.stderr
+
+        self.cache.chmod(0o555)
+        self.addCleanup(self.cache.chmod, 0o755)
+        self.assertEqual(compile_unprivileged(self.model, "again.tnx"), (True, ""))
+        self.assertEqual(self.bytes_of(), self.bytes_of("again.tnx"))
+        from_cache, errors = compile_unprivileged(other, "other.tnx")
+        self.assertFalse(from_cache)
+        self.assertRegex(errors, r"^tenon: compile cache: .*: cannot write: Permission denied\n$")
+        self.assertEqual({path: path.read_bytes() for path in self.entries()}, before)
 
     def test_places(self):
         """$TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon."""

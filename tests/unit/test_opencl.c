@@ -6,6 +6,7 @@
 
 #include "unit/devices.h"
 #include "unit/source_maker.h"
+#include "unit/unprivileged.h"
 
 #define PARAMETERS "(__global uchar *y, long y_at, long n, __global int *tn_status)"
 #define KERNEL "__kernel void "
@@ -381,6 +382,45 @@ static void test_programs_are_kept(void **state) {
   remove_folder(own);
 }
 
+static void see_denied(void *user, tn_log_level level, const char *line) {
+  assert_int_equal(level, TN_LOG_WARNING);
+  assert_non_null(strstr(line, "/devices/dev-"));
+  assert_non_null(strstr(line, "cannot write: Permission denied"));
+  lines++;
+}
+
+/* What is there is used, and what is not there is not kept, of which whoever listens is told. */
+static void test_programs_in_a_folder_to_read(void **state) {
+  static const struct timespec long_ago[2] = {{1000, 0}, {1000, 0}};
+  char own[] = "/tmp/tenon-programs-XXXXXX", path[512], folder[64];
+  const tn_log_sink sink = {.write = see_denied};
+  tn__device device;
+  struct stat used;
+  NEEDS_A_DEVICE;
+  assert_non_null(mkdtemp(own));
+  setenv("TENON_CACHE_DIR", own, 1);
+  begin(&device);
+  load_and_run(&device, 1234);
+  assert_true(find_entry(own, path, sizeof path));
+  assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
+  snprintf(folder, sizeof folder, "%s/devices", own);
+  assert_int_equal(chmod(folder, 0555), 0);
+  obey_permissions(true);
+  lines = 0;
+  device.log = &sink;
+  load_and_run(&device, 1234);
+  assert_int_equal(lines, 0);
+  assert_int_equal(stat(path, &used), 0);
+  assert_true(used.st_mtim.tv_sec > long_ago[0].tv_sec);
+  load_and_run(&device, 4323);
+  assert_int_equal(lines, 1);
+  obey_permissions(false);
+  assert_int_equal(chmod(folder, 0755), 0);
+  setenv("TENON_CACHE_DIR", *state, 1);
+  end(&device);
+  remove_folder(own);
+}
+
 static void test_first_opened_by_several_threads(void **state) {
   NEEDS_A_DEVICE;
   assert_int_equal(opened_at_first, OPENERS);
@@ -397,6 +437,7 @@ int main(void) {
       cmocka_unit_test(test_memory_of_the_host),
       cmocka_unit_test(test_missing_devices),
       cmocka_unit_test(test_programs_are_kept),
+      cmocka_unit_test(test_programs_in_a_folder_to_read),
   };
   return cmocka_run_group_tests_name("opencl", tests, find_device, remove_caches);
 }
