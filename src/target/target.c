@@ -7,9 +7,12 @@ static const struct {
   unsigned beside; /* scopes of memory beside global, a bit each */
 } kinds[] = {
     /* A CPU has one memory: what is pinned of it is so for some other device, whose scope it is. */
-    [TN__TARGET_CPU] = {"cpu", 1, 0},   [TN__TARGET_GPU] = {"gpu", TN__DEVICE_OTHER, 0},
-    [TN__TARGET_C99] = {"c99", 1, 0},   [TN__TARGET_OPENCL] = {"opencl", 4, 1u << TN__MEMORY_HOST_PINNED},
-    [TN__TARGET_CUDA] = {"cuda", 2, 0}, [TN__TARGET_ISLAND] = {"island", TN__DEVICE_ISLAND, 1u << TN__MEMORY_TEXTURE},
+    [TN__TARGET_CPU] = {"cpu", 1, 0},
+    [TN__TARGET_GPU] = {"gpu", TN__DEVICE_OTHER, 0},
+    [TN__TARGET_C99] = {"c99", 1, 0},
+    [TN__TARGET_OPENCL] = {"opencl", 4, 1u << TN__MEMORY_HOST_PINNED},
+    [TN__TARGET_CUDA] = {"cuda", 2, 1u << TN__MEMORY_HOST_PINNED},
+    [TN__TARGET_ISLAND] = {"island", TN__DEVICE_ISLAND, 1u << TN__MEMORY_TEXTURE},
 };
 _Static_assert(sizeof kinds / sizeof kinds[0] == TN__TARGET_KINDS, "a row for each kind");
 

@@ -1,9 +1,9 @@
 /* A libcuda.so.1 without a GPU, for the test of the driver that stands on it: one device, whose memory the host cannot
- * read at its addresses, streams that do at once what they are asked, and modules whose kernels are C functions of the
- * same names, provided that the image, which is a real one of NVRTC's, has them. What callers must do is checked: a
- * context is current, addresses are the device's, sizes fit. FAKE_CUDA_DEVICES says how many devices there are, and
- * FAKE_CUDA_ARCHITECTURE which (90 is sm_90). A test may ask how many hold a device's context, and have its streams
- * fail until nobody does. */
+ * read at its addresses but for what is the host's own and pinned, streams that do at once what they are asked, and
+ * modules whose kernels are C functions of the same names, provided that the image, which is a real one of NVRTC's, has
+ * them. What callers must do is checked: a context is current, addresses are the device's, sizes fit. FAKE_CUDA_DEVICES
+ * says how many devices there are, and FAKE_CUDA_ARCHITECTURE which (90 is sm_90). A test may ask how many hold a
+ * device's context, and have its streams fail until nobody does. */
 #include <elf.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -32,14 +32,18 @@ enum {
   NOT_FOUND = 500,
   ILLEGAL_ADDRESS = 700
 };
-enum { MOST_BLOCKS = 256, DEPTH = 8 };
+enum { MOST_BLOCKS = 1024, DEPTH = 8 };
 #define BIAS ((uint64_t)1 << 60) /* no address of the host has it */
 #define MEMORY ((size_t)1 << 30)
 
 static struct {
   char *memory;
   size_t bytes;
+  bool pinned; /* at the host's own address */
 } blocks[MOST_BLOCKS];
+static uint64_t address_of(int block) {
+  return (uint64_t)(uintptr_t)blocks[block].memory + (blocks[block].pinned ? 0 : BIAS);
+}
 static size_t used;
 static pthread_mutex_t lock =
     PTHREAD_MUTEX_INITIALIZER; /* of blocks and contexts, as streams work in several threads */
@@ -57,17 +61,27 @@ static int setting(const char *name, int usual) {
 static int device_count(void) { return setting("FAKE_CUDA_DEVICES", 1); }
 
 /* Where the bytes are in the host's memory; NULL: that is no memory of the device. */
-static char *behind(uint64_t address, size_t bytes) {
+static char *locate(uint64_t address, size_t bytes, bool *pinned) {
   char *found = NULL;
   pthread_mutex_lock(&lock);
   for (int i = 0; i < MOST_BLOCKS && found == NULL; i++) {
-    uint64_t begin = (uint64_t)(uintptr_t)blocks[i].memory + BIAS;
+    uint64_t begin = address_of(i);
     if (blocks[i].memory != NULL && address >= begin && address - begin <= blocks[i].bytes &&
         bytes <= blocks[i].bytes - (address - begin))
-      found = blocks[i].memory + (address - begin);
+      found = blocks[i].memory + (address - begin), *pinned = blocks[i].pinned;
   }
   pthread_mutex_unlock(&lock);
   return found;
+}
+static char *behind(uint64_t address, size_t bytes) {
+  bool pinned;
+  return locate(address, bytes, &pinned);
+}
+/* The same, and it is the device's own: what is pinned the host copies without asking. */
+static char *inside(uint64_t address, size_t bytes) {
+  bool pinned = false;
+  char *found = locate(address, bytes, &pinned);
+  return pinned ? NULL : found;
 }
 static int need_context(void) { return depth > 0 ? SUCCESS : INVALID_CONTEXT; }
 
@@ -98,6 +112,8 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     case 8: *value = setting("FAKE_CUDA_SHARED", 48 << 10); break; /* bytes that a block's threads share */
     case 13: *value = 1980000; break;                              /* kHz */
     case 16: *value = 132; break;                                  /* multiprocessors */
+    case 19: *value = 1; break;                                    /* maps the host's memory */
+    case 41: *value = setting("FAKE_CUDA_UNIFIED", 1); break;      /* at its addresses */
     case 36: *value = 2619000; break;                              /* kHz of the memory */
     case 37: *value = 5120; break;                                 /* bits that it moves at once */
     case 75: *value = architecture / 10; break;                    /* the architecture's numbers */
@@ -157,7 +173,7 @@ int cuGetErrorName(int result, const char **name) {
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static int allocate(uint64_t *address, size_t bytes) {
+static int allocate(uint64_t *address, size_t bytes, bool pinned) {
   int place = 0;
   while (place < MOST_BLOCKS && blocks[place].memory != NULL) place++;
   if (place == MOST_BLOCKS || bytes > MEMORY - used) return OUT_OF_MEMORY;
@@ -165,21 +181,32 @@ static int allocate(uint64_t *address, size_t bytes) {
   if (posix_memalign(&memory, 256, bytes) != 0) return OUT_OF_MEMORY;
   blocks[place].memory = memory;
   blocks[place].bytes = bytes;
+  blocks[place].pinned = pinned;
   used += bytes;
-  *address = (uint64_t)(uintptr_t)memory + BIAS;
+  *address = address_of(place);
   return SUCCESS;
 }
 int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
   if (depth == 0) return INVALID_CONTEXT;
   if (bytes == 0) return INVALID_VALUE;
   pthread_mutex_lock(&lock);
-  int result = allocate(address, bytes);
+  int result = allocate(address, bytes, false);
   pthread_mutex_unlock(&lock);
   return result;
 }
-static int release(uint64_t address) {
+int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
+  uint64_t there = 0;
+  if (depth == 0) return INVALID_CONTEXT;
+  if (bytes == 0 || flags != 2) return INVALID_VALUE; /* it is to be mapped for devices */
+  pthread_mutex_lock(&lock);
+  int result = allocate(&there, bytes, true);
+  pthread_mutex_unlock(&lock);
+  *address = (void *)(uintptr_t)there;
+  return result;
+}
+static int release(uint64_t address, bool pinned) {
   for (int i = 0; i < MOST_BLOCKS; i++) {
-    if (blocks[i].memory == NULL || (uint64_t)(uintptr_t)blocks[i].memory + BIAS != address) continue;
+    if (blocks[i].memory == NULL || blocks[i].pinned != pinned || address_of(i) != address) continue;
     used -= blocks[i].bytes;
     free(blocks[i].memory);
     blocks[i].memory = NULL;
@@ -189,32 +216,54 @@ static int release(uint64_t address) {
 }
 int cuMemFree_v2(uint64_t address) {
   pthread_mutex_lock(&lock);
-  int result = release(address);
+  int result = release(address, false);
   pthread_mutex_unlock(&lock);
   return result;
 }
+int cuMemFreeHost(void *address) {
+  pthread_mutex_lock(&lock);
+  int result = release((uint64_t)(uintptr_t)address, true);
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
+  bool pinned;
+  if (depth == 0) return INVALID_CONTEXT;
+  if (attribute != 2 || locate(address, 1, &pinned) == NULL) return INVALID_VALUE;
+  unsigned type = pinned ? 1 : 2; /* the host's, or the device's */
+  memcpy(value, &type, sizeof type);
+  return SUCCESS;
+}
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
-  char *there = behind(to, bytes);
+  char *there = inside(to, bytes);
   if (there == NULL || depth == 0) return INVALID_VALUE;
   memcpy(there, from, bytes);
   return SUCCESS;
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
-  const char *there = behind(from, bytes);
+  const char *there = inside(from, bytes);
   if (there == NULL || depth == 0) return INVALID_VALUE;
   memcpy(to, there, bytes);
   return SUCCESS;
 }
 /* Of parts that overlap the result is undefined, which is another byte here. */
 int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, void *stream) {
-  char *target = behind(to, bytes);
-  const char *source = behind(from, bytes);
+  char *target = inside(to, bytes);
+  const char *source = inside(from, bytes);
   if (target == NULL || source == NULL || depth == 0) return INVALID_VALUE;
   bool overlap = source < target + bytes && target < source + bytes;
   if (overlap)
     memset(target, 0xee, bytes);
   else
     memcpy(target, source, bytes);
+  return SUCCESS;
+}
+/* Between any memory of the device and the host's that is pinned. */
+int cuMemcpyAsync(uint64_t to, uint64_t from, size_t bytes, void *stream) {
+  char *target = behind(to, bytes);
+  const char *source = behind(from, bytes);
+  if (target == NULL || source == NULL || depth == 0) return INVALID_VALUE;
+  memcpy(target, source, bytes);
   return SUCCESS;
 }
 int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void *stream) {

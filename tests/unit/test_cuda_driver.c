@@ -264,6 +264,45 @@ static void test_newer_and_older_devices(void **state) {
   unsetenv("FAKE_CUDA_ARCHITECTURE");
 }
 
+/* Memory of the host's that both know by one address: what is copied there is there, for the device as for the host. */
+static void test_pinned_memory(void **state) {
+  static const int64_t word = 41;
+  tn__device device;
+  tn__device_limits limits;
+  void *memory = &device;
+  int64_t got;
+  begin(&device);
+  device.scope = TN__MEMORY_HOST_PINNED;
+  driver->limits(&device, &limits);
+  assert_int_equal(limits.memory_bytes, 0); /* so no quarter of it is kept for later */
+  check_ok(driver->allocate(&device, 8, &memory));
+  check_ok(driver->copy(&stream, TN__COPY_IN, memory, &word, 8));
+  memcpy(&got, memory, 8);
+  assert_int_equal(got, word);
+  driver->free(&device, memory, 8);
+  char words[256];
+  snprintf(words, sizeof words,
+           NAME "out of memory: this machine has %zu bytes, and %zu are asked for of host-pinned memory",
+           limits.most_bytes, limits.most_bytes + 1);
+  check_fails(driver->allocate(&device, limits.most_bytes + 1, &memory), TN_OUT_OF_MEMORY, words);
+  assert_null(memory);
+  check_fails(driver->allocate(&device, (size_t)2 << 30, &memory), TN_OUT_OF_MEMORY,
+              NAME
+              "out of memory: 2147483648 bytes are asked for of host-pinned memory: the driver says "
+              "CUDA_ERROR_OUT_OF_MEMORY (2)");
+  assert_null(memory);
+  device.scope = TN__MEMORY_GLOBAL;
+  end(&device);
+  setenv("FAKE_CUDA_UNIFIED", "0", 1);
+  begin(&device);
+  device.scope = TN__MEMORY_HOST_PINNED;
+  check_fails(driver->allocate(&device, 8, &memory), TN_UNSUPPORTED,
+              NAME "it does not read the host's memory at the host's addresses, so there is no host-pinned memory");
+  device.scope = TN__MEMORY_GLOBAL;
+  end(&device);
+  unsetenv("FAKE_CUDA_UNIFIED");
+}
+
 static void test_missing_devices(void **state) {
   tn__device device = {.driver = driver, .id = 2};
   setenv("FAKE_CUDA_DEVICES", "2", 1);
@@ -299,6 +338,7 @@ int main(void) {
       cmocka_unit_test(test_kernels_keep_to_the_devices_limits),
       cmocka_unit_test(test_newer_and_older_devices),
       cmocka_unit_test(test_missing_devices),
+      cmocka_unit_test(test_pinned_memory),
   };
   return cmocka_run_group_tests_name("cuda driver", tests, find_device, remove_caches);
 }

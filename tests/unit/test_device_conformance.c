@@ -1,6 +1,7 @@
 /* What every device must do, whatever it is: the suite that drivers (runtime/device.h) are held to. It runs on the CPU,
- * on islands, on every device of OpenCL and of NVIDIA that this machine has and, as far as nothing is computed, on the
- * null device. The same three kernels are written in C for devices that are the CPU, in OpenCL C and in CUDA C. */
+ * on islands, on every device of OpenCL and of NVIDIA that this machine has, in each of their memories, and, as far as
+ * nothing is computed, on the null device. The same three kernels are written in C for devices that are the CPU, in
+ * OpenCL C and in CUDA C. */
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -112,11 +113,12 @@ typedef struct subject {
   const void *code;
   size_t code_size;
   uint64_t offsets[KERNELS];
-  bool in_our_memory; /* what close cannot release */
+  tn__memory_scope scope; /* whose memory it is about */
+  bool in_our_memory;     /* what close cannot release */
   bool computes;
 } subject;
 
-enum { MOST_SUBJECTS = 16 };
+enum { MOST_SUBJECTS = 32 };
 static subject subjects[MOST_SUBJECTS];
 static int subject_count;
 static test_exe native;
@@ -140,6 +142,16 @@ static void add_compiled(DLDeviceType type, const char *name, const made_unit *u
   }
 }
 
+/* The same of each other memory that a device has. */
+static void add_memories(void) {
+  for (int i = 0, count = subject_count; i < count; i++)
+    for (int scope = 1; scope < TN__MEMORY_SCOPES && subject_count < MOST_SUBJECTS; scope++)
+      if (tn__device_has_scope(subjects[i].driver, (tn__memory_scope)scope)) {
+        subjects[subject_count] = subjects[i];
+        subjects[subject_count++].scope = (tn__memory_scope)scope;
+      }
+}
+
 static int find_subjects(void **state) {
   test_exe_init(&native, "native");
   test_exe_kernel(&native, "mix", mix, 3, 2);
@@ -158,6 +170,7 @@ static int find_subjects(void **state) {
   subjects[subject_count - 1].in_our_memory = true;
   add_compiled(kDLOpenCL, "opencl", &source);
   add_compiled(kDLCUDA, "cuda", &cuda_source);
+  add_memories();
   return 0;
 }
 
@@ -197,6 +210,7 @@ static tn_status *try_open(open_device *d, const subject *s, const tn_allocator 
     if (status != NULL) s->driver->unload_code(&d->device, &d->code);
   }
   if (status != NULL) s->driver->close(&d->device);
+  if (status == NULL) d->device.scope = s->scope;
   return status;
 }
 
@@ -204,6 +218,7 @@ static void begin(open_device *d, const subject *s) { check_ok(try_open(d, s, NU
 
 static void end(open_device *d) {
   d->driver->close_stream(&d->stream);
+  d->device.scope = TN__MEMORY_GLOBAL;
   d->driver->unload_code(&d->device, &d->code);
   d->driver->close(&d->device);
 }
@@ -343,6 +358,39 @@ static void check_copies_within(const subject *s) {
   out(&d, got, memory[1], BYTES);
   assert_memory_equal(got, host[1], BYTES);
   for (int i = 0; i < 2; i++) put_back(&d, memory[i], BYTES);
+  end(&d);
+}
+
+static void *get_in(open_device *d, tn__memory_scope scope) {
+  d->device.scope = scope;
+  return get(d, N * sizeof(int64_t));
+}
+
+/* Kernels and copies that have to do with two memories of the device. */
+static void check_between(const subject *s) {
+  static int64_t x[N], y[N], z[N];
+  open_device d;
+  if (s->scope == TN__MEMORY_GLOBAL) return;
+  begin(&d, s);
+  void *there = get_in(&d, s->scope), *here = get_in(&d, TN__MEMORY_GLOBAL), *also_there = get_in(&d, s->scope);
+  for (int i = 0; i < N; i++) x[i] = 5 * i - 7, y[i] = i ^ 99;
+  in(&d, there, x, sizeof x);
+  in(&d, here, y, sizeof y);
+  launch(&d, MIX, there, here, also_there, N);
+  out(&d, z, also_there, sizeof z);
+  for (int i = 0; i < N; i++) assert_int_equal(z[i], 3 * x[i] + y[i]);
+  launch(&d, MIX, also_there, there, here, N);
+  check_ok(d.driver->copy(&d.stream, TN__COPY_WITHIN, part(&d, there, 8), part(&d, here, 16), sizeof x - 16));
+  check_ok(d.driver->copy(&d.stream, TN__COPY_WITHIN, part(&d, also_there, 0), part(&d, there, 8), sizeof x - 16));
+  check_ok(d.driver->copy(&d.stream, TN__COPY_WITHIN, part(&d, here, 8), part(&d, also_there, 8), sizeof x - 24));
+  out(&d, y, here, sizeof y);
+  assert_int_equal(y[0], 3 * z[0] + x[0]);
+  for (int i = 1; i < N - 2; i++) assert_int_equal(y[i], 3 * z[i + 2] + x[i + 2]);
+  d.device.scope = s->scope;
+  put_back(&d, there, sizeof x);
+  put_back(&d, also_there, sizeof x);
+  d.device.scope = TN__MEMORY_GLOBAL;
+  put_back(&d, here, sizeof x);
   end(&d);
 }
 
@@ -746,7 +794,7 @@ static void on_each(void (*check)(const subject *), bool computing) {
   for (int i = 0; i < subject_count; i++) {
     const subject *s = &subjects[i];
     if (computing && !s->computes) continue;
-    print_message("  on %s:%d%s\n", s->driver->name, s->id,
+    print_message("  on %s:%d%s%s\n", s->driver->name, s->id, tn__memory_scope_behind(s->scope),
                   s->driver == &tn__device_island_concurrent ? ", not checked" : "");
     check(s);
   }
@@ -755,6 +803,7 @@ static void on_each(void (*check)(const subject *), bool computing) {
 static void test_addresses(void **state) { on_each(check_addresses, false); }
 static void test_memory(void **state) { on_each(check_memory, true); }
 static void test_copies_within(void **state) { on_each(check_copies_within, true); }
+static void test_between(void **state) { on_each(check_between, true); }
 static void test_borrowed(void **state) { on_each(check_borrowed, true); }
 static void test_reuse(void **state) { on_each(check_reuse, true); }
 static void test_kernels(void **state) { on_each(check_kernels, true); }
@@ -773,7 +822,7 @@ int main(void) {
       cmocka_unit_test(test_reuse),       cmocka_unit_test(test_kernels),     cmocka_unit_test(test_results),
       cmocka_unit_test(test_two),         cmocka_unit_test(test_limits),      cmocka_unit_test(test_left),
       cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),      cmocka_unit_test(test_borrowed),
-      cmocka_unit_test(test_streams),     cmocka_unit_test(test_two_streams),
+      cmocka_unit_test(test_streams),     cmocka_unit_test(test_two_streams), cmocka_unit_test(test_between),
   };
   return cmocka_run_group_tests_name("device conformance", tests, find_subjects, forget_subjects);
 }

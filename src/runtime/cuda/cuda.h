@@ -1,16 +1,20 @@
 /* Devices of NVIDIA, the driver in the plug-in tenon-cuda.so, through CUDA's driver, libcuda.so.1, which is opened with
- * the first device, and its run-time compiler, libnvrtc, which is opened with the first program. Building needs
- * nothing of NVIDIA's: what is used of the two interfaces, which are stable, is declared here.
+ * the first device, and its run-time compiler, libnvrtc, which is opened with the first program. Building needs nothing
+ * of NVIDIA's: what is used of the two interfaces, which are stable, is declared here.
  *
  * Devices have the driver's numbers. An open one has the device's primary context, which all users of it in a process
  * share, and each of its streams one of CUDA's, in order, so launches and copies take place in the order of calls. As
  * contexts belong to threads, each function enters the device's and leaves it.
  *
- * Memory is the device's, at its own addresses, which the host cannot read. Code is a source unit in CUDA C, which is
- * compiled for the device's architecture or, where the compiler is too old for that, for the latest that it knows, as
- * PTX, from which the driver goes on. What was made is kept on disk. */
+ * Memory is the device's, at its own addresses, which the host cannot read; or, in the scope host-pinned, the host's,
+ * which the driver keeps in its place and kernels read over the link. Under unified addressing, which all 64-bit
+ * processes have, one address is that of both, so copies between it and the host are the host's own. Code is a source
+ * unit in CUDA C, which is compiled for the device's architecture or, where the compiler is too old for that, for the
+ * latest that it knows, as PTX, from which the driver goes on. What was made is kept on disk. */
 #ifndef TENON_RUNTIME_CUDA_CUDA_H
 #define TENON_RUNTIME_CUDA_CUDA_H
+
+#include <stdatomic.h>
 
 #include "runtime/device.h"
 #include "runtime/format/source_unit.h"
@@ -38,6 +42,10 @@ typedef void *tn__cuda_handle; /* CUcontext, CUstream, CUmodule, CUfunction */
   F(cuStreamSynchronize, (tn__cuda_handle stream))                                                                     \
   F(cuMemAlloc_v2, (tn__cuda_address * address, size_t bytes))                                                         \
   F(cuMemFree_v2, (tn__cuda_address address))                                                                          \
+  F(cuMemHostAlloc, (void **address, size_t bytes, unsigned flags))                                                    \
+  F(cuMemFreeHost, (void *address))                                                                                    \
+  F(cuPointerGetAttribute, (void *value, int attribute, tn__cuda_address address))                                     \
+  F(cuMemcpyAsync, (tn__cuda_address to, tn__cuda_address from, size_t bytes, tn__cuda_handle stream))                 \
   F(cuMemcpyHtoDAsync_v2, (tn__cuda_address to, const void *from, size_t bytes, tn__cuda_handle stream))               \
   F(cuMemcpyDtoHAsync_v2, (void *to, tn__cuda_address from, size_t bytes, tn__cuda_handle stream))                     \
   F(cuMemcpyDtoDAsync_v2, (tn__cuda_address to, tn__cuda_address from, size_t bytes, tn__cuda_handle stream))          \
@@ -68,6 +76,9 @@ typedef struct tn__cuda {
   int driver_version;       /* 12040 is CUDA 12.4 */
   tn__device_limits limits;
   size_t along[3], blocks[3]; /* threads of a block and blocks of a grid, along each axis */
+  bool unified;               /* the host's memory has one address for both */
+  size_t host_bytes;          /* memory of this machine */
+  atomic_size_t pinned;       /* allocations of it that there are */
 } tn__cuda;
 
 /* A stream's. */

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "runtime/cuda/cuda.h"
@@ -17,11 +18,15 @@ enum {
   CLOCK = 13, /* kHz */
   MULTIPROCESSORS = 16,
   INTEGRATED = 18,
+  CAN_MAP_HOST = 19,
   MEMORY_CLOCK = 36, /* kHz */
   MEMORY_WIDTH = 37, /* bits */
+  UNIFIED = 41,
   MAJOR = 75,
   MINOR = 76
 };
+enum { MEMORY_TYPE = 2 /* of CUpointer_attribute */, OF_HOST = 1 /* of CUmemorytype */ };
+enum { DEVICE_MAP = 2 /* of cuMemHostAlloc */ };
 enum { ALIGNMENT = 256 /* that cuMemAlloc gives */, NON_BLOCKING = 1 /* of streams */ };
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
@@ -57,6 +62,9 @@ static tn__cuda_result read_limits(tn__cuda *c) {
   }
   if (result == 0) result = c->cu.cuDeviceTotalMem_v2(&memory, c->device);
   if (result == 0) result = c->cu.cuDriverGetVersion(&c->driver_version);
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  c->unified = attribute_of(c, UNIFIED) != 0 && attribute_of(c, CAN_MAP_HOST) != 0;
+  c->host_bytes = pages > 0 && page > 0 ? (size_t)pages * (size_t)page : 0;
   c->architecture = 10 * major + minor;
   c->limits = (tn__device_limits){.alignment = ALIGNMENT,
                                   .most_bytes = memory,
@@ -138,16 +146,48 @@ static tn_status *cuda_open(tn__device *device) {
 static void cuda_limits(const tn__device *device, tn__device_limits *out) {
   const tn__cuda *c = device->state;
   *out = c->limits;
+  if (device->scope != TN__MEMORY_HOST_PINNED) return;
+  out->most_bytes = c->host_bytes;
+  out->memory_bytes = 0; /* how much of the machine's may be kept in its place nobody tells */
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 static tn__cuda_address address_of(const void *memory) { return (tn__cuda_address)(uintptr_t)memory; }
 
+/* The driver would take pages until the machine has none. */
+static tn_status *check_pinned(const tn__device *device, size_t bytes) {
+  const tn__cuda *c = device->state;
+  if (!c->unified)
+    return tn__cuda_placed(device, tn_status_create(TN_UNSUPPORTED,
+                                                    "it does not read the host's memory at the host's "
+                                                    "addresses, so there is no host-pinned memory"));
+  if (bytes <= c->host_bytes) return NULL;
+  return tn__cuda_placed(device, tn_status_create(TN_OUT_OF_MEMORY,
+                                                  "out of memory: this machine has %zu bytes, and %zu are asked for of "
+                                                  "host-pinned memory",
+                                                  c->host_bytes, bytes));
+}
+
+static tn_status *allocate_pinned(const tn__device *device, size_t bytes, void **out) {
+  tn__cuda *c = device->state;
+  TN_RETURN_IF_ERROR(check_pinned(device, bytes));
+  TN_RETURN_IF_ERROR(tn__cuda_enter(device));
+  tn__cuda_result result = c->cu.cuMemHostAlloc(out, bytes, DEVICE_MAP);
+  tn__cuda_leave(device);
+  if (result == 0) {
+    atomic_fetch_add(&c->pinned, 1);
+    return NULL;
+  }
+  *out = NULL;
+  return tn__cuda_failed(device, result, "out of memory: %zu bytes are asked for of host-pinned memory", bytes);
+}
+
 static tn_status *cuda_allocate(tn__device *device, size_t bytes, void **out) {
   const tn__cuda *c = device->state;
   tn__cuda_address address = 0;
   *out = NULL;
+  if (device->scope == TN__MEMORY_HOST_PINNED) return allocate_pinned(device, bytes, out);
   TN_RETURN_IF_ERROR(tn__cuda_enter(device));
   tn__cuda_result result = c->cu.cuMemAlloc_v2(&address, bytes);
   tn__cuda_leave(device);
@@ -159,13 +199,15 @@ static tn_status *cuda_allocate(tn__device *device, size_t bytes, void **out) {
 }
 
 static void cuda_free(tn__device *device, void *memory, size_t bytes) {
-  const tn__cuda *c = device->state;
+  tn__cuda *c = device->state;
+  const bool pinned = device->scope == TN__MEMORY_HOST_PINNED;
   if (memory == NULL) return;
   tn_status *status = tn__cuda_enter(device);
-  if (status == NULL) {
-    (void)c->cu.cuMemFree_v2(address_of(memory)); /* a device that failed has nothing to give back */
+  if (status == NULL) { /* a device that failed has nothing to give back */
+    (void)(pinned ? c->cu.cuMemFreeHost(memory) : c->cu.cuMemFree_v2(address_of(memory)));
     tn__cuda_leave(device);
   }
+  if (pinned) atomic_fetch_sub(&c->pinned, 1);
   tn_status_free(status);
 }
 
@@ -223,9 +265,27 @@ static tn__cuda_result copy_overlapping(const tn__cuda *c, tn__cuda_handle strea
   return result == 0 ? last : result;
 }
 
+static bool is_pinned(const tn__cuda *c, const void *memory) {
+  unsigned type = 0;
+  return atomic_load(&c->pinned) > 0 && c->cu.cuPointerGetAttribute(&type, MEMORY_TYPE, address_of(memory)) == 0 &&
+         type == OF_HOST;
+}
+
+/* Behind all that was launched before. */
+static tn__cuda_result copy_by_host(const tn__cuda *c, tn__cuda_handle stream, void *to, const void *from,
+                                    size_t bytes) {
+  tn__cuda_result result = c->cu.cuStreamSynchronize(stream);
+  if (result == 0) memmove(to, from, bytes);
+  return result;
+}
+
+/* Of memory of the device, pinned or its own, and of the host's. */
 static tn__cuda_result copy(const tn__cuda *c, tn__cuda_handle stream, tn__copy_kind kind, void *to, const void *from,
                             size_t bytes) {
   tn__cuda_address target = address_of(to), source = address_of(from);
+  const bool to_host = kind == TN__COPY_OUT || is_pinned(c, to), from_host = kind == TN__COPY_IN || is_pinned(c, from);
+  if (to_host && from_host) return copy_by_host(c, stream, to, from, bytes);
+  if (kind == TN__COPY_WITHIN && (to_host || from_host)) return c->cu.cuMemcpyAsync(target, source, bytes, stream);
   if (kind == TN__COPY_IN) return c->cu.cuMemcpyHtoDAsync_v2(target, from, bytes, stream);
   if (kind == TN__COPY_OUT) return c->cu.cuMemcpyDtoHAsync_v2(to, source, bytes, stream);
   if (source < target + bytes && target < source + bytes) return copy_overlapping(c, stream, target, source, bytes);
@@ -270,6 +330,7 @@ static tn_status *cuda_wait(tn__stream *stream, int32_t *result) {
 static const tn__device_driver cuda_driver = {
     .name = "cuda",
     .type = kDLCUDA,
+    .scopes = 1u << TN__MEMORY_HOST_PINNED,
     .open = cuda_open,
     .close = cuda_close,
     .limits = cuda_limits,
