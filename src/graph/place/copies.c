@@ -48,9 +48,19 @@ static void expect_twin(rewriter *r, int from, const tn__virtual_device *device)
   r->first[from] = r->twins.count;
 }
 
+static bool is_global(const tn__virtual_device *device) {
+  return device->memory_scope == NULL || strcmp(device->memory_scope, TN__SCOPE_NAME_GLOBAL) == 0;
+}
+
+/* Of its memory nothing is said but by those that it is handed on to. */
+static void put_on(tn__value *value, const tn__virtual_device *device) {
+  value->device = device;
+  value->in_any_memory = is_global(device);
+}
+
 static void add_twin(rewriter *r, int from, const tn__virtual_device *device, tn__value *value) {
   tn__place_result *result = &r->plan->result;
-  value->device = device;
+  if (value->device != device) put_on(value, device);
   if (device != r->plan->config->primitive && result->elsewhere == NULL) result->elsewhere = value;
   if (find_twin(r, from, device) == NULL) expect_twin(r, from, device);
   find_twin(r, from, device)->value = value;
@@ -195,11 +205,12 @@ static tn__node *wider_node(rewriter *r, const tn__plan_scope *s, const hoisted 
   tn__graph_set_origin(outer, origin);
   for (int i = 0; i < count; i++) {
     wide->outputs[i]->device = old->outputs[i]->device;
+    wide->outputs[i]->in_any_memory = old->outputs[i]->in_any_memory;
     wide->outputs[i]->placed = old->outputs[i]->placed;
     take_place(plan, s->outer, old->outputs[i], wide->outputs[i]);
     tn__graph_replace_uses(outer, old->outputs[i], wide->outputs[i]);
   }
-  for (int i = 0; i < more_count; i++) wide->outputs[count + i]->device = more[i].device;
+  for (int i = 0; i < more_count; i++) put_on(wide->outputs[count + i], more[i].device);
   old->dead = true;
   return wide;
 }
@@ -417,8 +428,13 @@ static void move_copies_into_arms(rewriter *r) {
   }
 }
 
+/* What was said to be in global memory is so for whoever reads the graph's text, too; of a device's text that is no
+ * part. */
 static void say_place(tn__plan *plan, tn__value *value) {
-  if (value != NULL && value->device != NULL) value->place = tn__virtual_device_text(plan->arena, value->device);
+  if (value == NULL || value->device == NULL) return;
+  const char *text = tn__virtual_device_text(plan->arena, value->device);
+  bool fixed = !value->in_any_memory && is_global(value->device);
+  value->place = fixed ? tn__arena_printf(plan->arena, "%s/%s", text, TN__SCOPE_NAME_GLOBAL) : text;
 }
 
 static void say_places(tn__plan *plan, int scope) {
