@@ -339,8 +339,8 @@ static void tell_choices(tn__driver *driver, const char *name, const tn__graph *
   const char *text = tn__arena_take(driver->arena, &lines);
   if (count > 0 && driver->options->devices != NULL)
     driver->options->devices(driver->options->user,
-                             tn__arena_printf(driver->arena, "%s: kernels chose the memory of %d value%s\n%s", name, count,
-                                              tn__plural(count), text));
+                             tn__arena_printf(driver->arena, "%s: kernels chose the memory of %d value%s\n%s", name,
+                                              count, tn__plural(count), text));
 }
 
 void tn__driver_place_chosen(tn__driver *driver, tn__graph *const *graphs, int count) {
