@@ -1,6 +1,7 @@
-/* Any placement gives the same bits: random graphs with branches and loops, random operators of which are placed on
- * islands, which take turns or work at the same time, and on a second CPU, some of them for the least of the
- * architecture, against the same executable with all of them mapped onto the CPU. */
+/* Any placement gives the same bits: random graphs with branches, loops, calls and sequences, of one function or of one
+ * for each of several sizes, random operators of which are placed on islands, which take turns or work at the same
+ * time, and on a second CPU, some of them for the least of the architecture, against the same executable with all of
+ * them mapped onto the CPU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,7 @@
 
 enum { MOST_ISLANDS = 8, MOST_NODES = 14, ROWS = 4, COLUMNS = 8, MOST_RULES = 64, RULE_BYTES = 48 };
 
-static int pairs = 250;
+static int pairs = 200;
 static uint64_t random_state;
 static int below(int n) {
   random_state = random_state * 6364136223846793005u + 1442695040888963407u;
@@ -23,12 +24,13 @@ static int below(int n) {
 /* ---- random graphs and placements -------------------------------------------------------------------------------- */
 
 typedef struct drawn {
-  tn__strbuf text;
+  tn__strbuf symbols, text; /* what stands before the nodes, and the nodes */
   char rules[MOST_RULES][RULE_BYTES];
   const char *place[MOST_RULES];
-  int rule_count, islands, values;
-  bool automatic; /* what no rule is about goes by predicted time, to devices that are fast in different ways */
-  bool scopes;    /* values are in the islands' second memories, as rules say and kernels choose */
+  int rule_count, islands, sequences;
+  const char *rows; /* a number, or a dimension of the callers', for ROWS of which there is a function of its own */
+  bool automatic;   /* what no rule is about goes by predicted time, to devices that are fast in different ways */
+  bool scopes;      /* values are in the islands' second memories, as rules say and kernels choose */
 } drawn;
 
 /* Places the node now and then. */
@@ -49,76 +51,162 @@ static const char *const binary[] = {"add", "multiply", "maximum", "subtract"};
 static void put_operator(drawn *d, const char *indent, const char *name, const char *a, const char *b) {
   int kind = below(3);
   tn__strbuf *t = &d->text;
+  tn__strbuf_printf(t, "%s", indent);
+  if (kind == 2) tn__strbuf_printf(t, "const w_%s: f32[8, 8] = %d.25\n%s", name, below(3) - 1, indent);
+  tn__strbuf_printf(t, "%s: f32[%s, 8] = ", name, d->rows);
   if (kind == 0)
-    tn__strbuf_printf(t, "%s%s: f32[4, 8] = %s(%s)\n", indent, name, unary[below(4)], a);
+    tn__strbuf_printf(t, "%s(%s)\n", unary[below(4)], a);
   else if (kind == 1)
-    tn__strbuf_printf(t, "%s%s: f32[4, 8] = %s(%s, %s)\n", indent, name, binary[below(4)], a, b);
+    tn__strbuf_printf(t, "%s(%s, %s)\n", binary[below(4)], a, b);
   else
     tn__strbuf_printf(t,
-                      "%sconst w_%s: f32[8, 8] = %d.25\n%s%s: f32[4, 8] = dot_general(%s, w_%s) {lhs_batch=[], "
-                      "rhs_batch=[], lhs_contract=1, rhs_contract=0, dtype=\"f32\"}\n",
-                      indent, name, below(3) - 1, indent, name, a, name);
+                      "dot_general(%s, w_%s) {lhs_batch=[], rhs_batch=[], lhs_contract=1, rhs_contract=0, "
+                      "dtype=\"f32\"}\n",
+                      a, name);
   maybe_place(d, name);
+}
+
+static void put_inputs(drawn *d, const char *indent, const char *first, const char *second) {
+  tn__strbuf_printf(&d->text, "%sinput %s: f32[%s, 8]\n%sinput %s: f32[%s, 8]\n", indent, first, d->rows, indent,
+                    second, d->rows);
 }
 
 static void put_branch(drawn *d, int v, const char *a, const char *b) {
   tn__strbuf *t = &d->text;
   char name[24];
-  tn__strbuf_printf(t, "  v%d: f32[4, 8] = if(flag, %s, %s)\n", v, a, b);
+  tn__strbuf_printf(t, "  v%d: f32[%s, 8] = if(flag, %s, %s)\n", v, d->rows, a, b);
   for (int side = 0; side < 2; side++) {
-    tn__strbuf_printf(t, "    graph \"%s\" {\n      input p: f32[4, 8]\n      input q: f32[4, 8]\n",
-                      side == 0 ? "then" : "else");
+    tn__strbuf_printf(t, "    graph \"%s\" {\n", side == 0 ? "then" : "else");
+    put_inputs(d, "      ", "p", "q");
     snprintf(name, sizeof name, "b%d_%d_0", v, side);
     put_operator(d, "      ", name, "p", "q");
     tn__strbuf_printf(t, "      output \"result0\" = %s\n    }\n", name);
   }
 }
 
-static void put_loop(drawn *d, int v, const char *a, const char *b) {
+/* A call of a function, which may call another one. */
+static void put_call(drawn *d, int v, const char *a, const char *b) {
+  tn__strbuf *t = &d->text;
+  char outer[24], inner[24];
+  bool nested = below(2) == 0;
+  snprintf(outer, sizeof outer, "f%d_0", v);
+  snprintf(inner, sizeof inner, "f%d_1", v);
+  tn__strbuf_printf(t, "  v%d: f32[%s, 8] = call(%s, %s)\n    graph \"f%d\" {\n", v, d->rows, a, b, v);
+  put_inputs(d, "      ", "p", "q");
+  put_operator(d, "      ", outer, "p", "q");
+  if (nested) {
+    tn__strbuf_printf(t, "      c%d: f32[%s, 8] = call(q, %s)\n        graph \"g%d\" {\n", v, d->rows, outer, v);
+    put_inputs(d, "          ", "r", "s");
+    put_operator(d, "          ", inner, "r", "s");
+    tn__strbuf_printf(t, "          output \"result0\" = %s\n        }\n", inner);
+    snprintf(outer, sizeof outer, "c%d", v);
+  }
+  tn__strbuf_printf(t, "      output \"result0\" = %s\n    }\n", outer);
+}
+
+/* A sequence of two values, and one of its tensors, of which only running it tells the sizes. */
+static void put_sequence(drawn *d, int v, const char *a, const char *b) {
+  char at[24], name[24];
+  snprintf(at, sizeof at, "at%d", v);
+  snprintf(name, sizeof name, "v%d", v);
+  tn__strbuf_printf(&d->symbols,
+                    "  symbol at%d_0 = dimension 0 of %s\n  symbol at%d_1 = dimension 1 of %s\n"
+                    "  check at%d_0 == %s, \"rows\"\n  check at%d_1 == 8, \"columns\"\n",
+                    v, at, v, at, v, d->rows, v);
+  tn__strbuf_printf(&d->text,
+                    "  e%d: sequence f32[?, ?] = sequence_empty() {dtype=\"f32\", rank=2, holds=1}\n"
+                    "  s%d: sequence f32[?, ?] = sequence_insert(e%d, %s)\n"
+                    "  t%d: sequence f32[?, ?] = sequence_insert(s%d, %s)\n"
+                    "  const p%d: i64[] = %d\n  %s: f32[at%d_0, at%d_1] = sequence_at(t%d, p%d)\n",
+                    v, v, v, a, v, v, b, v, below(2), at, v, v, v, v);
+  put_operator(d, "  ", name, at, b);
+  d->sequences++;
+}
+
+/* A loop over two values, the first of which changes. With `collects` it also puts that into a sequence, behind which
+ * the second value stands in the end; what comes out is the sequence's first tensor. */
+static void put_loop(drawn *d, int v, const char *a, const char *b, bool collects) {
   tn__strbuf *t = &d->text;
   char first[24], second[24];
+  const char *rows = d->rows, *list = collects ? "      input l: sequence f32[?, ?]\n" : "";
   snprintf(first, sizeof first, "l%d_0", v);
   snprintf(second, sizeof second, "l%d_1", v);
+  if (collects)
+    tn__strbuf_printf(t, "  e%d: sequence f32[?, ?] = sequence_empty() {dtype=\"f32\", rank=2, holds=1}\n", v);
+  tn__strbuf_printf(t, "  const z%d: i64[] = 0\n  i%d: i64[], r%d: i64[], %s%d: f32[%s, 8], k%d: f32[%s, 8]", v, v, v,
+                    collects ? "m" : "v", v, rows, v, rows);
+  if (collects) tn__strbuf_printf(t, ", s%d: sequence f32[?, ?]", v);
+  tn__strbuf_printf(t, " = while(z%d, rounds, %s, %s", v, a, b);
+  if (collects) tn__strbuf_printf(t, ", e%d", v);
+  tn__strbuf_append(t, ")\n    graph \"condition\" {\n      input i: i64[]\n      input last: i64[]\n");
+  put_inputs(d, "      ", "s", "k");
   tn__strbuf_printf(t,
-                    "  const z%d: i64[] = 0\n"
-                    "  i%d: i64[], r%d: i64[], v%d: f32[4, 8], k%d: f32[4, 8] = while(z%d, rounds, %s, %s)\n"
-                    "    graph \"condition\" {\n      input i: i64[]\n      input n: i64[]\n      input s: f32[4, 8]\n"
-                    "      input k: f32[4, 8]\n      more%d: bool[] = compare(i, n) {direction=\"LT\"}\n"
-                    "      output \"more\" = more%d\n    }\n"
-                    "    graph \"body\" {\n      input i: i64[]\n      input n: i64[]\n      input s: f32[4, 8]\n"
-                    "      input k: f32[4, 8]\n      const one: i64[] = 1\n      j%d: i64[] = add(i, one)\n",
-                    v, v, v, v, v, v, a, b, v, v, v);
+                    "%s      more%d: bool[] = compare(i, last) {direction=\"LT\"}\n      output \"more\" = more%d\n"
+                    "    }\n    graph \"body\" {\n      input i: i64[]\n      input last: i64[]\n",
+                    list, v, v);
+  put_inputs(d, "      ", "s", "k");
+  tn__strbuf_printf(t, "%s      const one: i64[] = 1\n      j%d: i64[] = add(i, one)\n", list, v);
   put_operator(d, "      ", first, "s", "k");
   put_operator(d, "      ", second, first, "k");
+  if (collects) tn__strbuf_printf(t, "      g%d: sequence f32[?, ?] = sequence_insert(l, %s)\n", v, first);
   tn__strbuf_printf(t,
-                    "      output \"next0\" = j%d\n      output \"next1\" = n\n      output \"next2\" = %s\n"
-                    "      output \"next3\" = k\n    }\n",
+                    "      output \"next0\" = j%d\n      output \"next1\" = last\n      output \"next2\" = %s\n"
+                    "      output \"next3\" = k\n",
                     v, second);
+  if (collects) tn__strbuf_printf(t, "      output \"next4\" = g%d\n", v);
+  tn__strbuf_append(t, "    }\n");
+  if (!collects) return;
+  tn__strbuf_printf(&d->symbols,
+                    "  symbol at%d_0 = dimension 0 of at%d\n  symbol at%d_1 = dimension 1 of at%d\n"
+                    "  check at%d_0 == %s, \"rows\"\n  check at%d_1 == 8, \"columns\"\n",
+                    v, v, v, v, v, rows, v);
+  tn__strbuf_printf(t,
+                    "  t%d: sequence f32[?, ?] = sequence_insert(s%d, k%d)\n"
+                    "  at%d: f32[at%d_0, at%d_1] = sequence_at(t%d, z%d)\n"
+                    "  v%d: f32[%s, 8] = subtract(m%d, at%d)\n",
+                    v, v, v, v, v, v, v, v, v, rows, v, v);
+  snprintf(first, sizeof first, "v%d", v);
+  maybe_place(d, first);
+  d->sequences++;
+}
+
+/* Nodes over two values that are there, the second input v0 and the constant v1 at first; v is what comes of them. */
+static void put_nodes(drawn *d, int v) {
+  char name[24], a[24], b[24];
+  snprintf(name, sizeof name, "v%d", v);
+  snprintf(a, sizeof a, "v%d", below(3) ? v - 1 : below(v));
+  snprintf(b, sizeof b, "v%d", below(v));
+  switch (below(12)) {
+    case 0: put_branch(d, v, a, b); break;
+    case 1: put_loop(d, v, a, b, false); break;
+    case 2: put_loop(d, v, a, b, true); break;
+    case 3: put_call(d, v, a, b); break;
+    case 4: put_sequence(d, v, a, b); break;
+    default: put_operator(d, "  ", name, a, b);
+  }
 }
 
 static void draw(drawn *d, uint64_t seed) {
   random_state = seed;
   *d = (drawn){.islands = 1 + below(MOST_ISLANDS), .automatic = seed % 4 == 0, .scopes = seed % 2 == 0};
+  d->rows = seed % 3 == 0 ? "n" : "4";
   if (d->automatic) d->place[d->rule_count++] = "auto";
+  tn__strbuf_init(&d->symbols, NULL);
   tn__strbuf_init(&d->text, NULL);
-  tn__strbuf_append(&d->text,
-                    "graph \"drawn\" {\n  input v0: f32[4, 8]\n  input flag: bool[]\n  input rounds: i64[]\n"
-                    "  const v1: f32[4, 8] = 0.75\n");
+  tn__strbuf_printf(
+      &d->symbols, "graph \"drawn\" {\n  input v0: f32[%s, 8]\n  input flag: bool[]\n  input rounds: i64[]\n", d->rows);
+  tn__strbuf_printf(&d->text,
+                    "  const c1: f32[8] = 0.75\n  v1: f32[%s, 8] = broadcast_in_dim(c1) {shape=(%s, 8), axes=1}\n",
+                    d->rows, d->rows);
   int nodes = 3 + below(MOST_NODES - 3), v = 2;
-  for (; v < 2 + nodes; v++) {
-    char name[24], a[24], b[24];
-    snprintf(name, sizeof name, "v%d", v);
-    snprintf(a, sizeof a, "v%d", below(3) ? v - 1 : below(v));
-    snprintf(b, sizeof b, "v%d", below(v));
-    int kind = below(8);
-    if (kind == 0)
-      put_branch(d, v, a, b);
-    else if (kind == 1)
-      put_loop(d, v, a, b);
-    else
-      put_operator(d, "  ", name, a, b);
-  }
+  for (; v < 2 + nodes; v++) put_nodes(d, v);
   tn__strbuf_printf(&d->text, "  output \"last\" = v%d\n  output \"middle\" = v%d\n}\n", v - 1, 2 + nodes / 2);
+  tn__strbuf_append(&d->symbols, tn__strbuf_text(&d->text));
+}
+
+static void release(drawn *d) {
+  tn__strbuf_release(&d->symbols);
+  tn__strbuf_release(&d->text);
 }
 
 /* ---- compiling and running --------------------------------------------------------------------------------------- */
@@ -133,17 +221,20 @@ static tn_status *compile(const drawn *d, tn_module **module) {
              ";island -mcpu=%s -device=%d -launch=%d -link_wait=%d -texture_bytes=%d", i % 3 == 1 ? least : "native", i,
              1 + 100 * (i % 3), 1 + 100 * (i / 3), d->scopes && i % 2 == 0 ? 1 << 16 : 0);
   }
+  static const tn_dim_setting special = {"n", ROWS};
   tn_compile_options options = {.size = sizeof options,
                                 .target = targets,
                                 .host = "native",
+                                .special_dims = &special,
+                                .special_dim_count = d->rows[0] == 'n',
                                 .place = d->place,
                                 .place_count = d->rule_count,
                                 .run_threads = 1,
                                 .no_measure = true};
-  return tn_compile("drawn.tng", tn__strbuf_text(&d->text), d->text.length, &options, module);
+  return tn_compile("drawn.tng", tn__strbuf_text(&d->symbols), d->symbols.length, &options, module);
 }
 
-static void run(tn_module *module, const tn_load_options *load, float out[2][ROWS * COLUMNS]) {
+static void run(const tn_module *module, const tn_load_options *load, int64_t rows, float out[2][ROWS * COLUMNS]) {
   static _Alignas(64) float x[ROWS * COLUMNS];
   static _Alignas(64) uint8_t flag;
   static _Alignas(64) int64_t rounds;
@@ -151,7 +242,7 @@ static void run(tn_module *module, const tn_load_options *load, float out[2][ROW
   tn_session *session;
   check_ok(tn_module_load(module, load, &exe));
   check_ok(tn_session_create(exe, NULL, &session));
-  int64_t shape[2] = {ROWS, COLUMNS};
+  int64_t shape[2] = {rows, COLUMNS};
   for (int i = 0; i < ROWS * COLUMNS; i++) x[i] = (float)(i % 7) / 8 - 0.4f;
   flag = (uint8_t)(random_state >> 40 & 1), rounds = (int64_t)(random_state >> 41 & 3);
   DLTensor inputs[] = {{.data = x, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape},
@@ -191,35 +282,41 @@ static int map_all(const tn_module *module, const drawn *d, char rules[MOST_ISLA
 
 static bool same_bits(const void *a, const void *b, size_t bytes) { return memcmp(a, b, bytes) == 0; }
 
-static void test_any_placement_same_bits(void **state) {
-  static float apart[2][ROWS * COLUMNS], beside[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
-  int several = 0;
+static void check_same_bits(const tn_module *module, const drawn *d, const tn_load_options *mapped, int64_t rows) {
+  static _Alignas(64) float apart[2][ROWS * COLUMNS], beside[2][ROWS * COLUMNS], together[2][ROWS * COLUMNS];
   const tn_load_options turns = {.size = sizeof turns}, concurrent = {.size = sizeof turns, .concurrent_islands = true};
+  run(module, &turns, rows, apart);
+  run(module, &concurrent, rows, beside);
+  run(module, mapped, rows, together);
+  if (same_bits(apart, together, sizeof apart) && same_bits(beside, together, sizeof beside)) return;
+  print_message("%s\n", tn__strbuf_text(&d->symbols));
+  for (int i = 0; i < d->rule_count; i++) print_message("%s\n", d->place[i]);
+  fail();
+}
+
+static void test_any_placement_same_bits(void **state) {
+  int several = 0, sequences = 0;
   for (uint64_t seed = 1; seed <= (uint64_t)pairs; seed++) {
     drawn d;
     tn_module *module;
     draw(&d, seed);
     tn_status *status = compile(&d, &module);
-    if (status != NULL) print_message("%s\n", tn__strbuf_text(&d.text));
+    if (status != NULL) print_message("%s\n", tn__strbuf_text(&d.symbols));
     check_ok(status);
     char rules[MOST_ISLANDS + 1][RULE_BYTES];
     const char *map[MOST_ISLANDS + 1];
     int count = map_all(module, &d, rules, map);
     several += count > 1;
+    sequences += d.sequences > 0 && count > 1;
     const tn_load_options mapped = {.size = sizeof mapped, .device_map = map, .device_map_count = count};
-    run(module, &turns, apart);
-    run(module, &concurrent, beside);
-    run(module, &mapped, together);
-    if (!same_bits(apart, together, sizeof apart) || !same_bits(beside, together, sizeof beside)) {
-      print_message("%s\n", tn__strbuf_text(&d.text));
-      for (int i = 0; i < d.rule_count; i++) print_message("%s\n", d.place[i]);
-      fail();
-    }
+    check_same_bits(module, &d, &mapped, ROWS);
+    if (d.rows[0] == 'n') check_same_bits(module, &d, &mapped, ROWS - 1);
     tn_module_release(module);
-    tn__strbuf_release(&d.text);
+    release(&d);
   }
-  print_message("%d of %d programs ran on several devices\n", several, pairs);
+  print_message("%d of %d programs ran on several devices, %d of them with sequences\n", several, pairs, sequences);
   assert_true(several > pairs / 3);
+  assert_true(sequences > pairs / 6);
 }
 
 /* ---- callers' buffers -------------------------------------------------------------------------------------------- */
