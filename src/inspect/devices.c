@@ -9,8 +9,11 @@ static void put_name(tn__strbuf *json, DLDevice device, tn__memory_scope scope) 
                     tn__memory_scope_behind(scope));
 }
 
+/* By the program's numbers: callers reach the host as cpu:0, whichever CPU it was compiled for. */
 static void put_device(tn__strbuf *json, const tn_executable *exe, uint32_t number) {
-  put_name(json, exe->devices[number], exe->scopes[number]);
+  DLDevice device = exe->devices[number];
+  if (number == 0) device.device_id = exe->host_id;
+  put_name(json, device, exe->scopes[number]);
 }
 
 void tn__inspect_value_device(tn__strbuf *json, const tn_value_info *value) {
