@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 
 #include "tenon/compile.h"
-#include "unit/devices.h"
+#include "unit/kept_programs.h"
 #include "unit/source_maker.h"
 
 static const tn__device_driver *driver;
@@ -329,6 +329,33 @@ static void test_missing_devices(void **state) {
   free(own);
 }
 
+/* ---- programs on disk -------------------------------------------------------------------------------------------- */
+
+static void load_and_run(tn__device *device, int64_t number) {
+  tn__device_code code;
+  void *memory;
+  int32_t result;
+  int64_t word = number;
+  char text[sizeof counting + 32];
+  snprintf(text, sizeof text, "/* %lld */ %s", (long long)number, counting);
+  check_ok(load(device, TN__SOURCE_CUDA, text, &usual, &code));
+  check_ok(driver->allocate(device, 8, &memory));
+  check_ok(driver->copy(&stream, TN__COPY_IN, memory, &word, 8));
+  check_ok(launch_on(&code, memory));
+  check_ok(driver->wait(&stream, &result));
+  check_ok(driver->copy(&stream, TN__COPY_OUT, &word, memory, 8));
+  assert_int_equal(word, 3 * number + 5);
+  driver->free(device, memory, 8);
+  driver->unload_code(device, &code);
+}
+
+static void test_programs_are_kept(void **state) {
+  tn__device device;
+  begin(&device);
+  check_programs_are_kept(&device, load_and_run, *state);
+  end(&device);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_limits_are_told),
@@ -339,6 +366,7 @@ int main(void) {
       cmocka_unit_test(test_newer_and_older_devices),
       cmocka_unit_test(test_missing_devices),
       cmocka_unit_test(test_pinned_memory),
+      cmocka_unit_test(test_programs_are_kept),
   };
   return cmocka_run_group_tests_name("cuda driver", tests, find_device, remove_caches);
 }

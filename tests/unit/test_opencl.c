@@ -1,10 +1,8 @@
 /* The driver of OpenCL: what it says when something is wrong, the limits that it keeps, addresses, and programs on
  * disk. What all devices do is in test_device_conformance.c. */
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/stat.h>
 
-#include "unit/devices.h"
+#include "unit/kept_programs.h"
 #include "unit/source_maker.h"
 #include "unit/unprivileged.h"
 
@@ -303,22 +301,6 @@ static void test_missing_devices(void **state) {
 
 /* ---- programs on disk -------------------------------------------------------------------------------------------- */
 
-/* The one entry of the cache; false: there is none. */
-static bool find_entry(const char *cache, char *path, size_t size) {
-  char folder[256];
-  int count = 0;
-  snprintf(folder, sizeof folder, "%s/devices", cache);
-  DIR *directory = opendir(folder);
-  for (const struct dirent *e = directory == NULL ? NULL : readdir(directory); e != NULL; e = readdir(directory)) {
-    if (strncmp(e->d_name, "dev-", 4) != 0) continue;
-    snprintf(path, size, "%s/%s", folder, e->d_name);
-    count++;
-  }
-  if (directory != NULL) closedir(directory);
-  assert_true(count <= 1);
-  return count == 1;
-}
-
 static void load_and_run(tn__device *device, int64_t expected) {
   tn__device_code code;
   void *memory;
@@ -337,49 +319,12 @@ static void load_and_run(tn__device *device, int64_t expected) {
   driver->unload_code(device, &code);
 }
 
-static int lines;
-static void count_lines(void *user, tn_log_level level, const char *line) {
-  assert_int_equal(level, TN_LOG_WARNING);
-  assert_non_null(strstr(line, "/proc/no/such/place"));
-  lines++;
-}
-
 static void test_programs_are_kept(void **state) {
-  char own[] = "/tmp/tenon-programs-XXXXXX", path[512], again[512];
   tn__device device;
-  struct stat first, second;
   NEEDS_A_DEVICE;
-  assert_non_null(mkdtemp(own));
-  setenv("TENON_CACHE_DIR", own, 1);
   begin(&device);
-  load_and_run(&device, 1234);
-  assert_true(find_entry(own, path, sizeof path));
-  assert_int_equal(stat(path, &first), 0);
-  load_and_run(&device, 1234); /* from there */
-  assert_true(find_entry(own, again, sizeof again));
-  assert_string_equal(path, again);
-  assert_int_equal(stat(path, &second), 0);
-  assert_int_equal(first.st_ino, second.st_ino); /* it was not written again */
-  /* One that is damaged is made again. */
-  int file = open(path, O_WRONLY);
-  assert_int_equal(pwrite(file, "damage", 6, first.st_size / 2), 6);
-  close(file);
-  load_and_run(&device, 1234);
-  char now[6];
-  file = open(path, O_RDONLY);
-  assert_int_equal(pread(file, now, sizeof now, first.st_size / 2), sizeof now);
-  close(file);
-  assert_memory_not_equal(now, "damage", sizeof now);
-  /* Without a place for it all goes well, too, but for a line to whoever listens. */
-  const tn_log_sink sink = {.write = count_lines};
-  setenv("TENON_CACHE_DIR", "/proc/no/such/place", 1);
-  load_and_run(&device, 4321);
-  device.log = &sink;
-  load_and_run(&device, 4322);
-  assert_int_equal(lines, 1);
-  setenv("TENON_CACHE_DIR", *state, 1);
+  check_programs_are_kept(&device, load_and_run, *state);
   end(&device);
-  remove_folder(own);
 }
 
 static void see_denied(void *user, tn_log_level level, const char *line) {
