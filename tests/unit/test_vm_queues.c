@@ -31,15 +31,24 @@ static int32_t mix(const tn_kernel_env *env, void *const *buffers, const int64_t
   return TN_KERNEL_OK;
 }
 
-/* Goes on when another of these runs. */
+/* Returns when another of its callers waits in it, too; false: none comes. */
 static atomic_int met;
-static int32_t meet(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+static bool meets(void) {
   atomic_fetch_add(&met, 1);
   for (int i = 0; atomic_load(&met) < 2; i++) {
-    if (i == 50000) return TN_KERNEL_BAD_VALUE; /* five seconds and more */
+    if (i == 50000) return false; /* five seconds and more */
     usleep(100);
   }
-  return mix(NULL, buffers, scalars);
+  return true;
+}
+
+static int32_t meet(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
+  return meets() ? mix(NULL, buffers, scalars) : TN_KERNEL_BAD_VALUE;
+}
+
+static tn_status *meeting_copy(tn__stream *stream, tn__copy_kind kind, void *to, const void *from, size_t bytes) {
+  if (!meets()) return tn_status_create(TN_INTERNAL, "nothing runs while it is copied");
+  return tn__device_island_concurrent.copy(stream, kind, to, from, bytes);
 }
 
 static int32_t slow_mix(const tn_kernel_env *env, void *const *buffers, const int64_t *scalars) {
@@ -357,6 +366,45 @@ static void test_devices_work_at_the_same_time(void **state) {
   run_meeting(true);
 }
 
+/* A copy to an island goes on when a kernel runs, and the kernel when the copy is made: one of another island, or of
+ * the host. */
+static void run_meeting_with_copy(bool with_host) {
+  program p;
+  int x, y;
+  int64_t in[WORDS] = {1, 2}, out[WORDS];
+  tn__exe_func *f = begin_main(&p, 2, &x, &y);
+  int a = place(&p, f, 1, TN__STORAGE_DYNAMIC, 0, nowhere), b = place(&p, f, 2, TN__STORAGE_DYNAMIC, 0, nowhere);
+  int c = place(&p, f, 0, TN__STORAGE_DYNAMIC, 0, nowhere), d = place(&p, f, 0, TN__STORAGE_DYNAMIC, 0, nowhere);
+  emit(f, TN__OP_COPY, a, x);
+  if (!with_host) emit_kernel(f, p.meet[1], a, a, a);
+  emit(f, TN__OP_COPY, b, x);
+  if (with_host)
+    emit_kernel(f, p.meet[0], x, x, c);
+  else
+    emit(f, TN__OP_COPY, c, a);
+  emit(f, TN__OP_COPY, d, b);
+  emit_kernel(f, p.mix[0], c, d, y);
+  tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
+  tn_executable *exe;
+  tn_session *session;
+  tn__bytes bytes = test_exe_finish(&p.t);
+  check_ok(tn_executable_load_memory(bytes.data, bytes.size, &concurrent, &exe));
+  tn__device_driver meeting = tn__device_island_concurrent;
+  meeting.copy = meeting_copy;
+  exe->drivers[2] = &meeting;
+  check_ok(tn_session_create(exe, NULL, &session));
+  atomic_store(&met, 0);
+  check_ok(invoke(session, in, out));
+  assert_int_equal(out[0], 3 * (4 * 1 + 1) + 1 + 1);
+  assert_int_equal(out[1], 3 * (4 * 2 + 1) + 2 + 1);
+  test_exe_close(&p.t, exe, session);
+}
+
+static void test_copies_overlap_with_kernels(void **state) {
+  run_meeting_with_copy(false);
+  run_meeting_with_copy(true);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------------------------- */
 
 /* A kernel on an island fails in the third round of a loop, in a function that a function calls. What is said is
@@ -540,6 +588,7 @@ int main(void) {
       cmocka_unit_test(test_memory_that_is_used_again),
       cmocka_unit_test(test_variables_that_are_read_late),
       cmocka_unit_test(test_devices_work_at_the_same_time),
+      cmocka_unit_test(test_copies_overlap_with_kernels),
       cmocka_unit_test(test_failures_say_what_they_say_on_the_host),
       cmocka_unit_test(test_a_failure_that_is_told_late),
       cmocka_unit_test(test_events_that_are_not_needed),
