@@ -39,11 +39,15 @@ static null_record null_records[NULL_DEVICES];
 static int null_calls, null_gone_at = -1;
 static int null_most_live;  /* allocations that one may have at once; 0: as many as there are */
 static int32_t null_result; /* of all kernels */
+static bool null_tells_nature;
+static size_t null_memory_bytes;                              /* that there are; 0: it does not tell */
+static bool null_shares_memory;                               /* with the host */
 static pthread_mutex_t null_lock = PTHREAD_MUTEX_INITIALIZER; /* of all records: streams are of several threads */
 
 static inline void null_forget(void) {
   memset(null_records, 0, sizeof null_records);
   null_calls = 0, null_gone_at = -1, null_most_live = 0, null_result = TN_KERNEL_OK;
+  null_memory_bytes = 0, null_shares_memory = false;
 }
 
 static inline null_record *null_record_of(const tn__device *device) { return &null_records[device->id]; }
@@ -104,12 +108,12 @@ static inline tn_status *null_open(tn__device *device) {
 
 static inline void null_close(tn__device *device) { null_write(device, &null_record_of(device)->open, -1, "close\n"); }
 
-static bool null_tells_nature; /* may be set by a test */
-
 static inline void null_limits(const tn__device *device, tn__device_limits *out) {
   *out = (tn__device_limits){.alignment = 4096, .most_bytes = NULL_MOST_BYTES, .threads_of_block = 1};
+  out->memory_bytes = null_memory_bytes;
   if (null_tells_nature)
     out->nature = (tn__device_nature){.units = 10, .lanes = 64, .megahertz = 1000, .memory_rate = 100000};
+  out->nature.shares_memory = null_shares_memory;
 }
 
 static inline tn_status *null_allocate(tn__device *device, size_t bytes, void **out) {

@@ -283,6 +283,38 @@ static void test_memory_that_is_kept(void **state) {
   null_check_closed();
 }
 
+/* What is kept is bounded: by a quarter of the device's memory, and by 256 MiB where it does not tell, or it is the
+ * host's. */
+static void test_how_much_is_kept(void **state) {
+  enum { BLOCKS = 18, BLOCK = 16 << 20 };
+  static const struct {
+    size_t memory;
+    bool shares;
+    int kept;
+  } cases[] = {{0, false, 16},
+               {(size_t)8 << 30, true, 16},
+               {(size_t)8 << 30, false, BLOCKS},
+               {(size_t)256 << 20, false, 4},
+               {(size_t)256 << 20, true, 4}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    program p;
+    tn__opened *devices;
+    void *memory[BLOCKS];
+    null_forget();
+    null_memory_bytes = cases[i].memory, null_shares_memory = cases[i].shares;
+    make(&p, NULL);
+    check_ok(tn__opened_take(p.exe, &devices));
+    tn__opened_device *d = tn__opened_at(devices, 1);
+    for (int k = 0; k < BLOCKS; k++) check_ok(tn__opened_memory_take(devices, d, &(size_t){BLOCK}, BLOCK, &memory[k]));
+    for (int k = 0; k < BLOCKS; k++) tn__opened_memory_give_back(devices, d, memory[k], BLOCK);
+    assert_int_equal(null_records[FIRST].live, cases[i].kept);
+    tn__opened_give_back(devices);
+    release(&p);
+    null_check_closed();
+  }
+  null_forget();
+}
+
 /* A device is gone from one call on, and that is each call once: the session tells it, at its creation or at an invoke,
  * does not hang, and loses nothing; and when it is back, sessions that come later know nothing of it. */
 static void test_a_device_that_disappears(void **state) {
@@ -611,6 +643,7 @@ int main(void) {
       cmocka_unit_test(test_sessions_in_threads),
       cmocka_unit_test(test_a_device_without_memory),
       cmocka_unit_test(test_memory_that_is_kept),
+      cmocka_unit_test(test_how_much_is_kept),
       cmocka_unit_test(test_a_device_that_disappears),
       cmocka_unit_test(test_a_device_that_came_back),
       cmocka_unit_test(test_no_memory_of_the_host),
