@@ -1,5 +1,6 @@
-/* Plug-ins: where they are looked for, what is said of those that are missing or of no use, and that threads may open
- * them at once. */
+/* Plug-ins: where they are looked for, what is said of those that are missing or of no use, that nobody gets another's
+ * names, and that threads may open them at once. */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -100,6 +101,26 @@ static void test_plug_ins_of_no_use(void **state) {
   rmdir(folder);
 }
 
+/* Two plug-ins and this program have a name each for something of their own, and each sees its own; nobody who asks the
+ * process for it finds a plug-in's. */
+extern const char *tn_trial_whose;
+const char *tn_trial_whose = "the program's";
+
+static void test_names_of_their_own(void **state) {
+  const tn__device_driver *driver, *other;
+  tn__device_limits limits;
+  search_in(NULL);
+  check_ok(tn__plugin_driver(kDLCUDA, "trial", &driver));
+  check_ok(tn__plugin_driver(kDLOpenCL, "other", &other));
+  driver->limits(NULL, &limits);
+  assert_string_equal(limits.about, "the plug-in's");
+  other->limits(NULL, &limits);
+  assert_string_equal(limits.about, "the other plug-in's");
+  assert_string_equal(tn_trial_whose, "the program's");
+  assert_null(dlsym(RTLD_DEFAULT, "tn_trial_whose"));
+  assert_null(dlsym(RTLD_DEFAULT, "tn_plugin_driver"));
+}
+
 static void *open_often(void *arg) {
   const tn__device_driver **out = arg;
   for (int i = 0; i < ROUNDS; i++) {
@@ -131,6 +152,7 @@ int main(void) {
       cmocka_unit_test(test_the_path_comes_first),
       cmocka_unit_test(test_missing_plug_ins),
       cmocka_unit_test(test_plug_ins_of_no_use),
+      cmocka_unit_test(test_names_of_their_own),
       cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests_name("plug-ins", tests, NULL, NULL);
