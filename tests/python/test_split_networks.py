@@ -2,18 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Networks split across two CPUs and a device of OpenCL or CUDA, by pattern, at random, by predicted time and by default,
 give what they give on one CPU. It is done for each of the two kinds that this machine has; without either, an island is
-in their place. TENON_TEST_DEVICES=opencl,cuda says which must be there."""
+in their place. TENON_TEST_DEVICES=opencl,cuda says which must be there.
+
+SplitNetworks are small ones. RealNetworks are ResNet-50 with random weights and MiniLM as it was trained."""
 
 import os
 import platform
 import random
+import sys
+import time
 import unittest
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import tenon
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
 LEAST = platform.machine().replace("_", "-")
 
@@ -131,6 +138,15 @@ def third_devices():
     return found or ["island"]
 
 
+DEVICE_TYPES = {"cuda": 2, "opencl": 4, "island": 12}  # DLPack's
+
+
+def thirds_of(names, devices):
+    """The first third of the nodes on the first device, and so on."""
+    third = len(names) // 3
+    return [f"{name}={devices[min(i // third, 2)]}" for i, name in enumerate(names)]
+
+
 class SplitNetworks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -149,10 +165,9 @@ class SplitNetworks(unittest.TestCase):
         data, names = model.SerializeToString(), list(names_of(model.graph))
         alone = tenon.compile(data, cache=False, threads=1).run(inputs)
         devices = ["cpu:0", "cpu:1", self.third]
-        third = len(names) // 3
         draw = random.Random(len(names))
         placements = {
-            "pattern": [f"{name}={devices[min(i // third, 2)]}" for i, name in enumerate(names)],
+            "pattern": thirds_of(names, devices),
             "everything": [f"*={self.third}"],
             "auto": ["auto"],
             **{f"random {i}": [f"{name}={draw.choice(devices)}" for name in names] for i in range(3)},
@@ -178,6 +193,53 @@ class SplitNetworks(unittest.TestCase):
 
     def test_a_branch_and_a_loop(self):
         self.check(branch_and_loop())
+
+
+class RealNetworks(unittest.TestCase):
+    MOST = 1e-4  # of the largest output: float32 in some 50 layers, in other orders
+
+    @classmethod
+    def setUpClass(cls):
+        cls.kinds = third_devices()
+
+    def check(self, name):
+        import models
+
+        model, inputs = models.BUILDERS[name]()
+        for i, node in enumerate(model.graph.node):
+            node.name = node.name or f"node{i}"
+        for kind in self.kinds:
+            with self.subTest(kind):
+                self.check_split(name, model, inputs, kind)
+
+    def check_split(self, name, model, inputs, kind):
+        data, names = model.SerializeToString(), list(names_of(model.graph))
+        third = f"{kind} -type=cpu" if kind == "opencl" else kind  # PoCL's, in schedules of CPUs
+        one, other = "native", f"cpu -device=1 -mcpu={LEAST}"
+        alone = tenon.compile(data, cache=False, threads=2).run(inputs)
+        for what, targets, place in (("pattern", [one, other, third], thirds_of(names, ["cpu:0", "cpu:1", f"{kind}:0"])),
+                                     ("auto", [one, other, third], ["auto"]), ("default", [third, one, other], [])):
+            with self.subTest(what):
+                start = time.monotonic()
+                split = tenon.compile(data, target=";".join(targets), host=one, place=place, cache=False, threads=2)
+                compiled = time.monotonic()
+                results = split.run(inputs)
+                first = time.monotonic()
+                results = split.run(inputs)
+                end = time.monotonic()
+                far = max(np.abs(results[key] - values).max() / np.abs(values).max() for key, values in alone.items())
+                print(f"{name} over two CPUs and {kind}, {what}: compiled in {compiled - start:.1f} s, run in "
+                      f"{first - compiled:.1f} and {end - first:.2f} s, differs by {far:.1e} of the largest output",
+                      flush=True)
+                self.assertLess(far, self.MOST)
+                if what != "auto":  # where the last layers are
+                    self.assertEqual({value.device for value in split.outputs}, {(DEVICE_TYPES[kind], 0)})
+
+    def test_resnet50(self):
+        self.check("light-resnet50-random")
+
+    def test_minilm(self):
+        self.check("minilm-trained")
 
 
 if __name__ == "__main__":
