@@ -28,6 +28,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 
 import bench_declarations  # noqa: E402
 import bench_kernels  # noqa: E402
+import bench_devices  # noqa: E402
 import bench_lengths  # noqa: E402
 import bench_models  # noqa: E402
 import bench_numerics  # noqa: E402
@@ -150,6 +151,15 @@ class NetworksTest(unittest.TestCase):
 
 
 class CasesTest(unittest.TestCase):
+    def test_a_device_that_takes_too_long_is_a_complaint(self):
+        row = {"model": "m", "threads": 2, "ratio": 3.0, "difference": 1e-6}
+        options = bench_devices.parse_arguments(["--limit", "2.5"])
+        self.assertEqual(list(bench_devices.complaints_of(row, options)),
+                         ["m, 2 threads: 3.00 times the CPU's time, the limit is 2.5"])
+        self.assertEqual(list(bench_devices.complaints_of(row | {"ratio": 2.0}, options)), [])
+        self.assertEqual(list(bench_devices.complaints_of(row | {"ratio": 2.0, "difference": 0.1}, options)),
+                         ["m, 2 threads: the answers differ by 1.0e-01 of the largest output"])
+
     def test_lengths_are_spread(self):
         lengths = bench_lengths.spread(32, 512)
         self.assertEqual((lengths[0], lengths[-1]), (1, 512))
