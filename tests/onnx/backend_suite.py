@@ -5,6 +5,9 @@ Every test of the package either passes or stands in unsupported.txt with the re
 when an unlisted test fails, and also when a listed test passes, until its line goes. An exception out of the backend is
 a failure whatever its type is, and so is a test that the runner would skip.
 
+Where nodes are placed on devices, a node that its device cannot run goes to another. That is by design of what the host
+alone does (lists and strings); tests with other such nodes stand in a list with the reason (--refused), and are few.
+
 Tests run in forked worker processes. A worker that dies or hangs costs the test that it was running, and no other.
 """
 
@@ -50,6 +53,8 @@ KINDS = {
     "NodeModel": ("node", 1100),
 }
 MAX_REASON = 200
+MOST_REFUSED = 5  # percent of the tests that pass
+OF_HOST = "no lists and strings, which only the host has"
 SKIPPED = 77  # exit status where a device is missing, which need not be there
 NEEDED_DEVICES = os.environ.get("TENON_TEST_DEVICES")
 
@@ -157,6 +162,7 @@ class TenonBackend(onnx.backend.base.Backend):
     devices = None
     seeds = (0,)  # of the placements that each test runs with
     seed = 0
+    refused = set()  # what devices lack for nodes of the test that runs
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
@@ -170,13 +176,14 @@ class TenonBackend(onnx.backend.base.Backend):
             try:
                 compiled = tenon.compile(path, target=cls.target, threads=cls.threads, cache=bool(place), place=place)
                 return TenonRep(compiled, model.graph)
-            except tenon.Error as error:  # what a device cannot run, lists say, is refused by name: not there, then
-                refused = re.search(r'\(placed by "([^"]*)"\), which cannot run', str(error))
+            except tenon.Error as error:  # what a device cannot run is refused by name: not there, then
+                refused = re.search(r'\(placed by "([^"]*)"\), which cannot run \S+: it has ([^;]*);', str(error))
                 if refused is None or refused.group(1) not in place:
                     raise
                 if "numbers of type f64" in str(error) and not mentions_f64(model):
                     raise
                 place.remove(refused.group(1))
+                cls.refused.add(refused.group(2))
 
     @classmethod
     def supports_device(cls, device):
@@ -217,6 +224,8 @@ class Result:
     seconds: float
     reason: str = ""
     details: str = ""
+    refused: str = ""  # what devices lack that nodes were placed on, the host's own affairs left out
+    of_host: bool = False  # some nodes are such
 
 
 def load_tests(runner=Runner, backend=TenonBackend):
@@ -270,6 +279,7 @@ def run_test(test):
 
     start = time.monotonic()
     output = io.StringIO()
+    TenonBackend.refused = set()
     with warnings.catch_warnings(), contextlib.redirect_stdout(output):
         warnings.simplefilter("ignore")
         for TenonBackend.seed in TenonBackend.seeds:
@@ -277,12 +287,14 @@ def run_test(test):
             if failure:
                 break
     seconds = time.monotonic() - start
+    refusals = {"refused": "; ".join(sorted(TenonBackend.refused - {OF_HOST})),
+                "of_host": OF_HOST in TenonBackend.refused}
     if not failure:
-        return Result(True, seconds)
+        return Result(True, seconds, **refusals)
     details = "".join(traceback.format_exception(*failure[0]))
     if TenonBackend.devices:
         details += f"placed with --seeds {TenonBackend.seed}\n"
-    return Result(False, seconds, reason_of(failure[0][1]), details)
+    return Result(False, seconds, reason_of(failure[0][1]), details, **refusals)
 
 
 def work(tests, run, connection, inherited, log):
@@ -386,13 +398,20 @@ def read_list(path):
     return listed
 
 
-def write_list(path, listed):
+LIST_WORDS = """\
+# Tests of the ONNX backend suite that do not pass yet, each with its reason. backend_suite.py fails
+# when a test on this list passes: take its line out then. `backend_suite.py --update` rewrites it."""
+REFUSED_WORDS = """\
+# Node tests of the ONNX backend suite some nodes of which a device does not run, each with what it lacks.
+# `backend_suite.py --devices opencl:0 --refused FILE` fails when one is missing here, and when one runs there whole."""
+
+
+def write_list(path, listed, words=LIST_WORDS):
     """Writes the list: the tests of one reason together, the commonest reasons first."""
     groups = {}
     for name, reason in listed.items():
         groups.setdefault(reason, []).append(name)
-    lines = ["# Tests of the ONNX backend suite that do not pass yet, each with its reason. backend_suite.py fails",
-             "# when a test on this list passes: take its line out then. `backend_suite.py --update` rewrites it."]
+    lines = [words]
     for reason, names in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
         lines += ["", *(f"{name}  {reason}" for name in sorted(names))]
     partial = path.with_name(path.name + ".partial")
@@ -452,6 +471,32 @@ def judge(results, listed, tests, whole_kinds):
     return complaints
 
 
+def judge_refused(results, listed, tests, one_device, most):
+    """The same about nodes that devices do not run, which so many tests may have. Of several devices a test may have
+    got others than those."""
+    complaints = []
+    for name, result in sorted(results.items()):
+        if result.passed and result.refused and name not in listed:
+            complaints.append(f"REFUSED  {name}: the device has {result.refused}")
+        elif not result.refused and result.passed and name in listed and one_device:
+            complaints.append(f"RUNS BUT LISTED  {name}: take its line out of the list of what devices refuse")
+    complaints += [f"UNKNOWN  {name}: listed, but the package has no such test"
+                   for name in sorted(listed) if name not in tests]
+    refused = len(set(listed) | {name for name, result in results.items() if result.passed and result.refused})
+    if refused > most:
+        complaints.append(f"TOO MANY  {refused} tests have nodes that a device refuses, at most {most:.0f} may")
+    return complaints
+
+
+def summarize_refused(results):
+    passed = [result for result in results.values() if result.passed]
+    of_host = sum(result.of_host for result in passed)
+    print(f"  {of_host} that pass have nodes of lists and strings, which are the host's")
+    counts = Counter(result.refused for result in passed if result.refused)
+    for reason, count in counts.most_common():
+        print(f"  {count} ({100 * count / len(passed):.1f} %) have nodes for which the device has {reason}")
+
+
 def summarize(results, tests, listed, seconds):
     for kind, _ in KINDS.values():
         of_kind = [result.passed for name, result in results.items() if tests[name].kind == kind]
@@ -482,6 +527,8 @@ def parse_arguments():
                         help="place each node on one of these devices of --target, at random")
     parser.add_argument("--seeds", metavar="N[-M]", type=seeds_of, default=seeds_of("0"),
                         help="of those placements; each test runs with each (0)")
+    parser.add_argument("--refused", type=Path, help="the list of tests with nodes that these devices do not run")
+    parser.add_argument("--listed", type=Path, metavar="FILE", help="run only the tests that a list has")
     parser.add_argument("--one-of", type=int, default=1, metavar="N", help="run one test of N (%(default)s)")
     parser.add_argument("--threads", type=int, default=1, help="threads of each compiled model (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
@@ -499,6 +546,20 @@ def parse_arguments():
     if arguments.jobs < 1 or arguments.timeout <= 0:
         parser.error("--jobs and --timeout must be positive")
     return arguments
+
+
+def check_refused(arguments, results, tests, failing):
+    path = arguments.refused
+    listed = read_list(path) if path is not None and path.exists() else {}
+    if path is not None and arguments.update:
+        kept = {name: reason for name, reason in listed.items() if name in tests and name not in results}
+        listed = kept | {name: result.refused for name, result in results.items()
+                         if result.passed and result.refused}
+        write_list(path, listed, REFUSED_WORDS)
+    summarize_refused(results)
+    kinds = {tests[name].kind for name in results}
+    passing = sum(test.kind in kinds and name not in failing for name, test in tests.items())
+    return judge_refused(results, listed, tests, len(arguments.devices) == 1, MOST_REFUSED * passing / 100)
 
 
 def print_extras(arguments, results):
@@ -544,6 +605,8 @@ def main():
         kinds = [kind for kind, _ in KINDS.values() if not arguments.kind or kind in arguments.kind]
         names = [test.name for kind in kinds for test in tests.values()
                  if test.kind == kind and (not arguments.filter or re.search(arguments.filter, test.name))]
+        if arguments.listed:
+            names = [name for name in names if name in read_list(arguments.listed)]
         names = names[::arguments.one_of]
         if not names:
             print("backend_suite.py: no test matches", file=sys.stderr)
@@ -569,7 +632,10 @@ def main():
         kept = {name: reason for name, reason in listed.items() if name in tests and name not in results}
         listed = kept | {name: result.reason for name, result in results.items() if not result.passed}
         write_list(arguments.list, listed)
-    complaints = judge(results, listed, tests, [] if arguments.filter or arguments.one_of > 1 else kinds)
+    some = arguments.filter or arguments.listed or arguments.one_of > 1
+    complaints = judge(results, listed, tests, [] if some else kinds)
+    if arguments.devices:
+        complaints += check_refused(arguments, results, tests, listed)
     print_extras(arguments, results)
     if complaints:
         print(f"\nwhat makes this run fail ({len(complaints)}):")

@@ -82,6 +82,20 @@ class HarnessTest(unittest.TestCase):
              "TOO FEW  node: 2 passed, at least 1100 must"])
         self.assertEqual(backend_suite.judge({"a": results["a"], "d": results["d"]}, {"d": "known"}, tests, []), [])
 
+    def test_what_devices_refuse_is_held_to_its_list(self):
+        tests = {name: backend_suite.Test(name, "node", Cases, name) for name in ("a", "b", "c", "d")}
+        results = {"a": backend_suite.Result(True, 0, refused="no f64"),
+                   "b": backend_suite.Result(True, 0, refused="no f64"),
+                   "c": backend_suite.Result(True, 0, of_host=True), "d": backend_suite.Result(True, 0)}
+        listed = {"a": "no f64", "d": "no f64", "gone": "?"}
+        missing = "REFUSED  b: the device has no f64"
+        runs = "RUNS BUT LISTED  d: take its line out of the list of what devices refuse"
+        unknown = "UNKNOWN  gone: listed, but the package has no such test"
+        many = "TOO MANY  4 tests have nodes that a device refuses, at most 3 may"
+        self.assertEqual(backend_suite.judge_refused(results, listed, tests, True, 3.0), [missing, runs, unknown, many])
+        self.assertEqual(backend_suite.judge_refused(results, listed, tests, False, 4.0), [missing, unknown])
+        self.assertEqual(backend_suite.judge_refused(results, {"a": "no f64", "b": "no f64"}, tests, True, 2.0), [])
+
     def test_the_list_survives_writing(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "unsupported.txt"
