@@ -327,11 +327,12 @@ static void test_programs_are_kept(void **state) {
   end(&device);
 }
 
+static int denied_lines;
 static void see_denied(void *user, tn_log_level level, const char *line) {
   assert_int_equal(level, TN_LOG_WARNING);
   assert_non_null(strstr(line, "/devices/dev-"));
   assert_non_null(strstr(line, "cannot write: Permission denied"));
-  lines++;
+  denied_lines++;
 }
 
 /* What is there is used, and what is not there is not kept, of which whoever listens is told. */
@@ -346,19 +347,19 @@ static void test_programs_in_a_folder_to_read(void **state) {
   setenv("TENON_CACHE_DIR", own, 1);
   begin(&device);
   load_and_run(&device, 1234);
-  assert_true(find_entry(own, path, sizeof path));
+  assert_true(find_kept_program(own, path, sizeof path));
   assert_int_equal(utimensat(AT_FDCWD, path, long_ago, 0), 0);
   snprintf(folder, sizeof folder, "%s/devices", own);
   assert_int_equal(chmod(folder, 0555), 0);
   obey_permissions(true);
-  lines = 0;
+  denied_lines = 0;
   device.log = &sink;
   load_and_run(&device, 1234);
-  assert_int_equal(lines, 0);
+  assert_int_equal(denied_lines, 0);
   assert_int_equal(stat(path, &used), 0);
   assert_true(used.st_mtim.tv_sec > long_ago[0].tv_sec);
   load_and_run(&device, 4323);
-  assert_int_equal(lines, 1);
+  assert_int_equal(denied_lines, 1);
   obey_permissions(false);
   assert_int_equal(chmod(folder, 0755), 0);
   setenv("TENON_CACHE_DIR", *state, 1);
