@@ -65,9 +65,8 @@ static bool is_map_only(const tn__group *g) {
   return g->output_count == 1 && !feeds_a_contraction(g);
 }
 
-/* Is `v` read by every node of the group element by element, at the place that it writes? */
-static bool reads_elementwise(const tn__unit *u, const tn__value *v) {
-  const tn__value *out = u->outputs[0];
+/* Do the elements of `v` lie where those of `out` do, and is each read at the place that it is for alone? */
+static bool is_read_elementwise(const tn__unit *u, const tn__value *v, const tn__value *out) {
   if (v->rank != out->rank || tn__dtype_stored(v->dtype) != tn__dtype_stored(out->dtype)) return false;
   for (int i = 0; i < v->rank; i++)
     if (v->dims[i] != out->dims[i]) return false;
@@ -79,13 +78,23 @@ static bool reads_elementwise(const tn__unit *u, const tn__value *v) {
   return true;
 }
 
+/* Is the memory of `v` read by every node of the group element by element, at the place that it writes? It may be read
+ * as a view of `v`, or as what another CPU has of it. */
+static bool reads_elementwise(tn__builder *b, const tn__unit *u, tn__value *v) {
+  const tn__place *root = tn__prog_root_of(b, v);
+  bool elementwise = is_read_elementwise(u, v, u->outputs[0]);
+  for (int i = 0; i < u->input_count && elementwise; i++)
+    if (tn__prog_root_of(b, u->inputs[i]) == root) elementwise = is_read_elementwise(u, u->inputs[i], u->outputs[0]);
+  return elementwise;
+}
+
 /* Does the step write each element of `out` after it has read that of `v`, and nothing else of `v`? */
 static bool reads_before_writing(tn__builder *b, const tn__step *s, tn__value *v, const tn__value *out) {
   if (!s->unit) return false;
   if (out->producer && tn__node_int(out->producer, "in_place", 0) &&
       tn__prog_root_of(b, out->producer->inputs[0]) == tn__prog_root_of(b, v))
     return true;
-  return is_map_only(s->group) && s->outputs[0] == out && reads_elementwise(s->unit, v);
+  return is_map_only(s->group) && s->outputs[0] == out && reads_elementwise(b, s->unit, v);
 }
 
 /* May the output, which is the root's memory, be the buffer of the input that it aliases, from the step on that writes
@@ -137,7 +146,7 @@ void tn__place_outputs(tn__builder *b, bool *direct) {
 static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *v) {
   tn__place *root = tn__prog_root_of(b, v);
   if (root->readonly || root->kind != TN__PLACE_STATIC || root->last != at || root->value != v) return false;
-  return reads_elementwise(u, v);
+  return reads_elementwise(b, u, v);
 }
 
 /* Values of constant size: lifetimes become plan items; a map's result may take over its dying operand's item. */

@@ -374,6 +374,50 @@ static void test_buffers_that_grow_stay_on_the_host(void **state) {
       "input \"past\" grows in its caller's buffer (--capacity), and is placed on island:0: place it on the host");
 }
 
+static DLTensor matrix(void *data, int64_t *shape) {
+  return (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape};
+}
+
+/* What another CPU has of an input is the caller's memory, in which an output may be written; but a product reads of it
+ * what lies elsewhere than what it writes. */
+static void test_outputs_in_inputs_that_two_cpus_read(void **state) {
+  enum { SIDE = 64 };
+  static const char text[] =
+      "graph \"g\" {\n  input x: f32[64, 64]\n  input w: f32[64, 64]\n  a: f32[64, 64] = abs(x)\n"
+      "  y: f32[64, 64] = dot_general(x, w) {lhs_batch=[], rhs_batch=[], lhs_contract=1, rhs_contract=0, "
+      "dtype=\"f32\"}\n"
+      "  output \"a\" = a\n  output \"y\" = y\n}\n";
+  static _Alignas(64) float x[SIDE][SIDE], w[SIDE][SIDE], a[SIDE][SIDE];
+  static const char *const place[] = {"y=cpu:1"};
+  static const tn_alias_setting alias = {"y", "x"};
+  tn_compile_options options = {.size = sizeof options,
+                                .target = "native;cpu -device=1",
+                                .place = place,
+                                .place_count = 1,
+                                .aliases = &alias,
+                                .alias_count = 1};
+  int64_t shape[2] = {SIDE, SIDE};
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  check_ok(tn_compile("g.tng", text, sizeof text - 1, &options, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  check_ok(tn_session_create(exe, NULL, &session));
+  for (int i = 0; i < SIDE * SIDE; i++) x[i / SIDE][i % SIDE] = (float)(i % 101 - 50);
+  for (int i = 0; i < SIDE; i++) w[i][SIDE - 1 - i] = 1; /* columns in the other order */
+  DLTensor inputs[] = {matrix(x, shape), matrix(w, shape)}, outputs[] = {matrix(a, shape), matrix(x, shape)};
+  check_ok(tn_session_invoke_with_outputs(session, NULL, inputs, 2, outputs, 2));
+  for (int i = 0; i < SIDE * SIDE; i++) {
+    int row = i / SIDE, column = i % SIDE;
+    float was = (float)(i % 101 - 50), mirrored = (float)((row * SIDE + SIDE - 1 - column) % 101 - 50);
+    assert_true(a[row][column] == fabsf(was));
+    assert_true(x[row][column] == mirrored);
+  }
+  tn_session_release(session);
+  tn_executable_release(exe);
+  tn_module_release(module);
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
 /* A loop whose state is changed on an island, and whose condition is the host's. `%s`: what is said of the state. */
@@ -486,6 +530,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(test_any_placement_same_bits),
       cmocka_unit_test(test_sizes_of_their_own),
       cmocka_unit_test(test_buffers_that_grow_stay_on_the_host),
+      cmocka_unit_test(test_outputs_in_inputs_that_two_cpus_read),
       cmocka_unit_test(test_the_state_of_a_loop_stays_on_its_device),
       cmocka_unit_test(test_annotations_on_the_state_of_a_loop),
       cmocka_unit_test(test_maps_that_are_none),
