@@ -42,6 +42,20 @@ static tn_status *check_devices(const tn__c_emitter *e, const tn__function *f) {
   return NULL;
 }
 
+/* Kernels of another CPU are in the object of machine code; C has those of C alone beside it. */
+static tn_status *check_kernels(const tn__c_emitter *e, const tn__function *f) {
+  char why[256];
+  for (uint32_t i = 0; i < f->instruction_count && e->source != NULL; i++) {
+    const tn__instruction *in = &f->instructions[i];
+    uint32_t device = in->op == TN__OP_KERNEL ? e->exe->kernels[in->callee].device : 0;
+    if (device == 0 || e->exe->sources[device].size > 0) continue;
+    snprintf(why, sizeof why, "it runs on cpu:%d, which is %.150s, and C calls what is C alone",
+             (int)e->exe->devices[device].device_id, e->exe->targets[device]);
+    return refuse(e, f, in, why);
+  }
+  return NULL;
+}
+
 static tn_status *check_strings(const tn__c_emitter *e, const tn__function *f) {
   for (uint32_t i = 0; i < f->register_count; i++)
     if (f->registers[i].dtype == TN_STRING)
@@ -321,6 +335,7 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   if (c->state == OPEN) return refuse(e, f, NULL, "it calls itself, so that the memory it needs has no bound");
   c->state = OPEN;
   TN_RETURN_IF_ERROR(check_devices(e, f));
+  TN_RETURN_IF_ERROR(check_kernels(e, f));
   TN_RETURN_IF_ERROR(check_strings(e, f));
   TN_RETURN_IF_ERROR(check_strides(e, f));
   TN_RETURN_IF_ERROR(check_tables(e, f));

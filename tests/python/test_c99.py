@@ -205,6 +205,10 @@ class C99(unittest.TestCase):
         said = cli("compile", model, "--target", "c99; island", "--place", "*=island", "--emit", "c", "-o", self.folder / "m",
                    "--no-cache", status=1).stderr
         self.assertIn('function "main" cannot become a C function: it has values on island:0, and C runs on the CPU alone', said)
+        said = cli("compile", model, "--target", "c99; x86-64-v3 -device=1", "--place", "*=cpu:1", "--emit", "c", "-o",
+                   self.folder / "m", "--no-cache", status=1).stderr
+        self.assertRegex(said, r'function "main" cannot become a C function: .*: it runs on cpu:1, which is x86-64-v3, and C calls what is '
+                               "C alone")
         said = cli("compile", model, "--target", "cpu; c99 -device=1", "--place", "*=cpu:1", "-o", self.folder / "m.tnx", "--no-cache",
                    status=1).stderr
         self.assertRegex(said, r"is placed on cpu:1, and programs of this version run on CPUs")
