@@ -206,7 +206,7 @@ static void annotations_contradict(void **state) {
                                .said = {{"b", "island:0", .constrain_body = true}},
                                .code = TN_INVALID_ARGUMENT,
                                .want = "devices contradict: \"b\" is on cpu:0 (x86-64-v3) (placed by \"b=cpu\"), and "
-                                       "\"b\" on island:0 (the annotation of \"b\")"});
+                                       "\"b\" on island:0 (the annotation of \"b\"): leave one of the two out"});
   check_case(&(annotated_case){.graph = chain,
                                .said = {{"b", "island:0", .constrain_body = true},
                                         {"b", "cpu:0", .constrain_result = true},
