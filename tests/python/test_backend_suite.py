@@ -96,6 +96,19 @@ class HarnessTest(unittest.TestCase):
         self.assertEqual(backend_suite.judge_refused(results, listed, tests, False, 4.0), [missing, unknown])
         self.assertEqual(backend_suite.judge_refused(results, {"a": "no f64", "b": "no f64"}, tests, True, 2.0), [])
 
+    def test_seeds_are_shared_out(self):
+        backend = backend_suite.TenonBackend
+        before = backend.seeds, backend.one_seed_of
+        backend.seeds, backend.one_seed_of = range(1, 21), 5
+        try:
+            shares = [tuple(backend_suite.seeds_of_test(f"test_{i}")) for i in range(100)]
+            self.assertEqual({len(share) for share in shares}, {4})
+            self.assertEqual({seed for share in shares for seed in share}, set(backend.seeds))
+            backend.seeds = range(1, 2)
+            self.assertEqual({tuple(backend_suite.seeds_of_test(f"test_{i}")) for i in range(100)}, {(1,)})
+        finally:
+            backend.seeds, backend.one_seed_of = before
+
     def test_the_list_survives_writing(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "unsupported.txt"

@@ -97,7 +97,7 @@ static int64_t peak_bytes(const tn_executable *exe) {
     const tn__function *f = &exe->functions[i];
     if (f->symbolic_layout) return -1;
     for (uint32_t o = 0; o < f->output_count; o++)
-      for (int times = 0; times <= f->outputs[o].away; times++)
+      for (int times = f->outputs[o].away ? 2 : 1; times > 0; times--)
         count_in(&sum, f->registers[f->outputs[o].reg].static_bytes);
     for (uint32_t k = 0; k < f->input_count; k++)
       if (f->inputs[k].away) count_in(&sum, f->registers[f->inputs[k].reg].static_bytes);
