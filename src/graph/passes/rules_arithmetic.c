@@ -157,7 +157,7 @@ static bool same_broadcast(const tn__node *a, const tn__node *b) {
 }
 
 /* f(broadcast(x), broadcast(y)) is broadcast(f(x, y)): one computation for each element of the small operands. A splat
- * beside them counts as any broadcast. */
+ * or a broadcast scalar beside them counts as any broadcast. */
 static tn__value *broadcast_operands(tn__rewriter *rewriter, tn__node *node) {
   tn__graph *graph = rewriter->graph;
   const tn__node *broadcast = NULL;
@@ -178,9 +178,8 @@ static tn__value *broadcast_operands(tn__rewriter *rewriter, tn__node *node) {
       inputs[i] = own->inputs[0];
       continue;
     }
-    const void *element;
-    tn__pass_splat_element(node->inputs[i], &element);
-    tn__value *scalar = tn__g_constant_value(graph, node->inputs[i]->dtype, 0, NULL, element, true);
+    tn__value *scalar = tn__pass_along(graph, node->inputs[i], -1);
+    if (scalar == NULL) return NULL;
     inputs[i] = tn__g_broadcast_to(graph, scalar, small->rank, small->dims);
   }
   tn__value *result = tn__pass_node_again(graph, node, inputs, NULL, 0);
