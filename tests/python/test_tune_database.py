@@ -227,7 +227,7 @@ class Files(DatabaseTest):
             if result.returncode == 1:
                 refused += 1
                 self.assertRegex(result.stderr, "^tenon: .*(the database is damaged|this is no database of tuning records|"
-                                                "of another program|has schema|the file is empty|SQLite: )")
+                                                "of another program|has schema|the file is empty|SQLite: |cannot (open|read) the database: )")
                 self.assertEqual(self.database.read_bytes(), bytes(data))
         self.assertGreater(refused, 5)
 

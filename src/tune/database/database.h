@@ -29,6 +29,19 @@ extern const tn__database_schema tn__database_schema_known;
 TN_MUST_USE tn_status *tn__database_open_schema(const char *path, const tn_database_options *options,
                                                 const tn__database_schema *schema, tn_database **out);
 
+/* ---- protection against the file (guard.c) ----------------------------------------------------------------------- */
+
+enum { TN__DATABASE_LONGEST_TEXT = 64 * 1024 * 1024 }; /* bytes of a row's texts together */
+
+/* Sets SQLite's switches and limits, before anything of the file is read. */
+TN_MUST_USE tn_status *tn__database_guard(const tn_database *db);
+/* Refuses a file whose tables, indexes, views and triggers are not those that the first `version` steps create. */
+TN_MUST_USE tn_status *tn__database_check_schema(const tn_database *db, const tn__database_schema *schema,
+                                                 int64_t version);
+/* As SQLite's functions, and SQLITE_INTERRUPT when a statement takes more steps than a file of this size needs. */
+int tn__database_prepare_guarded(const tn_database *db, const char *sql, sqlite3_stmt **out);
+int tn__database_step_guarded(const tn_database *db, sqlite3_stmt *statement);
+
 /* ---- statements (statement.c) ------------------------------------------------------------------------------------ */
 
 /* What SQLite's result means, in words. */

@@ -48,13 +48,14 @@ const tn__database_schema tn__database_schema_known = {steps, sizeof(steps) / si
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
 typedef struct file_kind {
-  int64_t application, version, objects;
+  int64_t application, version, objects; /* objects: 0 or 1 */
 } file_kind;
 
 static tn_status *look_at(const tn_database *db, file_kind *out) {
   TN_RETURN_IF_ERROR(tn__database_number(db, &out->application, "PRAGMA application_id", ""));
   TN_RETURN_IF_ERROR(tn__database_number(db, &out->version, "PRAGMA user_version", ""));
-  return tn__database_number(db, &out->objects, "SELECT count(*) FROM sqlite_schema", "");
+  /* Not count(*), which is one step of SQLite for a tree of any size. */
+  return tn__database_number(db, &out->objects, "SELECT count(*) FROM (SELECT 1 FROM sqlite_schema LIMIT 1)", "");
 }
 
 /* Nothing in it yet: new, or its maker was stopped before the first table. */
@@ -70,6 +71,12 @@ static tn_status *check_kind(const tn_database *db, const file_kind *kind, int k
         "%s: this is an SQLite database of another program, not one of tuning records: name another "
         "file; this one was left as it is",
         db->path);
+  if (kind->version < 1)
+    return tn_status_create(TN_DATA_LOSS,
+                            "%s: cannot open the database: its schema has number %lld, and the first one has 1; name "
+                            "another file, or move this one away and import what was exported before; it was left as "
+                            "it is",
+                            db->path, (long long)kind->version);
   if (kind->version > known)
     return tn_status_create(TN_UNSUPPORTED,
                             "%s: the database has schema %lld, and this Tenon (%s) knows those up to %d: use the Tenon "
@@ -121,6 +128,7 @@ static tn_status *migrate(tn_database *db, const tn__database_schema *schema) {
   TN_RETURN_IF_ERROR(tn__database_begin(db));
   tn_status *status = look_at(db, &kind);
   if (status == NULL) status = check_kind(db, &kind, schema->count);
+  if (status == NULL && !is_empty(&kind)) status = tn__database_check_schema(db, schema, kind.version);
   if (status == NULL && kind.version < schema->count) status = take_steps(db, schema, kind.version);
   return tn__database_end(db, status);
 }
@@ -150,12 +158,17 @@ static tn_status *use_write_ahead_log(const tn_database *db) {
 
 static tn_status *set_up(tn_database *db, const tn_database_options *options, const tn__database_schema *schema) {
   file_kind kind = {0};
+  TN_RETURN_IF_ERROR(tn__database_run(db, "PRAGMA cell_size_check = ON", ""));
+  TN_RETURN_IF_ERROR(tn__database_run(db, "PRAGMA mmap_size = 0", ""));
   TN_RETURN_IF_ERROR(look_at(db, &kind));
   TN_RETURN_IF_ERROR(check_kind(db, &kind, schema->count));
-  if (!is_empty(&kind))
+  if (!is_empty(&kind)) {
+    TN_RETURN_IF_ERROR(
+        tn__database_check_schema(db, schema, kind.version)); /* whose conditions the next one computes */
     TN_RETURN_IF_ERROR(check_pages(db));
-  else if (db->read_only)
+  } else if (db->read_only) {
     return tn_status_create(TN_NOT_FOUND, "%s: the file is empty: there are no tuning records in it yet", db->path);
+  }
   TN_RETURN_IF_ERROR(tn__database_run(db, "PRAGMA foreign_keys = ON", ""));
   TN_RETURN_IF_ERROR(tn__database_run(db, "PRAGMA temp_store = MEMORY", ""));
   if (db->read_only) return NULL;
@@ -213,6 +226,7 @@ static tn_status *open_handle(tn_database *db, const tn_database_options *option
   if (status == NULL && db->handle == NULL) status = tn_status_create(TN_OUT_OF_MEMORY, "%s: out of memory", db->path);
   if (status == NULL && result != SQLITE_OK) status = tn__database_failed(db, result);
   if (status != NULL) return status;
+  TN_RETURN_IF_ERROR(tn__database_guard(db));
   /* Until it is known to be ours, nothing is moved from its log to the file. */
   sqlite3_db_config(db->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
   sqlite3_busy_timeout(db->handle, (int)(1000 * db->wait_seconds));

@@ -42,6 +42,17 @@ tn_status *tn__database_failed(const tn_database *db, int result) {
                               "%s: the database is damaged (%s): move it away, and import what was exported before; it "
                               "was left as it is",
                               db->path, sqlite3_errmsg(db->handle));
+    case SQLITE_INTERRUPT:
+      return tn_status_create(
+          TN_DATA_LOSS,
+          "%s: cannot read the database: a statement took more steps than a file of its size needs, "
+          "so the file is damaged or was made to mislead; move it away, and import what was "
+          "exported before",
+          db->path);
+    case SQLITE_TOOBIG:
+      return tn_status_create(TN_INVALID_ARGUMENT,
+                              "%s: cannot read or write a record: its texts have more than %d bytes", db->path,
+                              (int)TN__DATABASE_LONGEST_TEXT);
     case SQLITE_NOTADB:
       return tn_status_create(TN_INVALID_ARGUMENT,
                               "%s: this is no database of tuning records: name another file; this one was left as it "
@@ -77,7 +88,7 @@ static int bind_all(sqlite3_stmt *s, const char *values, va_list list) {
 
 static tn_status *prepare(const tn_database *db, sqlite3_stmt **out, const char *sql, const char *values,
                           va_list list) {
-  int result = sqlite3_prepare_v2(db->handle, sql, -1, out, NULL);
+  int result = tn__database_prepare_guarded(db, sql, out);
   if (result == SQLITE_OK) result = bind_all(*out, values, list);
   if (result == SQLITE_OK) return NULL;
   tn_status *status = tn__database_failed(db, result);
@@ -95,7 +106,7 @@ tn_status *tn__database_prepare(const tn_database *db, sqlite3_stmt **out, const
 }
 
 tn_status *tn__database_step(const tn_database *db, sqlite3_stmt *statement, bool *row) {
-  int result = sqlite3_step(statement);
+  int result = tn__database_step_guarded(db, statement);
   *row = result == SQLITE_ROW;
   return result == SQLITE_ROW || result == SQLITE_DONE ? NULL : tn__database_failed(db, result);
 }
