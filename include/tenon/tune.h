@@ -109,7 +109,8 @@ typedef void (*tn_build_callback)(void *user, const tn_build_input *input, const
 typedef void (*tn_run_callback)(void *user, const tn_build_input *input, const tn_run_result *result);
 
 /* One that a program supplies. A builder is told to `start` at most `slots` candidates at a time and answers each with
- * one tn_builder_finish(), in `start` itself or later. All functions are called in the loop's thread. */
+ * one tn_builder_finish(), in `start` itself or later. All functions are called in the loop's thread. What is finished
+ * while a candidate is submitted is kept, and its callback comes with tn_builder_poll(). */
 typedef struct tn_builder_functions {
   size_t size; /* sizeof(tn_builder_functions) */
   /* Begins a candidate. */
@@ -172,6 +173,12 @@ TN_API bool tn_runner_cancel(tn_runner *runner, tn_trial_handle handle); /* the 
  * "". */
 TN_API void tn_builder_finish(tn_builder *builder, tn_trial_handle handle, const tn_build_result *result);
 TN_API void tn_runner_finish(tn_runner *runner, tn_trial_handle handle, const tn_run_result *result); /* the same */
+/* Calls back for all that was finished while something was submitted, as by a builder that finishes in `start`, and for
+ * what starts within; returns how many callbacks came. Whoever submits to a builder that finishes in `start` calls this
+ * then; measurers and tuners do. Within a callback of the same builder it does nothing, since whoever called that goes
+ * on. */
+TN_API int tn_builder_poll(tn_builder *builder);
+TN_API int tn_runner_poll(tn_runner *runner); /* the same */
 /* Stands still while something is timed on its cores: nothing starts, and what runs is paused where the builder can do
  * that. Nested: as many times on as off. */
 TN_API void tn_builder_pause(tn_builder *builder, bool pause);
@@ -457,8 +464,9 @@ TN_API void tn_tuner_release(tn_tuner *tuner);
 TN_API TN_MUST_USE tn_status *tn_tuner_add_model(tn_tuner *tuner, const char *path, const void *data, size_t size,
                                                  const char *kernel, const tn_compile_options *options, int *left_out);
 /* Adds the kernels of declarations (docs/te-language.md): of the file `path`, or of `text` if that is not NULL, which
- * imports nothing. `kernel` names one; NULL: all. Of the options `target`, `dims`, `run_threads`, `machine` and
- * `no_measure` count; open dimensions are refused. */
+ * imports nothing. `kernel` names one; NULL: all. Of the options `target`, `dims`, `run_threads`, `machine`,
+ * `no_measure` and `log` count. A kernel with open dimensions is left out with a warning; a file in which all are open
+ * is refused. */
 TN_API TN_MUST_USE tn_status *tn_tuner_add_declarations(tn_tuner *tuner, const char *path, const char *text,
                                                         size_t size, const char *kernel,
                                                         const tn_compile_options *options);

@@ -163,6 +163,9 @@ static tn_status *add_file(const tuning *t, const char *path) {
 static tn_tuner *interrupted;
 static atomic_int interrupts;
 
+/* The signals by which people, terminals that close and systems that shut down end a program. */
+static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+
 static void on_interrupt(int number) { tn_tuner_stop(interrupted, atomic_fetch_add(&interrupts, 1) > 0); }
 
 static void on_progress(void *user, const tn_tuner *tuner) {
@@ -176,13 +179,16 @@ static void on_progress(void *user, const tn_tuner *tuner) {
 }
 
 static tn_status *run_tuner(tuning *t) {
-  const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART}, usual = {.sa_handler = SIG_DFL};
+  enum { SIGNALS = sizeof ending / sizeof ending[0] };
+  const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+  struct sigaction before[SIGNALS];
   interrupted = t->tuner;
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
+  for (int i = 0; i < SIGNALS; i++) { /* what is ignored stays so, as under nohup */
+    sigaction(ending[i], NULL, &before[i]);
+    if (before[i].sa_handler != SIG_IGN) sigaction(ending[i], &action, NULL);
+  }
   tn_status *status = tn_tuner_run(t->tuner);
-  sigaction(SIGINT, &usual, NULL);
-  sigaction(SIGTERM, &usual, NULL);
+  for (int i = 0; i < SIGNALS; i++) sigaction(ending[i], &before[i], NULL);
   tune_view_end(&t->view);
   return status;
 }

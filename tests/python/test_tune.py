@@ -351,12 +351,15 @@ class TuneTest(unittest.TestCase):
         self.assertGreaterEqual(len(self.distinct()), 6)
 
     def test_a_signal_to_end_finishes_what_is_in_flight_too(self):
-        with self.start("--trials", 4000) as process:
-            self.wait_for_records(6, process)
-            process.send_signal(signal.SIGTERM)
-            out, errors = process.communicate(timeout=120)
-        self.assertEqual(process.returncode, 0, errors)
-        self.assertIn("kernels.schedules: ", out)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs this may ignore it, as nohup does
+        for records, number in (6, signal.SIGTERM), (12, signal.SIGHUP):
+            with self.subTest(signal=number):
+                with self.start("--trials", 4000) as process:
+                    self.wait_for_records(records, process)
+                    process.send_signal(number)
+                    out, errors = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0, errors)
+                self.assertIn("kernels.schedules: ", out)
 
     def test_a_locked_database_holds_nothing_up(self):
         with self.start("--trials", 40, "--no-comparison") as process:
@@ -454,8 +457,12 @@ class TuneTest(unittest.TestCase):
         self.assertIn("there is no kernel called sums", self.tune("--kernel", "sums", "--trials", 3, status=1).stderr)
         open_file = self.folder / "open.te"
         open_file.write_text("kernel add[N](A: f32[N]) -> B: f32[N] { B[i] = A[i] + 1 }\n")
-        self.assertIn("kernel add: the dimension N is open, and only kernels of known sizes are timed: --dim N=N fixes it",
-                      self.tune("--trials", 3, file=open_file, status=1).stderr)
+        said = "kernel add: cannot tune it: the dimension N is open, and only kernels of known sizes are timed; fix it with --dim N=N"
+        self.assertIn(said, self.tune("--trials", 3, file=open_file, status=1).stderr)
+        open_file.write_text(open_file.read_text() + "kernel twice(A: f32[64]) -> B: f32[64] { B[i] = A[i] * 2 }\n")
+        done = self.tune("--trials", 3, "--deterministic", file=open_file)
+        self.assertIn(said + "; it is left out", done.stderr)
+        self.assertIn("twice", done.stdout)
         self.assertIn("--tuned is for compiling: what was measured before is in the database",
                       self.tune("--tuned", self.file, status=2).stderr)
         self.assertIn("would take the place of", tenon("tune", self.file, "-o", self.file, "--trials", 1, status=2).stderr)

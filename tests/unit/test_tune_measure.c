@@ -1,8 +1,10 @@
 /* The measurer, on simulated builders and runners, whose times are known exactly, and on ones that misbehave. */
 #include <math.h>
+#include <string.h>
 
 #include "check.h"
 #include "tenon/tune.h"
+#include "tune/measure/station.h"
 
 /* A search that proposes numbers. */
 typedef struct search {
@@ -291,6 +293,7 @@ typedef struct own {
   tn_trial_handle started[16], cancelled[16];
   int start_count, cancel_count, told, last_error, drained, released;
   bool at_once;
+  uint64_t visits; /* of jobs, when it was released */
   tn_builder *builder;
   tn_builder *release_in_callback;
 } own;
@@ -307,7 +310,11 @@ static void own_cancel(void *self, tn_trial_handle handle) {
   o->cancelled[o->cancel_count++] = handle;
 }
 
-static void own_release(void *self) { ((own *)self)->released++; }
+static void own_release(void *self) {
+  own *o = self;
+  o->released++;
+  if (o->builder != NULL) o->visits = ((const tn__station *)o->builder)->visits;
+}
 
 static void own_drained(void *user) { ((own *)user)->drained++; }
 
@@ -399,11 +406,97 @@ static void test_pausing(void **state) {
 static void test_a_builder_that_is_done_at_once(void **state) {
   own o = {.at_once = true};
   tn_builder *b = own_builder(&o, 1, -1);
-  for (int i = 0; i < 10; i++) submit(&o);
-  assert_int_equal(o.told, 10);
+  for (int i = 0; i < 10; i++) {
+    submit(&o);
+    assert_int_equal(o.told, i); /* never before the submission has returned */
+    assert_int_equal(tn_builder_busy(b), 1);
+    assert_int_equal(tn_builder_poll(b), 1);
+    assert_int_equal(o.told, i + 1);
+  }
+  assert_int_equal(tn_builder_poll(b), 0);
   o.release_in_callback = b;
   submit(&o);
+  assert_int_equal(o.released, 0);
+  assert_int_equal(tn_builder_poll(b), 1);
   assert_int_equal(o.released, 1);
+}
+
+/* What was finished within the submission and is not told yet ends as all others do. */
+static void test_kept_answers_are_cancelled(void **state) {
+  own o = {.at_once = true};
+  tn_builder *b = own_builder(&o, 3, -1);
+  tn_trial_handle first = submit(&o);
+  submit(&o);
+  assert_true(tn_builder_cancel(b, first));
+  assert_int_equal(o.told, 1);
+  assert_int_equal(o.last_error, TN_TRIAL_CANCELLED);
+  assert_false(tn_builder_cancel(b, first));
+  tn_builder_release(b);
+  assert_int_equal(o.told, 2);
+  assert_int_equal(o.released, 1);
+}
+
+/* A builder whose answers live for the call alone, and who submits again from each callback. */
+typedef struct chained {
+  tn_builder *builder;
+  int left, told, depth, deepest;
+} chained;
+
+static void chained_start(void *self, tn_builder *builder, tn_trial_handle handle, const tn_build_input *input) {
+  char code[] = "code", message[] = "words", trace[] = "trace";
+  tn_build_result result = {.message = message, .trace = trace, .code = code, .code_size = sizeof code};
+  tn_builder_finish(builder, handle, &result);
+  memset(code, 'x', sizeof code);
+  memset(message, 'x', sizeof message);
+  memset(trace, 'x', sizeof trace);
+}
+
+static void chained_done(void *user, const tn_build_input *input, const tn_build_result *result) {
+  chained *c = user;
+  c->told++;
+  if (++c->depth > c->deepest) c->deepest = c->depth;
+  assert_int_equal(result->error, TN_TRIAL_OK);
+  assert_int_equal(result->code_size, 5);
+  assert_string_equal(result->code, "code");
+  assert_string_equal(result->message, "words");
+  assert_string_equal(result->trace, "trace");
+  if (c->left-- > 0) check_ok(tn_builder_submit(c->builder, input, chained_done, c, NULL));
+  c->depth--;
+}
+
+static void test_chains_of_answers_at_once_do_not_nest(void **state) {
+  chained c = {.left = 1000};
+  const tn_builder_functions functions = {.size = sizeof functions, .start = chained_start};
+  const tn_build_input input = {0};
+  check_ok(tn_builder_create(&functions, &c, NULL, &c.builder));
+  check_ok(tn_builder_submit(c.builder, &input, chained_done, &c, NULL));
+  assert_int_equal(c.told, 0);
+  assert_int_equal(tn_builder_poll(c.builder), 1001);
+  assert_int_equal(c.told, 1001);
+  assert_int_equal(c.deepest, 1);
+  tn_builder_release(c.builder);
+}
+
+/* What submitting and releasing cost is counted in jobs that are looked at, as it does not depend on the machine. */
+static void test_a_long_queue_costs_the_same_for_each(void **state) {
+  enum { FEW = 1000, MANY = 40000, EACH = 16 };
+  static const int counts[] = {FEW, MANY};
+  for (size_t k = 0; k < sizeof counts / sizeof counts[0]; k++) {
+    own o = {0};
+    tn_builder *b = own_builder(&o, 1, 65536);
+    const tn__station *s = (const tn__station *)b;
+    tn_trial_handle last = 0;
+    for (int i = 0; i < counts[k]; i++) last = submit(&o);
+    assert_true(s->visits <= (uint64_t)EACH * (uint64_t)counts[k] + 8 * 65536);
+    uint64_t before = s->visits;
+    assert_true(tn_builder_cancel(b, last)); /* from the end of the queue */
+    assert_true(s->visits - before <= EACH);
+    before = s->visits;
+    tn_builder_release(b);
+    assert_int_equal(o.told, counts[k]);
+    assert_int_equal(o.released, 1);
+    assert_true(o.visits - before <= (uint64_t)EACH * (uint64_t)counts[k]);
+  }
 }
 
 static void test_release_within_a_callback(void **state) {
@@ -529,6 +622,9 @@ int main(void) {
       cmocka_unit_test(test_cancelling),
       cmocka_unit_test(test_pausing),
       cmocka_unit_test(test_a_builder_that_is_done_at_once),
+      cmocka_unit_test(test_kept_answers_are_cancelled),
+      cmocka_unit_test(test_chains_of_answers_at_once_do_not_nest),
+      cmocka_unit_test(test_a_long_queue_costs_the_same_for_each),
       cmocka_unit_test(test_release_within_a_callback),
       cmocka_unit_test(test_answers_without_sense),
       cmocka_unit_test(test_bad_options),

@@ -1,4 +1,7 @@
 /* Builders: a station whose jobs are built. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/options.h"
 #include "tune/measure/station.h"
@@ -36,7 +39,25 @@ static void tell(const tn__job *job, const void *result) {
   job->callback.build(job->user, &job->input, &told);
 }
 
-static const tn__station_kind builder_kind = {"builder", sizeof(tn_builder), start, pause_all, tell};
+/* With its texts and its code, in one block. */
+static void *keep(const void *result) {
+  const tn_build_result r = checked(result);
+  const char *trace = r.trace != NULL ? r.trace : "";
+  size_t message = strlen(r.message) + 1, steps = strlen(trace) + 1, size = r.code != NULL ? r.code_size : 0;
+  tn_build_result *kept = malloc(sizeof *kept + size + message + steps);
+  if (kept == NULL) return NULL;
+  char *code = (char *)(kept + 1);
+  *kept = r;
+  kept->code = code;
+  kept->code_size = size;
+  if (size > 0) memcpy(code, r.code, size);
+  kept->message = memcpy(code + size, r.message, message);
+  kept->trace = memcpy(code + size + message, trace, steps);
+  return kept;
+}
+
+static const tn_build_result not_kept = {.error = TN_TRIAL_WORKER_LOST, .message = "out of memory for what was built"};
+static const tn__station_kind builder_kind = {"builder", sizeof(tn_builder), start, pause_all, tell, keep, &not_kept};
 
 tn_status *tn_builder_create(const tn_builder_functions *functions, void *self, const tn_station_options *options,
                              tn_builder **out) {
@@ -69,6 +90,8 @@ bool tn_builder_cancel(tn_builder *builder, tn_trial_handle handle) {
 void tn_builder_finish(tn_builder *builder, tn_trial_handle handle, const tn_build_result *result) {
   tn__station_finish(&builder->station, handle, result);
 }
+
+int tn_builder_poll(tn_builder *builder) { return tn__station_poll(&builder->station); }
 
 void tn_builder_pause(tn_builder *builder, bool pause) { tn__station_pause(&builder->station, pause); }
 

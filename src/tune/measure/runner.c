@@ -1,4 +1,7 @@
 /* Runners: a station whose jobs are run. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/options.h"
 #include "tune/measure/station.h"
@@ -29,7 +32,19 @@ static void tell(const tn__job *job, const void *result) {
   job->callback.run(job->user, &job->input, &told);
 }
 
-static const tn__station_kind runner_kind = {"runner", sizeof(tn_runner), start, NULL, tell};
+/* As a builder's. */
+static void *keep(const void *result) {
+  const tn_run_result r = checked(result);
+  size_t message = strlen(r.message) + 1;
+  tn_run_result *kept = malloc(sizeof *kept + message);
+  if (kept == NULL) return NULL;
+  *kept = r;
+  kept->message = memcpy(kept + 1, r.message, message);
+  return kept;
+}
+
+static const tn_run_result not_kept = {.error = TN_TRIAL_WORKER_LOST, .message = "out of memory for a run's result"};
+static const tn__station_kind runner_kind = {"runner", sizeof(tn_runner), start, NULL, tell, keep, &not_kept};
 
 tn_status *tn_runner_create(const tn_runner_functions *functions, void *self, const tn_station_options *options,
                             tn_runner **out) {
@@ -62,6 +77,8 @@ bool tn_runner_cancel(tn_runner *runner, tn_trial_handle handle) {
 void tn_runner_finish(tn_runner *runner, tn_trial_handle handle, const tn_run_result *result) {
   tn__station_finish(&runner->station, handle, result);
 }
+
+int tn_runner_poll(tn_runner *runner) { return tn__station_poll(&runner->station); }
 
 int tn_runner_slots(const tn_runner *runner) { return runner->station.options.slots; }
 

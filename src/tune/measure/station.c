@@ -1,6 +1,7 @@
 #include "tune/measure/station.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/options.h"
@@ -19,7 +20,42 @@ static tn_status *fill_options(const tn__station_kind *kind, tn_station_options 
   return NULL;
 }
 
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
+
+/* All that looks at a job comes through here, so that tests can count it. */
+static tn__job *at(tn__station *s, int index) {
+  s->visits++;
+  return &s->jobs[index];
+}
+
+static tn__job_link *link_of(tn__station *s, const tn__job_list *list, int index) {
+  tn__job *job = at(s, index);
+  return list == &s->age ? &job->in_age : &job->in_row;
+}
+
+static void append(tn__station *s, tn__job_list *list, int index) {
+  *link_of(s, list, index) = (tn__job_link){.before = list->last, .next = -1};
+  if (list->last >= 0)
+    link_of(s, list, list->last)->next = index;
+  else
+    list->first = index;
+  list->last = index;
+}
+
+static void remove_from(tn__station *s, tn__job_list *list, int index) {
+  const tn__job_link link = *link_of(s, list, index);
+  if (link.before >= 0)
+    link_of(s, list, link.before)->next = link.next;
+  else
+    list->first = link.next;
+  if (link.next >= 0)
+    link_of(s, list, link.next)->before = link.before;
+  else
+    list->last = link.before;
+}
+
 static tn_status *create(const tn__station_kind *kind, const tn_station_options *options, tn__station **out) {
+  static const tn__job_list empty = {-1, -1};
   tn_station_options filled;
   void *memory, *jobs;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_station_options, options, &filled));
@@ -31,8 +67,11 @@ static tn_status *create(const tn__station_kind *kind, const tn_station_options 
     tn__free(NULL, memory, kind->bytes, 0);
     return status;
   }
-  *out = memory;
-  **out = (tn__station){.kind = kind, .options = filled, .jobs = jobs, .capacity = capacity, .first = -1, .last = -1};
+  tn__station *s = memory;
+  *s = (tn__station){.kind = kind, .options = filled, .jobs = jobs, .capacity = capacity};
+  s->age = s->queue = s->answered = s->places = empty;
+  for (int i = 0; i < capacity; i++) append(s, &s->places, i);
+  *out = s;
   return NULL;
 }
 
@@ -63,36 +102,26 @@ static bool returned(tn__station *s) {
 static tn__job *job_of(tn__station *s, tn_trial_handle handle) {
   uint64_t index = handle & (((uint64_t)1 << INDEX_BITS) - 1);
   if (index >= (uint64_t)s->capacity) return NULL;
-  tn__job *job = &s->jobs[index];
+  tn__job *job = at(s, (int)index);
   return job->state != TN__JOB_FREE && job->handle == handle ? job : NULL;
 }
 
-static void append(tn__station *s, int index) {
-  s->jobs[index].next = -1;
-  if (s->last >= 0)
-    s->jobs[s->last].next = index;
-  else
-    s->first = index;
-  s->last = index;
-}
+static int index_of(const tn__station *s, const tn__job *job) { return (int)(job - s->jobs); }
 
-static void unlink_job(tn__station *s, int index) {
-  int before = -1;
-  for (int i = s->first; i >= 0 && i != index; i = s->jobs[i].next) before = i;
-  if (before >= 0)
-    s->jobs[before].next = s->jobs[index].next;
-  else
-    s->first = s->jobs[index].next;
-  if (s->last == index) s->last = before;
+/* The job is over. */
+static void set_free(tn__station *s, tn__job *job) {
+  job->state = TN__JOB_FREE;
+  append(s, &s->places, index_of(s, job));
+  s->used--;
 }
 
 /* Starts what waits while there are slots. False: the station is gone. */
 static bool start_waiting(tn__station *s) {
   if (s->starting) return true; /* whoever is in this loop goes on */
   s->starting = true;
-  while (!s->releasing && s->paused == 0 && s->first >= 0 && s->busy < s->options.slots) {
-    tn__job *job = &s->jobs[s->first];
-    unlink_job(s, s->first);
+  while (!s->releasing && s->paused == 0 && s->queue.first >= 0 && s->busy < s->options.slots) {
+    tn__job *job = at(s, s->queue.first);
+    remove_from(s, &s->queue, s->queue.first);
     job->state = TN__JOB_RUNS;
     s->busy++;
     const tn__job copy = *job; /* it may end within */
@@ -123,16 +152,18 @@ tn_status *tn__station_submit(tn__station *s, const tn__job *words, tn_trial_han
     return tn_status_create(TN_OUT_OF_RANGE, "the %s has %d submissions, and takes no more until one has ended",
                             s->kind->name, s->capacity);
   }
-  int index = 0;
-  while (s->jobs[index].state != TN__JOB_FREE) index++;
-  tn__job *job = &s->jobs[index];
+  int index = s->places.first;
+  tn__job *job = at(s, index);
+  remove_from(s, &s->places, index);
   *job = *words;
   job->state = TN__JOB_WAITS;
   job->handle = ++s->submitted << INDEX_BITS | (uint64_t)index;
   if (handle != NULL) *handle = job->handle;
   s->used++;
-  append(s, index);
-  (void)start_waiting(s);
+  append(s, &s->age, index);
+  append(s, &s->queue, index);
+  s->submitting++;
+  if (start_waiting(s)) s->submitting--;
   return NULL;
 }
 
@@ -146,12 +177,15 @@ bool tn__station_cancel(tn__station *s, tn_trial_handle handle) {
   tn__job *job = job_of(s, handle);
   if (job == NULL || job->state == TN__JOB_LEAVES) return false;
   const tn__job copy = *job;
-  if (job->state == TN__JOB_WAITS) {
-    unlink_job(s, (int)(job - s->jobs));
-    job->state = TN__JOB_FREE;
-    s->used--;
-  } else {
+  remove_from(s, &s->age, index_of(s, job));
+  if (job->state == TN__JOB_RUNS) {
     job->state = TN__JOB_LEAVES;
+  } else {
+    bool waits = job->state == TN__JOB_WAITS;
+    remove_from(s, waits ? &s->queue : &s->answered, index_of(s, job));
+    s->busy -= !waits;
+    if (!waits) free(job->kept);
+    set_free(s, job);
   }
   if (!tell(s, &copy, NULL)) return true;
   if (copy.state == TN__JOB_RUNS && s->supplied.cancel != NULL) {
@@ -163,15 +197,43 @@ bool tn__station_cancel(tn__station *s, tn_trial_handle handle) {
   return true;
 }
 
+/* Its slot is free. False: the station is gone. */
+static bool end_job(tn__station *s, tn__job *job, const void *result) {
+  const tn__job copy = *job;
+  if (copy.state != TN__JOB_LEAVES) remove_from(s, &s->age, index_of(s, job));
+  set_free(s, job);
+  s->busy--;
+  if (copy.state != TN__JOB_LEAVES && !tell(s, &copy, result)) return false;
+  return tell_drained(s) && start_waiting(s);
+}
+
 void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result) {
   tn__job *job = job_of(s, handle);
-  if (job == NULL || job->state == TN__JOB_WAITS) return;
-  const tn__job copy = *job;
-  job->state = TN__JOB_FREE;
-  s->used--;
-  s->busy--;
-  if (copy.state == TN__JOB_RUNS && !tell(s, &copy, result)) return;
-  if (tell_drained(s)) (void)start_waiting(s);
+  if (job == NULL || job->state == TN__JOB_WAITS || job->state == TN__JOB_ANSWERED) return;
+  if (s->submitting > 0 && job->state == TN__JOB_RUNS) { /* whoever submits is not called back within */
+    job->kept = s->kind->keep(result);
+    job->state = TN__JOB_ANSWERED;
+    append(s, &s->answered, index_of(s, job));
+    return;
+  }
+  if (end_job(s, job, result)) (void)tn__station_poll(s);
+}
+
+int tn__station_poll(tn__station *s) {
+  int count = 0;
+  if (s->polling || s->submitting > 0) return 0; /* whoever polls goes on */
+  s->polling = true;
+  while (s->answered.first >= 0) {
+    tn__job *job = at(s, s->answered.first);
+    void *kept = job->kept;
+    remove_from(s, &s->answered, s->answered.first);
+    count++;
+    bool there = end_job(s, job, kept != NULL ? kept : s->kind->not_kept);
+    free(kept);
+    if (!there) return count;
+  }
+  s->polling = false;
+  return count;
 }
 
 void tn__station_pause(tn__station *s, bool pause) {
@@ -189,16 +251,7 @@ void tn__station_release(tn__station *s) {
   if (s->releasing) return;
   s->releasing = true;
   s->inside++;
-  for (;;) { /* the oldest first */
-    tn__job *oldest = NULL;
-    for (int i = 0; i < s->capacity; i++) {
-      tn__job *job = &s->jobs[i];
-      if (job->state != TN__JOB_WAITS && job->state != TN__JOB_RUNS) continue;
-      if (oldest == NULL || job->handle < oldest->handle) oldest = job;
-    }
-    if (oldest == NULL) break;
-    (void)tn__station_cancel(s, oldest->handle);
-  }
+  while (s->age.first >= 0) (void)tn__station_cancel(s, at(s, s->age.first)->handle); /* the oldest first */
   s->dead = true;
   (void)returned(s);
 }

@@ -139,6 +139,10 @@ static void go_on(tn__comparison *c) {
                                   : tn_runner_submit(c->words.runner, &input, &k->build, on_run, c, &c->handle);
   if (status != NULL) end(c, tn_status_message(status));
   tn_status_free(status);
+  if (c->building) /* one that answers at once */
+    (void)tn_builder_poll(c->words.builder);
+  else
+    (void)tn_runner_poll(c->words.runner);
 }
 
 static bool add_kernel(tn__comparison *c, const tn__rival_kernel *words) {

@@ -161,6 +161,16 @@ typedef struct te_call {
   const tn_compile_options *options;
 } te_call;
 
+/* NULL: all sizes of the kernel are known. */
+static const char *open_size(tn__arena *arena, const char *name, const tn__te *te) {
+  if (tn__te_dim_count(te) == 0) return NULL;
+  const char *dim = tn__te_dim_at(te, 0)->name;
+  return tn__arena_printf(arena,
+                          "kernel %s: cannot tune it: the dimension %s is open, and only kernels of known sizes are "
+                          "timed; fix it with --dim %s=N",
+                          name, dim, dim);
+}
+
 static void te_body(tn__arena *arena, void *user) {
   te_call *call = user;
   adding a;
@@ -173,14 +183,17 @@ static void te_body(tn__arena *arena, void *user) {
   tn__target *target = TN__NEW(arena, tn__target);
   tn__check(arena->escape, tn__decl_target(o->target, &options, target));
   begin(&a, call->list, arena->escape, target, o->run_threads > 0 ? o->run_threads : target->cpu.cores);
+  TN__VEC(const char *) open = {0};
   for (int i = 0; i < call->count; i++) {
     tn__plan_unit unit = tn__decl_plan_unit(call->tes[i], target, &options, tn__ir_create(arena));
-    if (tn__te_dim_count(unit.te) > 0)
-      tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
-                 "kernel %s: the dimension %s is open, and only kernels of known sizes are timed: --dim %s=N fixes it",
-                 tn_te_name(call->tes[i]), tn__te_dim_at(unit.te, 0)->name, tn__te_dim_at(unit.te, 0)->name);
-    add(&a, tn_te_name(call->tes[i]), unit.te, unit.options.results_read, 1);
+    const char *reason = open_size(arena, tn_te_name(call->tes[i]), unit.te);
+    if (reason != NULL)
+      tn__vec_push(arena, &open, reason);
+    else
+      add(&a, tn_te_name(call->tes[i]), unit.te, unit.options.results_read, 1);
   }
+  if (open.count > 0 && open.count == call->count) tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "%s", open.data[0]);
+  for (int i = 0; i < open.count; i++) tn__log(o->log, TN_LOG_WARNING, "%s; it is left out", open.data[i]);
 }
 
 tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *text, size_t size,

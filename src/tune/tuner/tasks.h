@@ -37,8 +37,8 @@ TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path
                                            const char *kernel, const tn_compile_options *options,
                                            const tn__tasks_variants *variants, int *left_out);
 /* Adds the kernels of a file of declarations, or of `text` if that is not NULL; `kernel` names one, NULL: all.
- * Dimensions must be fixed by the options, of which only `target`, `dims`, `run_threads`, `machine` and `no_measure`
- * count. */
+ * Of the options only `target`, `dims`, `run_threads`, `machine`, `no_measure` and `log` count. A kernel whose
+ * dimensions they leave open is left out with a warning; a file in which all are open is refused. */
 TN_MUST_USE tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *text, size_t size,
                                                   const char *kernel, const tn_compile_options *options);
 
