@@ -273,7 +273,7 @@ int cuMemsetD32Async(uint64_t to, unsigned value, size_t count, void *stream) {
   return SUCCESS;
 }
 
-/* ---- kernels: those of tests/unit/test_device_conformance.c and test_cuda_driver.c ------------------------------- */
+/* ---- kernels: those of tests/unit/devices/test_device_conformance.c and test_cuda_driver.c ----------------------- */
 
 typedef void kernel(int64_t thread, void **parameters);
 

@@ -2,8 +2,8 @@
 #ifndef TENON_TESTS_UNIT_COMPILE_CHECK_H
 #define TENON_TESTS_UNIT_COMPILE_CHECK_H
 
-#include "check.h"
 #include "driver/driver.h"
+#include "unit/check.h"
 #include "unit/failing_allocator.h"
 
 typedef struct compile_case {

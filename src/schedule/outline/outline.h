@@ -14,7 +14,8 @@
  *
  * The same views come from any schedule of the reduction (tn__outline_read), whoever made it: so schedules of different
  * rules are weighed by one function. That the views of an outline are those of the schedule after its steps is what
- * tests/unit/test_outline.c holds. Moves check nothing: what a primitive would refuse, it refuses when it is applied.
+ * tests/unit/schedule/test_outline.c holds. Moves check nothing: what a primitive would refuse, it refuses when it is
+ * applied.
  *
  * Facts lie in the arena of the schedule that they were found in; outlines and views are plain structs of the caller's.
  * An outline that applies its moves belongs to the thread of its schedule. */
