@@ -525,6 +525,19 @@ def seeds_of(text):
     return seeds
 
 
+def part_of(text):
+    """K/N as a pair of numbers."""
+    match = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text} is no part: K/N with K from 1 to N is")
+    return int(match[1]), int(match[2])
+
+
+def in_part(name, part):
+    """Whether a test belongs to that of the parts. What several suites run in different parts is split the same way."""
+    return zlib.crc32(name.encode()) % part[1] == part[0] - 1
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--filter", metavar="REGEX", help="run only the tests whose name matches")
@@ -541,6 +554,8 @@ def parse_arguments():
     parser.add_argument("--refused", type=Path, help="the list of tests with nodes that these devices do not run")
     parser.add_argument("--listed", type=Path, metavar="FILE", help="run only the tests that a list has")
     parser.add_argument("--one-of", type=int, default=1, metavar="N", help="run one test of N (%(default)s)")
+    parser.add_argument("--part", metavar="K/N", type=part_of, default=(1, 1),
+                        help="run the tests of the K-th of N parts, which their names decide")
     parser.add_argument("--threads", type=int, default=1, help="threads of each compiled model (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="worker processes (%(default)s)")
@@ -619,7 +634,7 @@ def main():
                  if test.kind == kind and (not arguments.filter or re.search(arguments.filter, test.name))]
         if arguments.listed:
             names = [name for name in names if name in read_list(arguments.listed)]
-        names = names[::arguments.one_of]
+        names = [name for name in names if in_part(name, arguments.part)][::arguments.one_of]
         if not names:
             print("backend_suite.py: no test matches", file=sys.stderr)
             return 2
@@ -644,7 +659,7 @@ def main():
         kept = {name: reason for name, reason in listed.items() if name in tests and name not in results}
         listed = kept | {name: result.reason for name, result in results.items() if not result.passed}
         write_list(arguments.list, listed)
-    some = arguments.filter or arguments.listed or arguments.one_of > 1
+    some = arguments.filter or arguments.listed or arguments.one_of > 1 or arguments.part[1] > 1
     complaints = judge(results, listed, tests, [] if some else kinds)
     if arguments.devices:
         complaints += check_refused(arguments, results, tests, listed)

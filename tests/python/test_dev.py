@@ -37,7 +37,7 @@ class DevTest(unittest.TestCase):
             "ninja": 'case "$*" in *-n*) echo "no work to do" ;; esac',
             "ctest": ":",
         }
-        for command in ("test", "lint", "schedules"):
+        for command in (["test"], ["test", "--full"], ["test", "--soak"], ["lint"], ["schedules"]):
             with self.subTest(command), tempfile.TemporaryDirectory() as folder:
                 checkout = Path(folder) / "checkout"
                 (checkout / "tools").mkdir(parents=True)
@@ -51,7 +51,7 @@ class DevTest(unittest.TestCase):
                     (programs_folder / name).chmod(0o755)
                 (checkout / ".deps/python/bin/python").write_text("#!/bin/sh\n")
                 (checkout / ".deps/python/bin/python").chmod(0o755)
-                done = subprocess.run([checkout / "dev", command], capture_output=True, text=True,
+                done = subprocess.run([checkout / "dev", *command], capture_output=True, text=True,
                                       env={**os.environ, "PATH": f"{programs_folder}:{os.environ['PATH']}",
                                            "TENON_NO_INSTALL": ""})
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

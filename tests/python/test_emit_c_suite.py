@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The ONNX project's node tests through emitted C, as functions of one object: those of control flow, sequences and optional
-values with the runtime's results byte for byte; with the argument --all, all the others too, within the suite's tolerances."""
+values with the runtime's results byte for byte; with the argument --all, all the others too, within the suite's tolerances,
+and with --part K/N those of the K-th of N parts, as tests/onnx/backend_suite.py splits them."""
 
 import contextlib
 import io
@@ -18,6 +19,9 @@ from onnx.backend.test.loader import load_model_tests
 
 import tenon
 from emit_c_batch import Batch, tensors_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "onnx"))
+from backend_suite import in_part, part_of  # noqa: E402
 
 KINDS = ("If", "Loop", "Scan", "Sequence", "Optional", "SplitToSequence", "ConcatFromSequence")
 LEAST, LEAST_OF_ALL = 58, 1600
@@ -54,6 +58,8 @@ def is_plain(value):
 
 
 class Suite(unittest.TestCase):
+    part = (1, 1)
+
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
         self.addCleanup(scratch.cleanup)
@@ -81,6 +87,7 @@ class Suite(unittest.TestCase):
         plain = [case for case in cases() if not kinds_of(case.model) & TABLES
                  and all(is_plain(value) for values in case.data_sets[0] for value in values)]
         self.assertGreaterEqual(len(plain), LEAST_OF_ALL)
+        plain = [case for case in plain if in_part(case.name, Suite.part)]
         for start in range(0, len(plain), 60):  # the command takes 64
             with tempfile.TemporaryDirectory() as folder:
                 self.run_batch(folder, plain[start:start + 60])
@@ -103,6 +110,8 @@ class Suite(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if "--part" in sys.argv:
+        Suite.part = part_of(sys.argv[sys.argv.index("--part") + 1])
     if "--all" in sys.argv:
         sys.exit(not unittest.TextTestRunner().run(Suite("run_all")).wasSuccessful())
     unittest.main()
