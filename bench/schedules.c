@@ -308,11 +308,7 @@ typedef struct kernel {
 
 static size_t buffer_bytes(const tn__buffer *b) {
   size_t bytes = tn_dtype_size(b->dtype);
-  for (int d = 0; d < b->rank; d++) {
-    int64_t n = 1;
-    tn__ir_as_int(b->shape[d], &n);
-    bytes *= (size_t)n;
-  }
+  for (int d = 0; d < b->rank; d++) bytes *= (size_t)tn__ir_int_or(b->shape[d], 1);
   return bytes;
 }
 
@@ -496,7 +492,7 @@ static const tn__schedule *prepare_choice(job *j, const tn__te *te, const tn__sc
   j->rule_count = 0;
   if (j->plan.sketch == NULL) return j->plan.schedule;
   start = now();
-  j->chosen_of = tn__sketch_choose(j->plan.sketch, j->drawn, NULL);
+  j->chosen_of = tn__sketch_choose_counting(j->plan.sketch, j->drawn, NULL);
   j->choosing = now() - start;
   j->predicted = j->plan.cost.cycles;
   j->weighed = weigh(&unit, j->plan.sketch, j->plan.values);
@@ -1007,7 +1003,7 @@ static long number(char **argv, int *i, int argc) {
   return strtol(argv[++*i], NULL, 10);
 }
 
-static bool read_shape(const char *text, shape *out) {
+TN_MUST_USE static bool read_shape(const char *text, shape *out) {
   size_t length = strcspn(text, ",");
   *out = (shape){.kind = 0};
   while (out->kind < KINDS &&

@@ -207,7 +207,7 @@ TN_API TN_MUST_USE tn_status *tn_module_load(const tn_module *module, const tn_l
                                              tn_executable **out);
 
 /* Where the time went; a module that came from the cache has "open" and "cache" only. */
-TN_API int tn_module_times(const tn_module *module, const tn_phase_time *const **out);
+TN_API TN_MUST_USE int tn_module_times(const tn_module *module, const tn_phase_time *const **out);
 /* How much work the compilation was, in steps: expressions that were made and looked at, nodes that passes visited,
  * instructions, pieces of memory. The number does not depend on the machine's speed. `most` (may be NULL): how many it
  * may take, by the size of the model's structure; a compilation that would take more is refused. Both are 0 for a
@@ -266,7 +266,7 @@ TN_API TN_MUST_USE tn_status *tn_explain(const char *path, const void *data, siz
                                          const tn_compile_options *options, tn_explanation **out);
 TN_API void tn_explanation_release(tn_explanation *explanation); /* NULL is fine */
 /* Both live as long as the explanation; kernels in the order of the model, each once. */
-TN_API int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan *const **out);
+TN_API TN_MUST_USE int tn_explanation_kernels(const tn_explanation *explanation, const tn_kernel_plan *const **out);
 /* Measured, or the target's usual numbers when that is another machine. */
 TN_API const tn_machine_limits *tn_explanation_limits(const tn_explanation *explanation);
 

@@ -430,7 +430,7 @@ typedef struct tn_profile_totals { /* of all that was recorded */
 TN_API TN_MUST_USE tn_status *tn_session_start_profile(tn_session *session, tn_profile **out);
 TN_API void tn_profile_release(tn_profile *profile); /* while its session lives, and between invokes */
 /* One row for each name, in the order in which they ran first, and their sum; valid until the next invoke. */
-TN_API int tn_profile_kernels(const tn_profile *profile, const tn_profile_kernel *const **out);
+TN_API TN_MUST_USE int tn_profile_kernels(const tn_profile *profile, const tn_profile_kernel *const **out);
 TN_API const tn_profile_totals *tn_profile_sum(const tn_profile *profile);
 /* Every call as JSON in the trace event format, which Perfetto and chrome://tracing show. Beyond a million calls the
  * rest is counted only. */
@@ -459,7 +459,7 @@ TN_API TN_MUST_USE tn_status *tn_machine_measure(int threads, tn_machine_limits 
 TN_API double tn_machine_roofline(const tn_machine_limits *limits, double flops, double bytes, const char **bound);
 /* What the device can do that runs the kernel of a row of the profile, as far as its driver says: `out` has no size
  * where it does not. False: the kernel runs on this machine's cores, which tn_machine_measure() knows. Since 0.2. */
-TN_API bool tn_profile_device_limits(const tn_profile *profile, const char *kernel, tn_machine_limits *out);
+TN_API TN_MUST_USE bool tn_profile_device_limits(const tn_profile *profile, const char *kernel, tn_machine_limits *out);
 
 #ifdef __cplusplus
 }

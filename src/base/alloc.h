@@ -13,8 +13,8 @@ void *tn__alloc_zeroed(const tn_allocator *allocator, size_t bytes, size_t align
 void tn__free(const tn_allocator *allocator, void *pointer, size_t size, size_t align);
 void *tn__realloc(const tn_allocator *allocator, void *pointer, size_t old_size, size_t new_size, size_t align);
 
-bool tn__mul_overflow_i64(int64_t a, int64_t b, int64_t *out); /* true on overflow */
-bool tn__add_overflow_i64(int64_t a, int64_t b, int64_t *out);
+TN_MUST_USE bool tn__mul_overflow_i64(int64_t a, int64_t b, int64_t *out); /* true on overflow */
+TN_MUST_USE bool tn__add_overflow_i64(int64_t a, int64_t b, int64_t *out);
 
 #define TN_RETURN_IF_ERROR(expression)           \
   do {                                           \

@@ -6,6 +6,6 @@
 
 /* `directory`, or where that is NULL $TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon. False: there is
  * none, or its name does not fit. */
-bool tn__cache_folder_name(const char *directory, char *out, size_t size);
+TN_MUST_USE bool tn__cache_folder_name(const char *directory, char *out, size_t size);
 
 #endif

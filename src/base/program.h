@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tenon/base.h"
+
 /* The path of a file called `name` in the folder of the running program; false when that is not known, or too long. */
-static inline bool tn__program_beside(const char *name, char *path, size_t size) {
+TN_MUST_USE static inline bool tn__program_beside(const char *name, char *path, size_t size) {
   ssize_t length = readlink("/proc/self/exe", path, size);
   if (length <= 0 || (size_t)length >= size) return false;
   path[length] = 0;

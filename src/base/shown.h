@@ -7,7 +7,7 @@
 
 /* How the byte at `text` is shown, NUL-terminated: as it is; a control character, which may take two bytes of UTF-8, as
  * \n, \t or \uXXXX. Returns how many bytes of `text` that was. */
-size_t tn__shown_char(const char *text, char out[8]);
+TN_MUST_USE size_t tn__shown_char(const char *text, char out[8]);
 /* Appends all of `text` as it is shown: on one line. */
 void tn__strbuf_shown(tn__strbuf *buf, const char *text);
 

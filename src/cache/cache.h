@@ -23,9 +23,11 @@ tn__cache_access tn__cache_folder(const char *directory, char *out, size_t size)
  * a folder that cannot be written to what is there is used, and the first entry that is not kept is logged. */
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log);
 /* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe", "obj" or "dev". */
-bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key, tn__bytes *out);
+TN_MUST_USE bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
+                               tn__bytes *out);
 /* The same into the caller's map, which it closes when the contents are no longer needed. */
-bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map, tn__bytes *out);
+TN_MUST_USE bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map,
+                               tn__bytes *out);
 /* `arena` is for scratch. May be called from several threads, each with an arena of its own. */
 void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,
                    const tn__pieces *contents);

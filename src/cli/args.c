@@ -211,7 +211,7 @@ static void no_option(const cli_command *command, const char *text, size_t lengt
     cli_misused(command->name, "there is no option %.*s", (int)length, text);
 }
 
-static bool parse_option(const cli_command *command, int argc, char **argv, int *at, cli_args *out) {
+TN_MUST_USE static bool parse_option(const cli_command *command, int argc, char **argv, int *at, cli_args *out) {
   const char *text = argv[*at], *equals = strchr(text, '=');
   size_t length = equals ? (size_t)(equals - text) : strlen(text);
   const cli_option *o = find_option(command, text, length);

@@ -61,7 +61,7 @@ int cli_unknown(const cli_group *group, const char *text, const char *why); /* s
 int cli_finished(int result); /* once all is printed: the result, or EXIT_FAILED where that did not arrive */
 
 /* Parses; on misuse says so on stderr and returns false. "--name=value" and "--name value" are the same. */
-bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
+TN_MUST_USE bool cli_parse(const cli_command *command, int argc, char **argv, cli_args *out);
 bool cli_flag(const cli_args *args, const char *name);
 const char *cli_value(const cli_args *args, const char *name);               /* the last one given, or NULL */
 const char *cli_next(const cli_args *args, const char *name, int *position); /* each in turn; *position starts at 0 */
@@ -69,7 +69,7 @@ const char *cli_next(const cli_args *args, const char *name, int *position); /* 
  * name. NULL: nothing. */
 const char *cli_taken_place(const cli_args *args, const char *output);
 /* A whole number in [low, high]; false after saying what is wrong. Untouched when the option was not given. */
-bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
+TN_MUST_USE bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
 
 /* Says why options that were given cannot be: the first of `names`, up to NULL, and the reason. True when one was. */
 bool cli_refuse(const cli_args *args, const char *const *names, const char *format, ...) TN_PRINTF(3, 4);
@@ -125,7 +125,7 @@ bool cli_schedule_setup(const cli_args *args, tn_schedule_options *options);
 /* The text in the file of --schedule, if there is one, which the caller frees; names it in the options. */
 TN_MUST_USE tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options, char **text);
 /* False after saying what is wrong. `setup` must stay where it is while its options are in use. */
-bool cli_compile_setup(const cli_args *args, cli_compile *setup);
+TN_MUST_USE bool cli_compile_setup(const cli_args *args, cli_compile *setup);
 /* Loads an executable, or compiles an ONNX model and loads that. Reports times when asked to. */
 tn_status *cli_open(const cli_args *args, cli_compile *setup, const char *path, tn_executable **executable,
                     tn_module **module);
@@ -195,11 +195,11 @@ typedef struct cli_latency {
 cli_latency cli_summarize_latency(double *seconds, int runs); /* sorts them */
 /* Compares with the suite's tolerances; false when they differ. `why` says how, or how large the greatest difference
  * is. */
-bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
+TN_MUST_USE bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
 /* The same for strings (run_strings.c), behind a name: the first, as JSON writes them; and whether all are equal. */
 void cli_print_strings(const DLTensor *t);
 void cli_json_strings(tn__strbuf *json, const DLTensor *t);
-bool cli_strings_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
+TN_MUST_USE bool cli_strings_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
 /* NAME.npy with characters outside of [A-Za-z0-9_.-] as '_'. */
 tn_status *cli_write_outputs(const cli_args *args, const cli_result *results, int count, const char *directory);
 

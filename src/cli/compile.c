@@ -83,7 +83,7 @@ static void describe(const cli_args *args, const char *path, tn_module *module) 
 }
 
 /* "NAME=FILE", or a file alone, whose function is "main". */
-static int read_functions(const cli_args *args, tn_model_function *functions, char names[][128]) {
+TN_MUST_USE static int read_functions(const cli_args *args, tn_model_function *functions, char names[][128]) {
   for (int i = 0; i < args->file_count; i++) {
     const char *text = args->files[i], *equals = strchr(text, '='), *slash = strchr(text, '/');
     bool named = equals && (!slash || equals < slash);

@@ -151,7 +151,7 @@ static tn_status *read_input(run *r, const char *text) {
   return status;
 }
 
-static bool data_set_file(const char *directory, const char *what, int index, char *path, size_t size) {
+TN_MUST_USE static bool data_set_file(const char *directory, const char *what, int index, char *path, size_t size) {
   struct stat info;
   snprintf(path, size, "%s/%s_%d.pb", directory, what, index);
   return stat(path, &info) == 0;

@@ -119,8 +119,8 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, const tn__optio
 }
 
 /* NAME=N[,N...] up to `end`, which is a part of `text`. */
-static bool read_dim(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list,
-                     const char *text, const char *at, const char *end, int *count) {
+TN_MUST_USE static bool read_dim(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list,
+                                 const char *text, const char *at, const char *end, int *count) {
   const char *equals = memchr(at, '=', (size_t)(end - at));
   char sizes[1024];
   size_t length = equals ? (size_t)(equals - at) : 0, rest = equals ? (size_t)(end - equals) - 1 : 0;
@@ -232,7 +232,7 @@ static int read_names(const cli_args *args, const cli_option *option, cli_list *
 
 /* VALUE=DEVICE[,body][,result], which is cut into its words. Names of values may have any sign, those of devices no
  * '='. */
-static bool read_side(char *text, tn_on_device *out) {
+TN_MUST_USE static bool read_side(char *text, tn_on_device *out) {
   char *equals = strrchr(text, '=');
   if (!equals || equals == text || equals[1] == 0 || equals[1] == ',') return false;
   *equals = 0;
@@ -265,7 +265,7 @@ static int read_on_device(const cli_args *args, const tn__option_row *row, cli_l
 }
 
 /* Reads what was given for a row that is no list into the field at `out`. */
-static bool read_value(const cli_args *args, const tn__option_row *row, void *out) {
+TN_MUST_USE static bool read_value(const cli_args *args, const tn__option_row *row, void *out) {
   switch (row->kind) {
     case TN__OPTION_FLAG: *(bool *)out = cli_flag(args, row->cli.name); return true;
     case TN__OPTION_COUNT: {
@@ -294,7 +294,7 @@ static cli_list *new_list(void) {
 }
 
 /* An option for loading, which is in no table. */
-static bool read_list(const cli_args *args, const char *name, cli_list **list, int *count) {
+TN_MUST_USE static bool read_list(const cli_args *args, const char *name, cli_list **list, int *count) {
   for (int i = 0; i < args->count && *list == NULL; i++) {
     if (strcmp(args->settings[i].option->name, name) != 0) continue;
     *list = new_list();

@@ -121,7 +121,7 @@ static const tn__te *with_copies(const tn__te *te, const bool *copied) {
 }
 
 /* Adds what the schedule needs copies of; false: nothing. */
-static bool add_copies(const tn_schedule *s, bool *copied) {
+TN_MUST_USE static bool add_copies(const tn_schedule *s, bool *copied) {
   const tn__te *te = s->unit.te;
   const tn__func *func = NULL;
   int count = tn__te_output_count(te), over = 0;

@@ -44,7 +44,7 @@ typedef struct tn__te_item {
   const int *over; /* by output: the input whose memory it takes, or -1 */
 } tn__te_item;
 /* Kernels in order, each with what packs its operands behind it. Throws on the arena's escape. */
-int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
+TN_MUST_USE int tn__decl_items(tn__arena *arena, tn_schedule *const *schedules, int count, tn__te_item **out);
 
 /* Starts to count the work in an arena, and limits it: that of reading a text by its bytes, that of scheduling a
  * declaration and of making code by the steps that making the declaration took. The name, of the text or the kernel,

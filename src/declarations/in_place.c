@@ -51,7 +51,7 @@ typedef struct range {
   const tn__expr *low, *high; /* NULL: no such access */
 } range;
 
-static bool widen(const search *s, const marks *m, const touch *t, int dim, range *out) {
+TN_MUST_USE static bool widen(const search *s, const marks *m, const touch *t, int dim, range *out) {
   const tn__expr *low, *high;
   int count = s->vars.count - m->vars;
   const tn__var *const *vars = count > 0 ? s->vars.data + m->vars : NULL;

@@ -208,7 +208,7 @@ static void tell(tn__driver *driver, const char *name, tn__graph *graph, const t
   tn__place_explain(graph, options, 2, told);
 }
 
-static bool place_one(tn__driver *driver, const char *name, tn__graph *graph, int *copies) {
+TN_MUST_USE static bool place_one(tn__driver *driver, const char *name, tn__graph *graph, int *copies) {
   tn__driver_devices *d = driver->devices;
   tn__place_options options = {.config = d->config,
                                .rules = d->rules.list.data,

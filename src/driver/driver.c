@@ -122,7 +122,7 @@ static bool is_for_cpu(void *user, const tn__node *node) {
   return device == NULL || tn__target_is_cpu(device->target);
 }
 
-static bool operand_layout(void *user, const tn__operand_use *operand, tn__layout *out) {
+TN_MUST_USE static bool operand_layout(void *user, const tn__operand_use *operand, tn__layout *out) {
   const tn__driver *driver = user;
   return tn__schedule_operand_layout(&driver->target, operand, out);
 }

@@ -65,7 +65,8 @@ void tn__compilation_prepare(tn__compilation *c);
 /* Kernels and the executable. */
 void tn__compilation_back(tn__compilation *c);
 /* The texts that the compilation keeps (kernels/texts.h); returns how many. Units must have been built (texts.c). */
-int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS], const char *texts[TN__TEXT_KINDS]);
+TN_MUST_USE int tn__driver_texts_gather(tn__compilation *c, const char *names[TN__TEXT_KINDS],
+                                        const char *texts[TN__TEXT_KINDS]);
 /* A caller's struct, NULL or of whatever version, as this version has it; its lists are there and name things. */
 TN__LINKED TN_MUST_USE tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile_options *out);
 /* Throws when the target, the texts or the pass that they name cannot be; reads no file. */

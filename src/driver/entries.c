@@ -11,7 +11,7 @@ enum { MOST_COMBINATIONS = 64 };
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* Does `name` match the pattern, and what does its '*' stand for? */
-static bool matches(const char *pattern, const char *name, const char **star, size_t *length) {
+TN_MUST_USE static bool matches(const char *pattern, const char *name, const char **star, size_t *length) {
   const char *at = strchr(pattern, '*');
   *star = "", *length = 0;
   if (!at) return strcmp(pattern, name) == 0;
@@ -34,7 +34,7 @@ static int find_input(const tn__graph *graph, const char *pattern, const char *s
 }
 
 /* The input that the output aliases by the options, or -1; the alias's number goes to `alias`. */
-static int aliased_input(const tn_compile_options *o, const tn__graph *graph, int output, int *alias) {
+TN_MUST_USE static int aliased_input(const tn_compile_options *o, const tn__graph *graph, int output, int *alias) {
   int input = -1;
   for (int a = 0; a < o->alias_count && input < 0; a++) {
     const char *star;
@@ -64,7 +64,7 @@ static bool has_symbol(const tn__graph *graph, const char *name) {
 }
 
 /* Distinct names of the special dimensions that the model has, in the order given. */
-static int special_names(tn__compilation *c, const tn__graph *graph, const char **names, bool *used) {
+TN_MUST_USE static int special_names(tn__compilation *c, const tn__graph *graph, const char **names, bool *used) {
   const tn_compile_options *o = c->driver.options;
   int count = 0;
   for (int i = 0; i < o->special_dim_count; i++) {
@@ -79,8 +79,8 @@ static int special_names(tn__compilation *c, const tn__graph *graph, const char 
 }
 
 /* The sizes of the `number`-th combination: the last name's change fastest. False when there is no such. */
-static bool combination(const tn_compile_options *o, const char *const *names, int count, int number,
-                        tn__dim_binding *out) {
+TN_MUST_USE static bool combination(const tn_compile_options *o, const char *const *names, int count, int number,
+                                    tn__dim_binding *out) {
   for (int n = count - 1; n >= 0; n--) {
     int sizes = 0;
     for (int i = 0; i < o->special_dim_count; i++) sizes += strcmp(o->special_dims[i].name, names[n]) == 0;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "driver/driver.h"
 #include "runtime/executable/apart.h"
 #include "runtime/tensor.h"
@@ -82,8 +83,8 @@ static size_t bytes_of(const tn__value *v) { return (size_t)count_of(v) * tn__dt
 
 /* Results of constant groups that the rest of the model reads; `*given`: the bytes of constants that it reads as they
  * are, with what aligning them may take. */
-static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups *groups, tn__value **out,
-                         size_t *given) {
+TN_MUST_USE static int wanted_values(tn__driver *driver, tn__graph *graph, const tn__groups *groups, tn__value **out,
+                                     size_t *given) {
   int value_count = 0, count = 0;
   tn__graph_use_counts(graph, &value_count);
   bool *read = TN__NEW_ARRAY(driver->arena, value_count, bool);
@@ -124,7 +125,8 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
   tn__check(escape, tn_session_create(r->executable, &session, &r->session));
   for (int i = 0; i < count; i++) {
     int64_t shape[TN_MAX_RANK];
-    tn__g_shape_const(values[i], shape);
+    bool known = tn__g_shape_const(values[i], shape);
+    TN__INVARIANT(known); /* fusion calls nothing constant whose size a run tells */
     void *data = constant_memory(driver, values[i], slab);
     DLTensor out = {.data = data,
                     .device = {kDLCPU, 0},

@@ -57,10 +57,10 @@ static void add_presets(tn__strbuf *out) {
 }
 
 static void add_host(tn__strbuf *out, const tn__target *host) {
-  char text[TN__TARGET_TEXT], missing[1024];
+  char text[TN__TARGET_TEXT], features[1024];
   const tn__cpu_target *cpu = &host->cpu;
   tn__target_print(host, text);
-  tn__target_missing(cpu->arch, cpu->features, 0, missing, sizeof missing);
+  if (!tn__target_missing(cpu->arch, cpu->features, 0, features, sizeof features)) features[0] = '\0';
   tn__strbuf_printf(out,
                     "\nthis machine:\n"
                     "  %-16s %s, which is %s\n"
@@ -68,7 +68,7 @@ static void add_host(tn__strbuf *out, const tn__target *host) {
                     "    %-16s %d\n"
                     "    %-16s %d bytes, %d registers\n"
                     "    %-16s %" PRId64 " KB, %" PRId64 " KB, %" PRId64 " KB\n",
-                    "cpu:0", text, host->name, "features", missing[0] ? missing : "none", "threads", cpu->cores,
+                    "cpu:0", text, host->name, "features", features[0] ? features : "none", "threads", cpu->cores,
                     "vectors", cpu->vector_bytes, cpu->vector_registers, "L1, L2, L3", cpu->machine.l1_bytes >> 10,
                     cpu->machine.l2_bytes >> 10, cpu->machine.l3_bytes >> 10);
 }

@@ -94,7 +94,7 @@ const tn__expr *tn__g_dim_product(tn__ir *ir, const tn__expr *const *dims, int c
 enum { MAX_FACTORS = 32 };
 
 /* The factors of a product that are not constants; the constant ones are multiplied into *constant. */
-static int factors_of(const tn__expr *e, const tn__expr **out, int count, int64_t *constant) {
+TN_MUST_USE static int factors_of(const tn__expr *e, const tn__expr **out, int count, int64_t *constant) {
   if (count < 0 || count == MAX_FACTORS) return -1;
   if (tn__ir_is_int(e)) {
     if (__builtin_mul_overflow(*constant, e->value.i, constant)) return -1;

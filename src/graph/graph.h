@@ -381,7 +381,7 @@ bool tn__node_reads_layout(const tn__node *node);
 
 /* Constant size of a dimension or whole shape; -1 / false when symbolic. */
 int64_t tn__g_dim_const(const tn__value *value, int axis);
-bool tn__g_shape_const(const tn__value *value, int64_t *shape);
+TN_MUST_USE bool tn__g_shape_const(const tn__value *value, int64_t *shape);
 
 /* ---- rewriting, for passes --------------------------------------------------------------------------------------- */
 /* The only way to change an operand of a node. */

@@ -127,9 +127,9 @@ bool tn__g_carries_elements(tn_dtype dtype);
 const tn__expr *const *tn__g_moved_elements(tn__graph *graph, const tn__value *a, int rank, const tn__expr *const *dims,
                                             int64_t offset, const int64_t *strides);
 /* Row-major strides of a value whose dimensions are constants; false when one is not. */
-bool tn__g_element_strides(const tn__value *a, int64_t *strides);
+TN_MUST_USE bool tn__g_element_strides(const tn__value *a, int64_t *strides);
 /* Constant elements of a value: into out (TN__MAX_ELEMENTS), returns their number or -1. */
-int tn__g_constant_elements(const tn__value *value, int64_t *out);
+TN_MUST_USE int tn__g_constant_elements(const tn__value *value, int64_t *out);
 
 /* ---- for declare ------------------------------------------------------------------------------------------------- */
 /* A stage name that is unique in the declaration: "add", "add_1" ... */

@@ -80,14 +80,14 @@ static bool has_strings(const tn__node *node) {
   return false;
 }
 
-static bool node_attribute(const void *user, const char *name, int64_t *value) {
+TN_MUST_USE static bool node_attribute(const void *user, const char *name, int64_t *value) {
   const tn__attr *attr = tn__node_attr(user, name);
   bool given = attr != NULL && attr->kind == TN__ATTR_INTS && attr->count == 1;
   if (given) *value = attr->ints[0];
   return given;
 }
 
-static int64_t take_bound(const char **at) {
+TN_MUST_USE static int64_t take_bound(const char **at) {
   bool negative = **at == '-';
   int64_t bound = 0;
   for (*at += negative; **at >= '0' && **at <= '9'; ++*at) bound = bound * 10 + (**at - '0');
@@ -95,7 +95,7 @@ static int64_t take_bound(const char **at) {
 }
 
 /* Whether the attribute is of the kind that stands at `*kind`, which is put behind it, with its words. */
-static bool is_of_kind(const tn__attr *attr, const char **kind, const char **words) {
+TN_MUST_USE static bool is_of_kind(const tn__attr *attr, const char **kind, const char **words) {
   static const struct {
     const char *name, *words;
     tn__attr_kind kind;

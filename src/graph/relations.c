@@ -392,7 +392,7 @@ static void take_shapes(relating *c, int index) {
 }
 
 /* One operand, or the last one and all further ones. */
-static bool take_operand(relating *c, int *least) {
+TN_MUST_USE static bool take_operand(relating *c, int *least) {
   int index = c->name_count;
   if (index == MOST_OPERANDS) c->wrong = true;
   word name = take_name(c);

@@ -48,6 +48,6 @@ void tn__relate_sizes(tn__graph *graph, const char *left, const tn__expr *a, con
                       const tn__expr *b);
 
 /* How many operands the text names, at least and at most (-1: any number); false when it is not written as above. */
-bool tn__relations_parse(const char *relations, int *least, int *most);
+TN_MUST_USE bool tn__relations_parse(const char *relations, int *least, int *most);
 
 #endif

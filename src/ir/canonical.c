@@ -177,7 +177,7 @@ static void split_by(tn__ir *ir, const tn__linear *l, int64_t c, split *out) {
 }
 
 /* Does the range lie within one block [q * c, (q + 1) * c)? */
-static bool one_block(tn__interval range, int64_t c, int64_t *q) {
+TN_MUST_USE static bool one_block(tn__interval range, int64_t c, int64_t *q) {
   if (range.min == INT64_MIN || range.max == INT64_MAX) return false;
   *q = tn__ir_floordiv_i64(range.min, c);
   return *q == tn__ir_floordiv_i64(range.max, c);
@@ -192,7 +192,7 @@ typedef struct grouping {
 
 /* rest == g * multiples + small, with small within one block of g for some g > 1 that divides c: then rest / c is
  * (multiples + offset) / (c / g). The largest such g wins. */
-static bool group(tn__ir *ir, const tn__linear *rest, int64_t c, grouping *out) {
+TN_MUST_USE static bool group(tn__ir *ir, const tn__linear *rest, int64_t c, grouping *out) {
   int64_t best = 1;
   for (int i = 0; i < rest->count; i++) {
     int64_t g = tn__common_divisor(c, rest->terms[i].coefficient);
@@ -314,8 +314,8 @@ static const tn__expr *mod_constant(tn__ir *ir, const tn__expr *a, int64_t c) {
 }
 
 /* The product divided by `factors`, when all of them are in it: the product of the others, or NULL for none left. */
-static bool remove_factors(tn__ir *ir, const tn__expr *product, const tn__expr *const *factors, int count,
-                           const tn__expr **left) {
+TN_MUST_USE static bool remove_factors(tn__ir *ir, const tn__expr *product, const tn__expr *const *factors, int count,
+                                       const tn__expr **left) {
   const tn__expr *have[MAX_FACTORS];
   int n = tn__ir_factors(product, have, MAX_FACTORS), taken = 0;
   if (n > MAX_FACTORS) return false;
@@ -330,7 +330,7 @@ static bool remove_factors(tn__ir *ir, const tn__expr *product, const tn__expr *
 }
 
 /* Takes the terms that are multiples of the symbolic product n = k * atoms out of l. */
-static bool split_symbolic(tn__ir *ir, const tn__expr *a, const tn__expr *n, split *out) {
+TN_MUST_USE static bool split_symbolic(tn__ir *ir, const tn__expr *a, const tn__expr *n, split *out) {
   tn__linear l, divisor;
   const tn__expr *factors[MAX_FACTORS];
   tn__linear_init(&l);

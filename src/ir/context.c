@@ -252,6 +252,11 @@ bool tn__ir_as_int(const tn__expr *e, int64_t *out) {
   return true;
 }
 
+int64_t tn__ir_int_or(const tn__expr *e, int64_t otherwise) {
+  int64_t value;
+  return e != NULL && tn__ir_as_int(e, &value) ? value : otherwise;
+}
+
 static int order_u64(uint64_t a, uint64_t b) { return a < b ? -1 : a > b; }
 
 int tn__expr_compare(const tn__expr *a, const tn__expr *b) {

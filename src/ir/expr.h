@@ -213,7 +213,8 @@ bool tn__ir_is_float_extremum(const tn__expr *e); /* a minimum or maximum of flo
 bool tn__ir_is_true(const tn__expr *e);
 bool tn__ir_is_false(const tn__expr *e);
 /* The constant value of an integer expression; false when it is not constant. */
-bool tn__ir_as_int(const tn__expr *e, int64_t *out);
+TN_MUST_USE bool tn__ir_as_int(const tn__expr *e, int64_t *out);
+int64_t tn__ir_int_or(const tn__expr *e, int64_t otherwise); /* `otherwise` when it is not constant, or e is NULL */
 /* -1, 0, 1 by structure: kind, dtype, values, variables by id, buffers by id, arguments. */
 int tn__expr_compare(const tn__expr *a, const tn__expr *b);
 /* Does `e` read `var` (also through the indices of loads)? Read any of several? Load from `buffer`? */
@@ -276,15 +277,15 @@ double tn__ir_elements_estimate(const tn__buffer *buffer); /* of the whole tenso
 /* Largest and smallest value of `e` as expressions when the given variables run over their ranges (symbolic extents
  * allowed); e must be monotone in each (affine terms, floordiv by positive constants, min, max of such). False when
  * that can't be shown. */
-bool tn__ir_bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count, const tn__expr **min_out,
-                        const tn__expr **max_out);
+TN_MUST_USE bool tn__ir_bounds_over(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count,
+                                    const tn__expr **min_out, const tn__expr **max_out);
 /* Is this bool expression always true by the ranges of its variables? (false: unknown or not) */
 bool tn__ir_prove(tn__ir *ir, const tn__expr *condition);
 /* Writes e as sum(coefficients[i] * vars[i]) + rest, rest free of vars; false when it is not affine in them.
  * Coefficients are integer constants or expressions free of vars (symbolic strides). */
-bool tn__ir_affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count,
-                      const tn__expr **coefficients, const tn__expr **rest);
+TN_MUST_USE bool tn__ir_affine_in(tn__ir *ir, const tn__expr *e, const tn__var *const *vars, int count,
+                                  const tn__expr **coefficients, const tn__expr **rest);
 /* d(e)/d(var) when e is affine in var with a constant coefficient; false otherwise. */
-bool tn__ir_stride_in(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *stride);
+TN_MUST_USE bool tn__ir_stride_in(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *stride);
 
 #endif

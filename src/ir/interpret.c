@@ -131,7 +131,7 @@ static void begin_strand(machine *m, const tn__insn *insn) {
 }
 
 /* Do the strands, or those that they came from, belong to one run of a loop? Then these are in *a and *b. */
-static bool are_side_by_side(const machine *m, int32_t *a, int32_t *b) {
+TN_MUST_USE static bool are_side_by_side(const machine *m, int32_t *a, int32_t *b) {
   const strand *all = m->strands.data;
   TN__INVARIANT(all != NULL); /* there are strands whose accesses are compared */
   while (all[*a].depth > all[*b].depth) *a = all[*a].parent;

@@ -34,7 +34,7 @@ void tn__linear_recombine(tn__ir *ir, tn__linear *l);
 tn__interval tn__linear_interval(tn__ir *ir, const tn__linear *l);
 
 /* The factors of a product of atoms (an atom: itself). Returns how many there are; at most `capacity` are written. */
-int tn__ir_factors(const tn__expr *product, const tn__expr **out, int capacity);
+TN_MUST_USE int tn__ir_factors(const tn__expr *product, const tn__expr **out, int capacity);
 
 /* i64 arithmetic in canonical form. */
 const tn__expr *tn__ir_canonical_add(tn__ir *ir, const tn__expr *a, const tn__expr *b, int64_t scale_b);

@@ -97,7 +97,7 @@ static const tn__expr *slack_of(partitioning *p, const census *c, const tn__expr
 }
 
 /* slack > 0 as a comparison of atom, when slack == step * atom + rest and `atom` alone depends on var. */
-static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, condition *out) {
+TN_MUST_USE static bool solve(tn__ir *ir, const tn__expr *slack, const tn__var *var, condition *out) {
   tn__linear l, rest;
   tn__linear_init(&l);
   tn__linear_init(&rest);

@@ -12,6 +12,6 @@ typedef struct tn__rolled {
 } tn__rolled;
 
 /* False where the statement has no such form, or is rolled already. */
-bool tn__ir_roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out);
+TN_MUST_USE bool tn__ir_roll(tn__ir *ir, const tn__stmt *alloc, tn__rolled *out);
 
 #endif

@@ -16,6 +16,6 @@ typedef struct tn__ir_running {
 
 /* Is the value that a statement stores to the buffer a running one, by an operation that is exactly associative?
  * `follows` is 0 < i then, for a position i that is not below 0. */
-bool tn__ir_running_of(tn__ir *ir, const tn__expr *value, const tn__buffer *buffer, tn__ir_running *out);
+TN_MUST_USE bool tn__ir_running_of(tn__ir *ir, const tn__expr *value, const tn__buffer *buffer, tn__ir_running *out);
 
 #endif

@@ -34,7 +34,7 @@ bool tn__ir_binary_takes(tn__expr_kind kind, tn_dtype dtype) {
   return true;
 }
 
-static bool binary_float(tn__expr_kind kind, tn_dtype dtype, double a, double b, tn__scalar *out) {
+TN_MUST_USE static bool binary_float(tn__expr_kind kind, tn_dtype dtype, double a, double b, tn__scalar *out) {
   /* f64 has more than twice the bits of the narrower types, so rounding a result of + - * / again gives what that
    * type's own operation gives (Figueroa, "When is double rounding innocuous?", 1995); fmod is exact. */
   double r = 0;

@@ -16,7 +16,7 @@ double tn__scalar_round(tn_dtype dtype, double value);
 
 /* kind ADD .. SHR on operands of type `dtype`; comparisons give 0 or 1 in `i`. False when it is an integer division by
  * zero. */
-bool tn__scalar_binary(tn__expr_kind kind, tn_dtype dtype, tn__scalar a, tn__scalar b, tn__scalar *out);
+TN_MUST_USE bool tn__scalar_binary(tn__expr_kind kind, tn_dtype dtype, tn__scalar a, tn__scalar b, tn__scalar *out);
 /* Has the operation a meaning on operands of this type? */
 bool tn__ir_binary_takes(tn__expr_kind kind, tn_dtype dtype);
 tn__scalar tn__scalar_not(tn_dtype dtype, tn__scalar a);

@@ -61,7 +61,7 @@ static bool see_repetition(const tn__stmt *s, void *user) {
 }
 
 /* Reads a condition as row < rest; false when it is not that, or `rest` changes inside of the statement. */
-static bool read_guard(search *f, const tn__expr *likely, guard *out) {
+TN_MUST_USE static bool read_guard(search *f, const tn__expr *likely, guard *out) {
   const tn__expr *less = likely->args[0];
   if (less->kind != TN__EXPR_LT || less->args[0]->dtype != TN_I64 || tn__expr_has_load(less)) return false;
   for (int r = 0; r < f->rows.count; r++) {

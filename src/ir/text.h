@@ -38,7 +38,7 @@ bool tn__ir_text_is_reserved(const char *name, size_t length);
 #define TN__LOOP_PRAGMAS "unroll_limit or whole"
 const char *tn__loop_pragma_name(tn__loop_pragma pragma);
 /* -1 when there is no such key; otherwise *most is its greatest value (the least is 0). */
-int tn__loop_pragma_find(const char *name, size_t length, int32_t *most);
+TN_MUST_USE int tn__loop_pragma_find(const char *name, size_t length, int32_t *most);
 
 const char *tn__loop_kind_name(tn__loop_kind kind); /* as in the text: for, parallel, ... */
 const char *tn__axis_kind_name(tn__axis_kind kind);

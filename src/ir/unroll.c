@@ -52,7 +52,7 @@ static const tn__stmt *join(tn__ir *ir, const tn__stmt *first, const tn__stmt *s
 }
 
 /* Joins neighbours; returns how many statements are left. */
-static int join_all(tn__ir *ir, const tn__stmt **items, int count) {
+TN_MUST_USE static int join_all(tn__ir *ir, const tn__stmt **items, int count) {
   int n = 0, terms = 1;
   for (int i = 0; i < count; i++) {
     const tn__stmt *store = n > 0 && terms < MOST_TERMS ? store_of(items[n - 1]) : NULL;

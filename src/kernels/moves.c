@@ -87,7 +87,7 @@ static bool read_value(reading *r, const tn__expr *e) {
 
 /* ---- strides ----------------------------------------------------------------------------------------------------- */
 
-static bool row_major(const tn__buffer *buffer, int64_t *strides, int64_t *elements) {
+TN_MUST_USE static bool row_major(const tn__buffer *buffer, int64_t *strides, int64_t *elements) {
   *elements = 1;
   for (int i = buffer->rank - 1; i >= 0; i--) {
     int64_t extent;
@@ -99,7 +99,7 @@ static bool row_major(const tn__buffer *buffer, int64_t *strides, int64_t *eleme
 }
 
 /* How far one step of each axis moves the operand; false when an index is more than a sum of axes. */
-static bool strides_of(reading *r, const operand *o, int64_t *out, int64_t *offset) {
+TN_MUST_USE static bool strides_of(reading *r, const operand *o, int64_t *out, int64_t *offset) {
   int64_t strides[TN__MAX_RANK] = {0}, elements;
   const tn__expr *coefficients[TN__MAX_RANK], *rest;
   if (!row_major(o->buffer, strides, &elements)) return false;

@@ -105,7 +105,7 @@ typedef struct reading {
 } reading;
 
 /* The words of a line, up to a comment, four at the most; returns how many. */
-static int words_of(char *line, char *words[4]) {
+TN_MUST_USE static int words_of(char *line, char *words[4]) {
   char *comment = strchr(line, '#'), *rest = NULL;
   int count = 0;
   if (comment) *comment = 0;

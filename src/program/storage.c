@@ -3,6 +3,7 @@
  * known. */
 #include <string.h>
 
+#include "base/invariant.h"
 #include "program/builder.h"
 
 static const tn__expr *bytes_of(tn__builder *b, const tn__value *v) {
@@ -26,7 +27,8 @@ void tn__place_constants(tn__builder *b) {
     if (!p->value || !p->value->data || p->root != i) continue;
     const tn__value *v = p->value;
     int64_t shape[TN_MAX_RANK], count = 1;
-    tn__g_shape_const(v, shape);
+    bool known = tn__g_shape_const(v, shape);
+    TN__INVARIANT(known); /* constants are made with their sizes */
     for (int d = 0; d < v->rank; d++) count *= shape[d];
     size_t element = tn__dtype_stored(v->dtype), size = (size_t)count * element;
     const void *data = v->data;
@@ -152,8 +154,7 @@ static bool can_overwrite(tn__builder *b, int at, const tn__unit *u, tn__value *
 /* Values of constant size: lifetimes become plan items; a map's result may take over its dying operand's item. */
 static void place_static(tn__builder *b, tn__place *p) {
   const tn__step *s = &b->steps[p->first];
-  int64_t bytes = 0;
-  tn__ir_as_int(bytes_of(b, p->value), &bytes);
+  int64_t bytes = tn__ir_int_or(bytes_of(b, p->value), 0);
   b->stats.unplanned_bytes += bytes;
   p->kind = TN__PLACE_STATIC;
   if (s->unit && is_map_only(s->group)) {

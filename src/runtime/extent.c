@@ -14,7 +14,7 @@
 
 /* ---- extents ---------------------------------------------------------------------------------------------------- */
 
-static bool grow(uint64_t *sum, uint64_t by) { return !__builtin_add_overflow(*sum, by, sum); }
+TN_MUST_USE static bool grow(uint64_t *sum, uint64_t by) { return !__builtin_add_overflow(*sum, by, sum); }
 
 static void add_dim(tn__extent *out, uint64_t stride, uint64_t last) {
   int at = out->rank++;
@@ -39,7 +39,8 @@ static void join_dims(tn__extent *out) {
 
 /* The dimensions of a tensor that has strides, and how far its elements reach in bytes from the first on, which counts
  * `above` already. */
-static bool read_dims(const DLTensor *tensor, uint64_t size, tn__extent *out, uint64_t *below, uint64_t *above) {
+TN_MUST_USE static bool read_dims(const DLTensor *tensor, uint64_t size, tn__extent *out, uint64_t *below,
+                                  uint64_t *above) {
   for (int i = 0; i < tensor->ndim; i++) {
     uint64_t last = (uint64_t)tensor->shape[i] - 1, stride = (uint64_t)tensor->strides[i], reach;
     bool back = tensor->strides[i] < 0;

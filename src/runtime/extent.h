@@ -20,7 +20,7 @@ typedef struct tn__extent {
 
 /* Of a tensor of an element type, rank and shape that were checked. False: its strides or its offset lead out of what
  * an address can reach. */
-bool tn__extent_of(const DLTensor *tensor, tn__extent *out);
+TN_MUST_USE bool tn__extent_of(const DLTensor *tensor, tn__extent *out);
 /* Without the dimensions that there are not. */
 void tn__extent_copy(const tn__extent *from, tn__extent *to);
 /* Of `size` bytes, or as many as there are addresses; none when `data` is NULL. */

@@ -54,7 +54,7 @@ static bool take_word(cursor *c, const char *word) {
 }
 
 /* A quoted text without escapes, NUL-terminated into `out`. */
-static bool take_text(cursor *c, char *out, size_t size) {
+TN_MUST_USE static bool take_text(cursor *c, char *out, size_t size) {
   skip_spaces(c);
   if (c->at >= c->end || (*c->at != '\'' && *c->at != '"')) return false;
   char quote = *c->at++;
@@ -64,7 +64,7 @@ static bool take_text(cursor *c, char *out, size_t size) {
   return take(c, quote);
 }
 
-static bool take_number(cursor *c, int64_t *out) {
+TN_MUST_USE static bool take_number(cursor *c, int64_t *out) {
   skip_spaces(c);
   *out = 0;
   const char *begin = c->at;
@@ -167,7 +167,7 @@ static void copy_fortran(const npy_header *header, const void *elements, void *o
 /* ---- strings ---------------------------------------------------------------------------------------------------- */
 
 /* One element as UTF-8 into `out`, which has room for 4 bytes a character: its length, or -1 when it is no text. */
-static int64_t read_string(const npy_header *header, const uint8_t *element, char *out) {
+TN_MUST_USE static int64_t read_string(const npy_header *header, const uint8_t *element, char *out) {
   char *to = out;
   size_t width = header->width, unit = header->unit;
   static const uint8_t zero[4];
@@ -301,7 +301,7 @@ static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dt
 
 /* The magic, version, length and dictionary, padded so that the elements start at a multiple of 64. Returns its
  * size. */
-static size_t write_header(const DLTensor *tensor, tn_dtype dtype, size_t width, char *out, size_t size) {
+TN_MUST_USE static size_t write_header(const DLTensor *tensor, tn_dtype dtype, size_t width, char *out, size_t size) {
   char strings[32];
   const char *descr = strings;
   snprintf(strings, sizeof(strings), "U%zu", width);

@@ -84,7 +84,7 @@ static int32_t run_inline(const tn_kernel_env *env, tn_kernel_task task, void *c
 /* The next piece of the open loop: of what is left, a share of 1 / (threads * SHARES). Large pieces come first, as each
  * has its price, and single iterations last, so that the threads finish together: 14 tiles in pieces of two would leave
  * 8 for one thread and 6 for the other. A thread that comes late or runs slowly takes fewer of them. */
-static bool take_piece(tn_thread_pool *pool, int64_t *begin, int64_t *end) {
+TN_MUST_USE static bool take_piece(tn_thread_pool *pool, int64_t *begin, int64_t *end) {
   job *j = &pool->job;
   *begin = atomic_load_explicit(&j->next, memory_order_relaxed);
   do {
@@ -121,7 +121,7 @@ static int64_t hurry(const tn_thread_pool *pool) {
 
 /* Is it worth while to spin? During an invoke, and for a moment after one of several in a row: waking a worker takes
  * as long as a small model runs. `*idle_since`: when the last invoke was seen to have ended, 0: it has not. */
-static bool may_spin(const tn_thread_pool *pool, int64_t time, int64_t *idle_since) {
+TN_MUST_USE static bool may_spin(const tn_thread_pool *pool, int64_t time, int64_t *idle_since) {
   if (atomic_load_explicit(&pool->invokes, memory_order_relaxed) != 0) {
     *idle_since = 0;
     return true;

@@ -49,6 +49,6 @@ tn_string *tn__rt_string_element(const DLTensor *tensor, int64_t position);
  * there one after another. */
 void tn__rt_string_elements_put(const tn_string *strings, int64_t count, const DLTensor *tensor, char *bytes);
 /* All bytes of `count` strings; false when they are more than a size_t counts. */
-bool tn__rt_string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes);
+TN_MUST_USE bool tn__rt_string_elements_bytes(const tn_string *strings, int64_t count, uint64_t *bytes);
 
 #endif

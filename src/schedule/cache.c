@@ -103,7 +103,8 @@ static bool stands_still(const tn__schedule *s, const tn__expr *value, const tn_
 
 /* Has the block all terms of its results, and all positions along axes that no loop from `place` outwards drives, in
  * one iteration of `place`? `fixed`: the axes of the other dimensions. */
-static bool is_complete_in(tn__schedule *s, const tn__snode *block, tn__snode *place, const tn__block_axis **fixed) {
+TN_MUST_USE static bool is_complete_in(tn__schedule *s, const tn__snode *block, tn__snode *place,
+                                       const tn__block_axis **fixed) {
   tn__snode *around[TN__MAX_LOOPS + 1];
   int count = tn__sched_path(s, s->root, place, around), axis_of_dim[TN__MAX_RANK];
   around[count++] = place;

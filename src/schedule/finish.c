@@ -128,7 +128,7 @@ static tn__snode *innermost_place(tn__schedule *s, const tn__buffer *buffer, con
 static void fill_rows(tn__schedule *s, const tn__buffer *buffer, const tn__snodes *users, const tn__expr **extent) {
   int64_t size = 1;
   int row = buffer->rank;
-  while (row > 0 && size == 1) tn__ir_as_int(extent[--row], &size);
+  while (row > 0 && size == 1) size = tn__ir_int_or(extent[--row], size);
   int64_t lanes = size > 1 && size < 65536 ? widest_vector(s, buffer, row, users) : 1;
   if (lanes > 1) extent[row] = tn__ir_index(s->ir, (size + lanes - 1) / lanes * lanes);
 }
@@ -275,7 +275,7 @@ static int place_of(const builder *b, const tn__buffer *buffer) {
 static int compare_places(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* The placements of what the block uses, in order, each once. */
-static int places_of(const builder *b, const tn__snode *node, int *out) {
+TN_MUST_USE static int places_of(const builder *b, const tn__snode *node, int *out) {
   const tn__block *block = &node->block;
   int count = 0, kept = 0;
   for (int r = 0; r < block->read_count + block->write_count; r++) {

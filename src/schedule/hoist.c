@@ -75,8 +75,8 @@ static void check(tn__schedule *s, tn__snode *block, const tn__expr *part) {
 }
 
 /* The block's axes that the part depends on, in their order but for number `last` of them, which goes last. */
-static int axes_of_part(const tn__schedule *s, const tn__snode *block, const tn__expr *part, int last,
-                        const tn__var **out) {
+TN_MUST_USE static int axes_of_part(const tn__schedule *s, const tn__snode *block, const tn__expr *part, int last,
+                                    const tn__var **out) {
   const tn__var *moved = NULL;
   int rank = 0, seen = 0;
   for (int a = 0; a < block->block.axis_count; a++) {

@@ -96,7 +96,7 @@ typedef struct inlined {
 
 /* `only`: nobody else reads the value. False when the reader gets too large by that: one that was so large before is
  * none of ours. */
-static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, bool only, inlined *out) {
+TN_MUST_USE static bool inline_into(tn__schedule *s, const tn__snode *reader, inlining *in, bool only, inlined *out) {
   const tn__block block = only ? with_axes_of(s, reader, in) : reader->block;
   const tn__stmt *const before[2] = {block.init, block.body}, *after[2] = {NULL};
   uint64_t size = 0, old = 0;

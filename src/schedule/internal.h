@@ -150,7 +150,7 @@ bool tn__sched_is_under(const tn__snode *node, const tn__snode *ancestor); /* it
 tn__snode *tn__sched_child_around(const tn__snode *top, tn__snode *node);  /* the child of `top` that `node` is under */
 /* Loops strictly inside of `top` (all loops when it is the root) and around `node`, outermost first; throws above
  * TN__MAX_LOOPS. */
-int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out);
+TN_MUST_USE int tn__sched_path(const tn__schedule *s, const tn__snode *top, const tn__snode *node, tn__snode **out);
 /* Calls `fn` on every block below `node`, in order. */
 void tn__sched_each_block(tn__snode *node, void (*fn)(tn__snode *block, void *user), void *user);
 typedef TN__VEC(tn__snode *) tn__snodes;
@@ -164,7 +164,7 @@ bool tn__sched_drives(const tn__snode *loop, const tn__snode *block, tn__axis_ki
 /* Is each element of what the block writes written in one iteration of `loop` only? */
 bool tn__sched_disjoint(tn__schedule *s, const tn__snode *loop, const tn__snode *block);
 /* The axis that the block's first write has as its whole index in each dimension; false when it is anything else. */
-bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim);
+TN_MUST_USE bool tn__sched_identity_write(const tn__snode *block, int *axis_of_dim);
 /* The conjuncts of `predicate` that read none of the variables. */
 const tn__expr *tn__sched_conjuncts_without(tn__ir *ir, const tn__expr *predicate, tn__snode *const *loops, int count);
 /* Does the loop's variable tell the block's elements apart: does it drive a spatial axis or one of a scan? */
@@ -199,9 +199,9 @@ void tn__sched_set_body(tn__schedule *s, tn__snode *block, const tn__stmt *init,
 /* Copies of the loops that drive elements of `block` among `path`, one inside the other, for a new block; `vars`,
  * `values` get the substitution. Sets *outermost and *innermost (both NULL when there are none) and returns their
  * number. */
-int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block, tn__snode *const *path,
-                            int count, const tn__var **vars, const tn__expr **values, tn__snode **outermost,
-                            tn__snode **innermost);
+TN_MUST_USE int tn__sched_clone_spatial(tn__schedule *s, const tn__snode *block, const char *new_block,
+                                        tn__snode *const *path, int count, const tn__var **vars,
+                                        const tn__expr **values, tn__snode **outermost, tn__snode **innermost);
 const tn__buffer *tn__sched_add_buffer(tn__schedule *s, const char *name, tn_dtype dtype, tn__scope scope, int rank,
                                        const tn__expr *const *shape);
 /* Makes the block (and only it) use `to` for `from`, same indices. */
@@ -228,7 +228,7 @@ bool tn__sched_scan_keeps_to(tn__schedule *s, const tn__snode *block, const tn__
 
 /* ---- cache.c ----------------------------------------------------------------------------------------------------- */
 /* Does the block cast all that it reads of the buffer to one type, and to which? */
-bool tn__sched_casts(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, tn_dtype *dtype);
+TN_MUST_USE bool tn__sched_casts(tn__schedule *s, const tn__snode *block, const tn__buffer *buffer, tn_dtype *dtype);
 
 /* ---- kinds.c ----------------------------------------------------------------------------------------------------- */
 /* Throws unless the loop's iterations don't depend on each other: no reduction or scan along it, and no element written
@@ -253,8 +253,8 @@ void tn__sched_hull_union(tn__ir *ir, int rank, const tn__expr **min, const tn__
 /* Where the block will read the prefetched buffer `distance` iterations of the loop later: first[d] and extent[d]
  * (NULL: not known) of the hull. False when the block does not read it there any more or the start is not known.
  * first and extent may both be NULL. */
-bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
-                              const tn__expr **first, const tn__expr **extent);
+TN_MUST_USE bool tn__sched_prefetch_start(tn__schedule *s, const tn__snode *loop, const tn__sched_prefetch *p,
+                                          const tn__expr **first, const tn__expr **extent);
 
 /* The constant by which `var` itself is divided, or of which the remainder is taken, somewhere in `e`; 0: nowhere. */
 int64_t tn__sched_divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var);
@@ -266,7 +266,7 @@ const char *tn__sched_cannot_stream(tn__schedule *s, const tn__snode *block, con
 /* ---- layout.c ---------------------------------------------------------------------------------------------------- */
 /* The shape with the dimension behind `dim` widened so that dim's stride is offset modulo factor; false when no width
  * does that. */
-bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape);
+TN_MUST_USE bool tn__sched_aligned_shape(tn__ir *ir, const tn__sched_align *align, int rank, const tn__expr **shape);
 
 /* The loop that the buffer is folded in, with fold_storage or because it slides in the next one; NULL when there is
  * none, or not all that uses the buffer is in it any more. */
@@ -290,7 +290,7 @@ bool tn__sched_can_fold_scan(tn__schedule *s, const tn__buffer *buffer, int64_t 
 /* Is the block, right in the loop, a scan whose state is one register, by an operation that is exactly associative?
  * Then vectors run along its steps. */
 bool tn__sched_runs_in_vector(tn__schedule *s, const tn__snode *loop, const tn__snode *block);
-int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards);
+TN_MUST_USE int64_t tn__sched_rows_of(tn__schedule *s, const tn__buffer *buffer, int *dim, bool *backwards);
 const tn__te_stage *tn__sched_scan_stage(const tn__schedule *s, const tn__snode *block); /* NULL: it is no scan */
 
 /* ---- slide.c ----------------------------------------------------------------------------------------------------- */
@@ -298,7 +298,7 @@ const tn__te_stage *tn__sched_scan_stage(const tn__schedule *s, const tn__snode 
 const char *tn__sched_cannot_slide(tn__schedule *s, const tn__buffer *buffer, const tn__snode *loop,
                                    tn__sched_window *out);
 /* Does the buffer slide? False, too, when later steps took from it what it needs. */
-bool tn__sched_slides(tn__schedule *s, const tn__buffer *buffer, tn__sched_window *out);
+TN_MUST_USE bool tn__sched_slides(tn__schedule *s, const tn__buffer *buffer, tn__sched_window *out);
 
 /* ---- hoist.c ----------------------------------------------------------------------------------------------------- */
 /* The part of what the block computes that tn__sched_hoist takes by this number; NULL when there are fewer. */

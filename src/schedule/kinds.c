@@ -127,7 +127,7 @@ static int64_t thread_count(const tn__snode *node, const tn__snode *loop) {
     int64_t below = thread_count(node->children.data[i], loop);
     if (below > most) most = below;
   }
-  if (node == loop || (tn__ir_loop_is_thread(node->kind))) tn__ir_as_int(node->var->extent, &extent);
+  if (node == loop || (tn__ir_loop_is_thread(node->kind))) extent = tn__ir_int_or(node->var->extent, extent);
   return most * extent;
 }
 

@@ -35,28 +35,32 @@ static void guard_extents(tn__schedule *s, tn__snode *node, const tn__expr *cond
   }
 }
 
-/* Throws when the factors do not split the loop. Gives the place of the factor that is 0 (-1: none) and the product of
- * the others. */
-static int64_t check_split(tn__schedule *s, const char *step, const tn__snode *loop, const int64_t *factors, int count,
-                           int *open) {
+/* The place of the factor that is 0 (-1: none) and the product of the others. */
+typedef struct split {
+  int open;
+  int64_t product;
+} split;
+
+/* Throws when the factors do not split the loop. */
+static split check_split(tn__schedule *s, const char *step, const tn__snode *loop, const int64_t *factors, int count) {
   const char *name = loop->name;
   int64_t product = 1;
-  *open = -1;
+  int open = -1;
   if (count < 2 || count > TN__MAX_FACTORS)
     tn__sched_refuse(s, "%s of \"%s\": takes 2 to %d factors, not %d", step, name, TN__MAX_FACTORS, count);
   tn__sched_check_free(s, step, loop, true);
   for (int i = 0; i < count; i++) {
     if (factors[i] < 0 || factors[i] > 1 << 30 || product > 1 << 30)
       tn__sched_refuse(s, "%s of \"%s\": factor %lld is out of range", step, name, (long long)factors[i]);
-    if (factors[i] == 0 && *open >= 0) tn__sched_refuse(s, "%s of \"%s\": only one factor can be 0", step, name);
+    if (factors[i] == 0 && open >= 0) tn__sched_refuse(s, "%s of \"%s\": only one factor can be 0", step, name);
     if (factors[i] == 0)
-      *open = i;
+      open = i;
     else
       product *= factors[i];
   }
-  if (*open < 0 && !tn__ir_prove(s->ir, tn__ir_le(s->ir, loop->var->extent, tn__ir_index(s->ir, product))))
+  if (open < 0 && !tn__ir_prove(s->ir, tn__ir_le(s->ir, loop->var->extent, tn__ir_index(s->ir, product))))
     tn__sched_refuse(s, "%s of \"%s\": the factors do not cover the loop's extent", step, name);
-  return product;
+  return (split){open, product};
 }
 
 /* Splits without recording; `parts` gets the new loops, outermost first. */
@@ -87,9 +91,8 @@ static void apply_split(tn__schedule *s, tn__snode *loop, const int64_t *factors
 
 void tn__sched_split(tn__schedule *s, const char *name, const int64_t *factors, int count) {
   tn__snode *loop = tn__sched_loop(s, "split", name), *parts[TN__MAX_FACTORS];
-  int open;
-  int64_t product = check_split(s, "split", loop, factors, count, &open);
-  apply_split(s, loop, factors, count, open, product, parts);
+  const split by = check_split(s, "split", loop, factors, count);
+  apply_split(s, loop, factors, count, by.open, by.product, parts);
   tn__sched_record(s, "split", &name, 1, factors, count);
 }
 
@@ -311,8 +314,7 @@ void tn__sched_tile(tn__schedule *s, const char *const *names, const int64_t *si
     if (sizes[i] < 1) tn__sched_refuse(s, "tile of \"%s\": the size must be positive", names[i]);
     if (i > 0 && (loops[i]->parent != loops[i - 1] || loops[i - 1]->children.count != 1))
       tn__sched_refuse(s, "tile: \"%s\" is not perfectly nested in \"%s\"", names[i], names[i - 1]);
-    int open;
-    check_split(s, "tile", loops[i], (int64_t[]){0, sizes[i]}, 2, &open);
+    check_split(s, "tile", loops[i], (int64_t[]){0, sizes[i]}, 2);
   }
   tn__snodes blocks = {0};
   tn__sched_blocks(s, loops[count - 1], &blocks);

@@ -127,8 +127,7 @@ tn__te *tn__sched_te_prepack(const tn__te *te, const char *input, const tn__targ
   const tn__te_stage *stage = reader_of(packed, from, &load);
   TN__INVARIANT(load != NULL);
   int dim = column_dim(packed, stage, load);
-  tn__operand_use operand = {.dtype = from->dtype, .rank = from->rank};
-  (void)tn__ir_as_int(from->shape[dim], &operand.columns);
+  tn__operand_use operand = {.dtype = from->dtype, .rank = from->rank, .columns = tn__ir_int_or(from->shape[dim], 0)};
   for (int d = 0, next = 0; d < from->rank; d++)
     if (d != dim) operand.order[next++] = d;
   operand.order[from->rank - 1] = dim;

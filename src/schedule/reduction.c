@@ -2,7 +2,7 @@
 #include "base/invariant.h"
 #include "schedule/internal.h"
 
-static int spatial_axes(tn__schedule *s, const tn__snode *block, const tn__block_axis **out, int extra) {
+TN_MUST_USE static int spatial_axes(tn__schedule *s, const tn__snode *block, const tn__block_axis **out, int extra) {
   int count = 0;
   tn__block_axis *axes = TN__NEW_ARRAY(s->arena, block->block.axis_count + extra, tn__block_axis);
   for (int i = 0; i < block->block.axis_count; i++)
@@ -224,7 +224,7 @@ static void make_partial(factoring *f, const tn__buffer *const *tensors, const t
 }
 
 /* The partial tensors, in the combiner's order, which is the order of the stores in the initialisation. */
-static int partial_tensors(factoring *f, const tn__buffer *tensors[4], const tn__buffer *partial[4]) {
+TN_MUST_USE static int partial_tensors(factoring *f, const tn__buffer *tensors[4], const tn__buffer *partial[4]) {
   int count = f->block->block.write_count;
   for (int t = 0; t < count; t++) {
     tensors[t] = f->block->block.writes[t].buffer;

@@ -8,7 +8,7 @@ typedef struct divisor {
 static void find_divisor(const tn__expr *e, void *user) {
   divisor *d = user;
   if ((e->kind == TN__EXPR_DIV || e->kind == TN__EXPR_MOD) && e->args[0] == d->var->self)
-    tn__ir_as_int(e->args[1], &d->value);
+    d->value = tn__ir_int_or(e->args[1], d->value);
 }
 
 int64_t tn__sched_divisor_of(tn__ir *ir, const tn__expr *e, const tn__var *var) {

@@ -67,3 +67,8 @@ int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **na
   for (int i = 0; i < count && i < capacity; i++) names[i] = path[i]->name;
   return count;
 }
+
+void tn__sched_first_loops(tn__schedule *s, const char *block, const char **names, int least) {
+  int count = tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
+  if (count < least) tn__sched_refuse(s, "block \"%s\" is in %d loops, and %d are needed", block, count, least);
+}

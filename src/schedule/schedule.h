@@ -178,7 +178,9 @@ const tn__tensor_intrinsic *tn__tensor_intrinsic_product(const tn__target *targe
                                                          tn_dtype right);
 
 /* Loops around a block, outermost first, into names (at most `capacity`); returns how many there are. */
-int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);
+TN_MUST_USE int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);
+/* The same into room for TN__MAX_LOOPS; refuses a block in fewer than `least` loops. */
+void tn__sched_first_loops(tn__schedule *s, const char *block, const char **names, int least);
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
 TN__LINKED void tn__sched_trace_print(const tn__schedule *s, tn__strbuf *out);
@@ -214,7 +216,7 @@ bool tn__schedule_halves_are_as_fast(const tn__target *target);
 int tn__schedule_pack_width(const tn__target *target, tn_dtype dtype, int64_t columns);
 /* The layout in which kernels read a right operand fastest, if it does not change: tn__sched_te_prepack brings
  * declarations into it, and the driver the constants of a graph. False: it has as many dimensions as there may be. */
-bool tn__schedule_operand_layout(const tn__target *target, const tn__operand_use *operand, tn__layout *out);
+TN_MUST_USE bool tn__schedule_operand_layout(const tn__target *target, const tn__operand_use *operand, tn__layout *out);
 /* The side of the tiles, 2 or 4, in which Winograd's algorithm is the faster way to a 3x3 convolution of stride 1 in
  * f32 with so many images, pixels of the result and channels; 0: the sums of products are (cost.h). */
 int tn__schedule_winograd_tile(const tn__target *target, int64_t batch, int64_t height, int64_t width, int64_t in,

@@ -14,7 +14,7 @@ typedef struct rows {
 } rows;
 
 /* The constant before the variable in an affine expression; false when it is not known. */
-static bool slope_of(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *slope) {
+TN_MUST_USE static bool slope_of(tn__ir *ir, const tn__expr *e, const tn__var *var, int64_t *slope) {
   const tn__expr *factor, *rest;
   return tn__ir_affine_in(ir, e, &var, 1, &factor, &rest) && tn__ir_as_int(factor, slope);
 }

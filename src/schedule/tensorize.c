@@ -137,7 +137,7 @@ static bool match_access(matching *m, const tn__access *pattern, const tn__acces
   return true;
 }
 
-static bool match_expr(matching *m, const tn__expr *pattern, const tn__expr *e) {
+TN_MUST_USE static bool match_expr(matching *m, const tn__expr *pattern, const tn__expr *e) {
   if (pattern->kind != e->kind || pattern->dtype != e->dtype) return false;
   switch (pattern->kind) {
     case TN__EXPR_LOAD: {

@@ -253,8 +253,8 @@ static int64_t period_in(tn__ir *ir, const tn__expr *e, const tn__var *var) {
 }
 
 /* Of a loop over two dimensions that were fused: one axis moves with its quotients, another with its remainders. */
-static bool moves_two_axes(tn__schedule *s, const tn__snode *loop, const tn__snode *block, const tn__var **inner,
-                           int count) {
+TN_MUST_USE static bool moves_two_axes(tn__schedule *s, const tn__snode *loop, const tn__snode *block,
+                                       const tn__var **inner, int count) {
   int64_t period = 0, extent;
   for (int i = 0; i < block->block.axis_count && period == 0; i++)
     period = period_in(s->ir, block->block.axes[i].binding, loop->var);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/invariant.h"
 #include "target/cpus.h"
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
@@ -156,6 +157,14 @@ bool tn__target_append(char *buffer, size_t size, const char *a, const char *b) 
   return false;
 }
 
+void tn__target_list(char *buffer, size_t size, const char *a, const char *b) {
+  static const char more[] = "...";
+  size_t length = strlen(buffer);
+  bool full = length >= sizeof more - 1 && strcmp(buffer + length - (sizeof more - 1), more) == 0;
+  if (full || tn__target_append(buffer, size, a, b)) return;
+  while (!tn__target_append(buffer, size, more, "") && buffer[0] != '\0') buffer[strlen(buffer) - 1] = '\0';
+}
+
 /* ---- text ------------------------------------------------------------------------------------------------------- */
 
 /* Server cores that have such vectors: two ports for arithmetic, two for loads, as wide as the vectors. The rates of
@@ -191,7 +200,7 @@ static void name_of(const tn__target *target, const char *base, tn__features of_
   for (int sign = 0; sign < 2; sign++)
     for (int i = 0; i < FEATURE_COUNT; i++)
       if (feature_rows[i].arch == target->cpu.arch && ((sign == 0 ? lacking : extra & ~implied) & feature_rows[i].bit))
-        tn__target_append(name, size, sign == 0 ? "-" : "+", feature_rows[i].name);
+        tn__target_list(name, size, sign == 0 ? "-" : "+", feature_rows[i].name);
 }
 
 void tn__target_name_features(const tn__target *target, char *name, size_t size) {
@@ -220,8 +229,7 @@ const char *tn__target_cpu_name(int index) {
 static tn_status *unknown_feature(const char *text, const char *item, tn__arch arch) {
   char known[512] = "";
   for (int i = 0; i < FEATURE_COUNT; i++)
-    if (feature_rows[i].arch == arch)
-      tn__target_append(known, sizeof(known), known[0] ? ", " : "", feature_rows[i].name);
+    if (feature_rows[i].arch == arch) tn__target_list(known, sizeof(known), known[0] ? ", " : "", feature_rows[i].name);
   return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": unknown feature at \"%s\"; %s has %s", text, item,
                           tn__arch_name(arch), known);
 }
@@ -377,9 +385,7 @@ bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, c
     for (int i = 0; i < FEATURE_COUNT; i++)
       if (feature_rows[i].arch == arch && feature_rows[i].bit == TN__FEATURE(bit))
         snprintf(name, sizeof(name), "%s", feature_rows[i].name);
-    if (tn__target_append(text, size, text[0] ? ", " : "", name)) continue;
-    while (text[0] != '\0' && !tn__target_append(text, size, "...", "")) text[strlen(text) - 1] = '\0';
-    break;
+    tn__target_list(text, size, text[0] ? ", " : "", name);
   }
   return true;
 }
@@ -390,9 +396,11 @@ void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], ch
   /* The baseline's name chooses LLVM's instruction costs; the features are spelled out whole. */
   snprintf(cpu, 32, "%s", base->llvm_cpu);
   features[0] = '\0';
+  bool fits = true;
   for (int i = 0; i < FEATURE_COUNT; i++)
     if (feature_rows[i].arch == target->cpu.arch && (target->cpu.features & feature_rows[i].bit))
-      tn__target_append(features, 1024, features[0] ? ",+" : "+", feature_rows[i].name);
+      fits &= tn__target_append(features, 1024, features[0] ? ",+" : "+", feature_rows[i].name);
   /* x86-64-v4 brings a preference for 256-bit vectors that is Skylake's, not that of the machines sold since. */
-  if (target->cpu.vector_bytes == 64) tn__target_append(features, 1024, ",-prefer-256-bit", "");
+  if (target->cpu.vector_bytes == 64) fits &= tn__target_append(features, 1024, ",-prefer-256-bit", "");
+  TN__INVARIANT(fits); /* the names of all features of an architecture together are shorter */
 }

@@ -161,7 +161,7 @@ static bool cpuid_caches(tn__machine *machine) { return false; }
 #error "Tenon runs on x86-64 and AArch64"
 #endif
 
-static bool read_line(const char *path, char *line, int size) {
+TN_MUST_USE static bool read_line(const char *path, char *line, int size) {
   FILE *file = fopen(path, "re");
   if (file == NULL) return false;
   bool ok = fgets(line, size, file) != NULL;
@@ -186,7 +186,7 @@ static int64_t parse_size(const char *text) {
   return *end == 'K' ? n << 10 : *end == 'M' ? n << 20 : n;
 }
 
-static bool read_of_cache(const char *root, int index, const char *name, char *line, int size) {
+TN_MUST_USE static bool read_of_cache(const char *root, int index, const char *name, char *line, int size) {
   char path[512];
   snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu0/cache/index%d/%s", root, index, name);
   return read_line(path, line, size);

@@ -20,6 +20,6 @@ void tn__memory_scope_list(unsigned scopes, char *text, size_t size) {
   for (int i = 0; i < TN__MEMORY_SCOPES; i++) {
     if ((scopes >> i & 1) == 0) continue;
     bool last = scopes >> i == 1;
-    tn__target_append(text, size, text[0] == '\0' ? "" : last ? " and " : ", ", names[i] + 1);
+    tn__target_list(text, size, text[0] == '\0' ? "" : last ? " and " : ", ", names[i] + 1);
   }
 }

@@ -202,7 +202,9 @@ const char *tn__target_cpu_name(int index); /* "native", levels, CPUs of the tab
 /* The canonical text of features: the start of a CPU's name. */
 void tn__target_name_features(const tn__target *target, char *name, size_t size);
 /* Appends to the NUL-terminated text in `buffer`; false when it does not fit, and then nothing was appended. */
-bool tn__target_append(char *buffer, size_t size, const char *a, const char *b);
+TN_MUST_USE bool tn__target_append(char *buffer, size_t size, const char *a, const char *b);
+/* For lists in messages: a text that is full ends in "..." and takes no more. */
+void tn__target_list(char *buffer, size_t size, const char *a, const char *b);
 const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu", "c99", "opencl", "cuda", "island" */
 int tn__target_device_type(const tn__target *target);   /* DLPack's */
 /* Is its code this compiler's own for a CPU? */
@@ -237,7 +239,7 @@ void tn__target_use(tn__target *target, const tn__machine *machine);
 tn__target tn__target_of_table(const tn__target *target);
 /* Features of `needed` that `have` lacks, as "avx512f, avx512vl" into `text` (truncated with "..." if it does not fit);
  * false if none. A bit that this version has no name for is missing, as "feature 40". */
-bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);
+TN_MUST_USE bool tn__target_missing(tn__arch arch, tn__features needed, tn__features have, char *text, size_t size);
 /* LLVM's spelling of triple, cpu and features ("+avx2,+fma"); the strings are NUL-terminated in the caller's arrays. */
 void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], char features[1024]);
 bool tn__target_can(const tn__target *target, tn__ability ability);

@@ -23,7 +23,7 @@ static int affinity_cores(void) {
   return online > 0 ? (int)online : 1;
 }
 
-static bool read_numbers(const char *path, const char *format, long long *a, long long *b) {
+TN_MUST_USE static bool read_numbers(const char *path, const char *format, long long *a, long long *b) {
   FILE *file = fopen(path, "re");
   if (file == NULL) return false;
   int found = fscanf(file, format, a, b);
@@ -73,7 +73,7 @@ static bool list_holds(const char *list, const char *word) {
   return false;
 }
 
-static int line_limit(const char *root, char *line) {
+TN_MUST_USE static int line_limit(const char *root, char *line) {
   /* "hierarchy:controllers:/group" */
   line[strcspn(line, "\n")] = '\0';
   char *controllers = strchr(line, ':');

@@ -100,7 +100,7 @@ static bool find_axis(product *p) {
   return best > 0;
 }
 
-static bool find_product(const tn__te_stage *stage, bool bytes, product *p) {
+TN_MUST_USE static bool find_product(const tn__te_stage *stage, bool bytes, product *p) {
   const tn__expr *term = stage->values[0], *loads[2];
   *p = (product){.stage = stage};
   if (!tn__te_is_sum(stage) || term->kind != TN__EXPR_MUL || term->dtype != TN_I32) return false;

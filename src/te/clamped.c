@@ -41,7 +41,7 @@ typedef struct clamp {
 } clamp;
 
 /* A reduction with at most three quarters as many different results as it has results. */
-static bool find_clamp(const tn__te *te, const tn__te_stage *stage, clamp *out) {
+TN_MUST_USE static bool find_clamp(const tn__te *te, const tn__te_stage *stage, clamp *out) {
   int64_t extent;
   if (stage->kind != TN__TE_REDUCE || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return false;
   if (stage->tensor_count != 1 || tn__te_is_output(te, stage->tensors[0])) return false;

@@ -146,7 +146,7 @@ static int64_t known_terms(const tn__te_stage *stage, int64_t most) {
 }
 
 /* The terms at each position of the axis. Returns how many; 0: too many. */
-static int terms_along(const tn__te *te, const tn__te_stage *stage, int axis, const tn__expr **out) {
+TN_MUST_USE static int terms_along(const tn__te *te, const tn__te_stage *stage, int axis, const tn__expr **out) {
   int64_t extent;
   if (!tn__ir_as_int(stage->axes.var[axis]->extent, &extent) || extent < 2 || extent > MOST_RESULTS) return 0;
   for (int64_t i = 0; i < extent; i++) {
@@ -225,7 +225,7 @@ static bool read_the_same(const tn__te *te, const tn__te_stage *stage, int axis,
 }
 
 /* The axis of the results that becomes tensors, and the terms of these; -1: none. */
-static int axis_to_spread(const tn__te *te, const tn__te_stage *stage, const tn__expr **terms, int *count) {
+TN_MUST_USE static int axis_to_spread(const tn__te *te, const tn__te_stage *stage, const tn__expr **terms, int *count) {
   if (!is_plain_reduction(stage) || known_terms(stage, FEW_TERMS) > 0) return -1;
   for (int a = stage->axes.count - 1; a >= 0; a--) {
     *count = terms_along(te, stage, a, terms);
@@ -299,7 +299,7 @@ static void see_tensor(const tn__buffer *tensor, void *user) {
 enum { UNKNOWN, FEEDS, FEEDS_NOT };
 
 /* Is all that reads the stage, be it through maps, a reduction? `known` has the answers so far, by stage. */
-static bool feeds_through(const tn__te *te, int number, uint8_t *known) {
+TN_MUST_USE static bool feeds_through(const tn__te *te, int number, uint8_t *known) {
   const tn__te_stage *stage = te->stages.data[number];
   readers r = {.tensor = stage->tensors[0]};
   bool any = false, all = !tn__te_is_output(te, r.tensor);

@@ -65,7 +65,7 @@ static bool varies(const tn__declaring *d, const tn__expr *e) {
 
 /* The lowest and the greatest position: over the axes in scope, or, of data, what its type and the operations on it let
  * through, as long as that is no tensor that nobody would write. */
-static bool positions_of(tn__declaring *d, const tn__expr *index, tn__te_span_of *out) {
+TN_MUST_USE static bool positions_of(tn__declaring *d, const tn__expr *index, tn__te_span_of *out) {
   tn__ir *ir = d->ir;
   if (d->scan_axis != NULL) index = tn__ir_substitute(ir, index, &d->scan_axis, &d->scan_position, 1);
   if (!tn__expr_has_load(index) && tn__ir_bounds_over(ir, index, d->axes.data, d->axes.count, &out->low, &out->high) &&

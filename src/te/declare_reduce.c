@@ -20,7 +20,7 @@ static const simple_row *find_simple(const tn__token *name) {
 }
 
 /* The values of a tuple, or the one value. */
-static int values_of(const tn__syn *const *s, const tn__syn *const **out) {
+TN_MUST_USE static int values_of(const tn__syn *const *s, const tn__syn *const **out) {
   if ((*s)->kind != TN__SYN_TUPLE) {
     *out = s;
     return 1;

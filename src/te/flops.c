@@ -44,7 +44,7 @@ static bool is_choice(const tn__expr *e) {
 }
 
 /* What `e` adds to what was seen before. Of a choice the greater side counts. */
-static int64_t count_flops(tn__expr_set *seen, const tn__expr *e) {
+TN_MUST_USE static int64_t count_flops(tn__expr_set *seen, const tn__expr *e) {
   if (!tn__expr_set_add(seen, e)) return 0;
   int64_t flops = own_flops(e);
   if (!is_choice(e)) {

@@ -15,7 +15,8 @@ typedef struct regions {
 enum { MOST_REGIONS = 32 };
 
 /* How far the index lies from the region's start; false when that is no number. */
-static bool offset_in(tn__ir *ir, const tn__region *r, const tn__expr *index, int d, int64_t *offset, int64_t *extent) {
+TN_MUST_USE static bool offset_in(tn__ir *ir, const tn__region *r, const tn__expr *index, int d, int64_t *offset,
+                                  int64_t *extent) {
   return tn__ir_as_int(r->extent[d], extent) && tn__ir_as_int(tn__ir_sub(ir, index, r->min[d]), offset);
 }
 
@@ -292,8 +293,8 @@ static bool bounds_terms(const tn__te_stage *stage, const tn__var *axis) {
 /* The block of an accumulation's terms: axes that it keeps before the first dimension whose positions it computes, then
  * the reduction, then the other axes that it keeps, so that what is contiguous is innermost. Where all are kept the
  * last one is innermost, unless the terms' number depends on it. Returns how many are outside of the reduction. */
-static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *terms, tn__block_axis *axes,
-                       int *around) {
+TN_MUST_USE static int terms_block(const tn__te *te, const tn__te_stage *stage, tn__block *terms, tn__block_axis *axes,
+                                   int *around) {
   tn__ir *ir = te->ir;
   int count = 0, inside[TN__MAX_RANK] = {0}, inside_count = 0, rank = stage->axes.count;
   bool before = true, all_kept = true;

@@ -106,8 +106,8 @@ static int least_bits(const tn__expr *e) {
 /* ---- forms of their own ------------------------------------------------------------------------------------------ */
 
 /* The narrow type that holds both and is not wide enough for `result`, where a plain operation would do. */
-static bool type_of_pair(const narrowing *n, const tn__expr *a, const tn__expr *b, tn__interval result, bool positive,
-                         tn_dtype *type) {
+TN_MUST_USE static bool type_of_pair(const narrowing *n, const tn__expr *a, const tn__expr *b, tn__interval result,
+                                     bool positive, tn_dtype *type) {
   const tn__interval both = hull(range_of(n, a), range_of(n, b));
   if (positive && both.min < 0) return false;
   *type = type_for(both, 8, a->dtype);
@@ -166,7 +166,7 @@ static const tn__expr *absolute_difference(narrowing *n, const tn__expr *e) {
 }
 
 /* The two that are added up in `e`, perhaps with 1. */
-static bool is_sum_of_two(const tn__expr *e, const tn__expr **a, const tn__expr **b, bool *one) {
+TN_MUST_USE static bool is_sum_of_two(const tn__expr *e, const tn__expr **a, const tn__expr **b, bool *one) {
   *one = false;
   if (e->kind != TN__EXPR_ADD) return false;
   for (int side = 0; side < 2; side++) {

@@ -56,8 +56,7 @@ static void find_carriers(const tn__te *te, finding *f) {
 
 static void see_indices(const finding *f, const tn__buffer *buffer, const tn__expr *const *indices) {
   for (int d = 0; d < buffer->rank; d++) {
-    int64_t size = INT64_MAX;
-    tn__ir_as_int(buffer->shape[d], &size);
+    int64_t size = tn__ir_int_or(buffer->shape[d], INT64_MAX);
     int64_t among = least_of(f->ir, &f->carriers, indices[d], size);
     if (among < f->use->among) f->use->among = among;
   }

@@ -10,7 +10,7 @@ enum { MAX_PARAMS = 1024, MAX_ITEMS = 4096, MAX_STMTS = 1 << 14 };
 /* ---- combiners, constants, functions ----------------------------------------------------------------------------- */
 
 /* name: type, or (name: type, ...): one side of a combiner. Returns how many. */
-static int parse_side(tn__syn_parser *p, tn__syn_param *out) {
+TN_MUST_USE static int parse_side(tn__syn_parser *p, tn__syn_param *out) {
   bool several = tn__lexer_take(&p->lex, "(");
   int count = 0;
   do {

@@ -98,7 +98,8 @@ static bool is_cut(const cut *cuts, int count, int axis, int reduce) {
 
 /* An axis of the elements and one of the reduction, in which the condition is linear modulo `step`, with factors of 1
  * or -1; anything else that does not drop out is too much. */
-static bool find_axes(tn__ir *ir, const tn__te_stage *stage, const tn__linear *sum, cut *c, bool *negative) {
+TN_MUST_USE static bool find_axes(tn__ir *ir, const tn__te_stage *stage, const tn__linear *sum, cut *c,
+                                  bool *negative) {
   for (int i = 0; i < sum->count; i++) {
     int64_t factor = tn__ir_floormod_i64(sum->terms[i].coefficient, c->step);
     int axis = axis_of(&stage->axes, sum->terms[i].atom), reduce = axis_of(&stage->reduce_axes, sum->terms[i].atom);
@@ -113,7 +114,8 @@ static bool find_axes(tn__ir *ir, const tn__te_stage *stage, const tn__linear *s
 }
 
 /* Does it say, modulo `step`, which steps of one axis of the reduction meet a position of one axis? */
-static bool find_cut(tn__ir *ir, const tn__te_stage *stage, const tn__expr *condition, int64_t step, cut *out) {
+TN_MUST_USE static bool find_cut(tn__ir *ir, const tn__te_stage *stage, const tn__expr *condition, int64_t step,
+                                 cut *out) {
   bool negative[2] = {false}; /* the axis, the reduction's */
   int64_t extent;
   tn__linear sum;

@@ -75,7 +75,7 @@ static bool has_columns(tn__ir *ir, const tn__te_stage *stage, int64_t vector_by
   return r.along && !r.apart;
 }
 
-static bool find(tn__te *scratch, const tn__te_stage *stage, int64_t vector_bytes, argreduce *a) {
+TN_MUST_USE static bool find(tn__te *scratch, const tn__te_stage *stage, int64_t vector_bytes, argreduce *a) {
   *a = (argreduce){.stage = stage};
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 2 || stage->combiner->count != 2) return false;
   if (!tn__dtype_is_int(stage->tensors[1]->dtype) || stage->tensors[0]->dtype == TN_BOOL) return false;

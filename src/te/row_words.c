@@ -114,7 +114,7 @@ static bool is_row_sum(tn__ir *ir, const tn__te_stage *stage, row_sum *sum) {
 /* ---- which words ------------------------------------------------------------------------------------------------- */
 
 /* How both sides of a product, or terms by themselves, are taken together; false: not at all. */
-static bool way_of(tn__ir *ir, const row_sum *sum, bool alone, bool bytes, way *w) {
+TN_MUST_USE static bool way_of(tn__ir *ir, const row_sum *sum, bool alone, bool bytes, way *w) {
   tn__interval a = tn__interval_of(ir, sum->sides[0]), b = alone ? a : tn__interval_of(ir, sum->sides[1]);
   bool small[2] = {fits(a, 0, UINT8_MAX), fits(b, 0, UINT8_MAX)}; /* as bytes without a sign */
   bool even[2] = {fits(a, INT8_MIN, INT8_MAX), fits(b, INT8_MIN, INT8_MAX)};
@@ -144,7 +144,7 @@ static bool way_of(tn__ir *ir, const row_sum *sum, bool alone, bool bytes, way *
   return sum->length % w->count == 0 || sum->stage->reduce_axes.count == 1;
 }
 
-static bool find_row_sum(tn__ir *ir, const tn__te_stage *stage, bool bytes, row_sum *sum) {
+TN_MUST_USE static bool find_row_sum(tn__ir *ir, const tn__te_stage *stage, bool bytes, row_sum *sum) {
   *sum = (row_sum){.stage = NULL};
   if (!is_row_sum(ir, stage, sum)) return false;
   const tn__expr *term = narrowest(ir, stage->values[0]);

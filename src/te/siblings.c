@@ -222,7 +222,8 @@ static void count_operation(const tn__expr *e, void *user) {
 }
 
 /* The elements of `b` in terms of the axes of `a` and of what `a` reads; false when they are no siblings. */
-static bool map_terms(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b, const tn__expr **out) {
+TN_MUST_USE static bool map_terms(const tn__te *te, const tn__te_stage *a, const tn__te_stage *b,
+                                  const tn__expr **out) {
   own_elements own = {.stage = a};
   int operations = 0;
   size_t size = tn_dtype_size(a->tensors[0]->dtype);

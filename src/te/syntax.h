@@ -175,7 +175,7 @@ typedef struct tn__syn_import {
   int index; /* of the file */
 } tn__syn_import;
 /* Behind the word import: opens the file, whose text is to be read next. False: it was read before. */
-bool tn__te_import_begin(tn__syn_parser *p, tn__te_source *source, tn__syn_import *out);
+TN_MUST_USE bool tn__te_import_begin(tn__syn_parser *p, tn__te_source *source, tn__syn_import *out);
 void tn__te_import_end(tn__te_source *source, const tn__syn_import *import);
 void tn__te_enter_file(tn__te_source *source, const char *path, size_t length);
 TN_MUST_USE tn_status *tn__te_file_text(tn__arena *arena, const char *path, const char **text, size_t *length);

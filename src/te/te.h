@@ -174,7 +174,7 @@ void tn__te_put_over(tn__te *te, int output, int input);
 int tn__te_over(const tn__te *te, int output); /* that input, or -1 */
 /* Conditions on the strides of a parameter: that they lead nowhere wrong, and of what is written that no two elements
  * lie in one place. At most 3 * rank of them. */
-int tn__te_stride_conditions(tn__ir *ir, const tn__buffer *buffer, bool written, const tn__expr **out);
+TN_MUST_USE int tn__te_stride_conditions(tn__ir *ir, const tn__buffer *buffer, bool written, const tn__expr **out);
 /* A declaration that was made of `like` in its context, whose outputs lie where those of `like` do. `te` itself where
  * nothing is to be done; otherwise a copy. */
 const tn__te *tn__te_lying_like(const tn__te *te, const tn__te *like);
@@ -267,7 +267,8 @@ const tn__te *tn__te_clamped(const tn__te *te);
 const tn__te *tn__te_coordinates(const tn__te *te);
 /* Does all that the stage's terms read stand still along an axis of the reduction, or lie up to `most` elements apart,
  * some of it? `*apart`: more than one (together.c). */
-bool tn__te_reads_near(tn__ir *ir, const tn__te_stage *stage, const tn__var *along, int64_t most, bool *apart);
+TN_MUST_USE bool tn__te_reads_near(tn__ir *ir, const tn__te_stage *stage, const tn__var *along, int64_t most,
+                                   bool *apart);
 /* The declaration in which long reductions over the same axes to a few results, whose terms read the same tensors, or
  * some of whose results are equal, are one for each `most` results, those that registers hold at once, where vectors
  * can be taken out of elements up to `apart` apart (together.c). `te` itself where there is nothing of the kind;
@@ -306,7 +307,7 @@ void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const 
 /* What the open dimensions must satisfy besides their least values: bool expressions over them, in the declaration's
  * context. Every computed extent is positive, no tensor is larger than memory, no access that stands under no condition
  * is outside of its tensor. Returns how many. */
-int tn__te_conditions(const tn__te *te, const tn__expr *const **out);
+TN_MUST_USE int tn__te_conditions(const tn__te *te, const tn__expr *const **out);
 bool tn__te_is_size_condition(const tn__expr *condition); /* one of those about memory, in f64 */
 bool tn__te_has_name(const tn__te *te, const char *name); /* of a tensor, dimension or stage */
 /* FLOPs (each arithmetic operation of a floating type counts 1, fma 2) as an expression over the dimensions. */

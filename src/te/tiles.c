@@ -69,8 +69,8 @@ static bool has_even_terms(const tn__te_stage *stage) {
   return stage->reduce_axes.count > 0 && terms >= LEAST_TERMS;
 }
 
-static bool find_product(tn__ir *ir, const tn__te_stage *stage, tn__te_tiling_of *tiling_of, const void *user,
-                         product *p) {
+TN_MUST_USE static bool find_product(tn__ir *ir, const tn__te_stage *stage, tn__te_tiling_of *tiling_of,
+                                     const void *user, product *p) {
   if (!tn__te_is_sum(stage) || stage->step_of != NULL || stage->hint != TN__TE_ANYWHERE) return false;
   const tn__expr *value = stage->values[0], *factors[2];
   if (value->kind != TN__EXPR_MUL || !has_even_terms(stage)) return false;
@@ -122,8 +122,8 @@ static const tn__expr *both(tn__ir *ir, const tn__expr *a, const tn__expr *b) {
 }
 
 /* What stands for the axes of the operand alone where one number counts them together. */
-static int split_position(tn__ir *ir, const tn__te_stage *stage, const side *s, const tn__expr *position,
-                          const tn__var **from, const tn__expr **to) {
+TN_MUST_USE static int split_position(tn__ir *ir, const tn__te_stage *stage, const side *s, const tn__expr *position,
+                                      const tn__var **from, const tn__expr **to) {
   int count = 0;
   unsigned left = s->axes;
   for (int a = last_axis(s); a >= 0; a--) {

@@ -234,7 +234,7 @@ static void add_member(group *g, int number) {
 /* ---- terms ------------------------------------------------------------------------------------------------------- */
 
 /* The factors of a product; false where they are too many. */
-static bool flatten(const tn__expr *e, const tn__expr **factors, int *count) {
+TN_MUST_USE static bool flatten(const tn__expr *e, const tn__expr **factors, int *count) {
   if (e->kind == TN__EXPR_MUL) return flatten(e->args[0], factors, count) && flatten(e->args[1], factors, count);
   if (*count == MOST_FACTORS) return false;
   int at = (*count)++;
@@ -257,8 +257,7 @@ static const tn__expr *order_factors(tn__ir *ir, const tn__expr *e, void *user) 
 /* The position that has a number among all of the axes behind the batch's, the last one fastest. */
 static void position_of(tn__ir *ir, const tn__te_axes *axes, int batch, int64_t number, const tn__expr **at) {
   for (int a = axes->count - 1; a >= batch; a--) {
-    int64_t extent = 1;
-    tn__ir_as_int(axes->var[a]->extent, &extent);
+    int64_t extent = tn__ir_int_or(axes->var[a]->extent, 1);
     at[a] = tn__ir_index(ir, number % extent);
     number /= extent;
   }
@@ -368,7 +367,7 @@ static bool find_batch(group *g, int first) {
 
 /* The group of which the stage is the first member: with the maps written out that only its members read, or with none.
  */
-static bool find_group(const tn__te *te, int first, const group *limits, group *g) {
+TN_MUST_USE static bool find_group(const tn__te *te, int first, const group *limits, group *g) {
   if (results_of(te->stages.data[first], te->stages.data[first]->axes.count) == 0) return false;
   *g = *limits;
   g->te = te;

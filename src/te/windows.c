@@ -104,7 +104,7 @@ static bool choose(tn__ir *ir, const tn__te_stage *stage, window *w) {
 }
 
 /* The outermost axis that is worth it. */
-static bool find_window(tn__ir *ir, const tn__te_stage *stage, window *w) {
+TN_MUST_USE static bool find_window(tn__ir *ir, const tn__te_stage *stage, window *w) {
   if (stage->kind != TN__TE_REDUCE || stage->tensor_count != 1 || stage->step_of != NULL) return false;
   if (!stage->combiner->reorderable) return false;
   for (int r = 0; r < stage->reduce_axes.count; r++)
@@ -244,11 +244,12 @@ const tn__te *tn__te_windows(const tn__te *te) {
   tn__te *copy = NULL;
   window w;
   for (int s = 0; s < now->stages.count; s++) {
-    if (!find_window(te->ir, now->stages.data[s], &w)) continue;
-    if (copy == NULL) {
+    bool found = find_window(te->ir, now->stages.data[s], &w);
+    if (found && copy == NULL) {
       now = copy = tn__te_copy(te, te->ir);
-      find_window(te->ir, now->stages.data[s], &w);
+      found = find_window(te->ir, now->stages.data[s], &w);
     }
+    if (!found) continue;
     tn__te_stage *made = copy->stages.data[s];
     const tn__te_stage whole = *made;
     runs b = {.te = copy, .ir = te->ir, .stage = &whole, .w = &w};

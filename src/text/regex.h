@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tenon/base.h"
+
 typedef enum tn__regex_op {
   TN__REGEX_MATCH, /* all of the text, when it has ended */
   TN__REGEX_CLASS, /* a code point in one of `b` rising ranges from number `a` on, then the next instruction */
@@ -36,7 +38,7 @@ typedef struct tn__regex {
 } tn__regex;
 
 /* False when the words are no sound program: an instruction or range that is not there, or no end. */
-bool tn__regex_open(const int64_t *words, int64_t count, tn__regex *out);
+TN_MUST_USE bool tn__regex_open(const int64_t *words, int64_t count, tn__regex *out);
 int64_t tn__regex_scratch(const tn__regex *regex); /* bytes that matching works in */
 /* Bytes that are not UTF-8 are in no class, not even in that of any character: such a text matches nothing that has to
  * go over them. */

@@ -28,7 +28,7 @@
 /* ---- what commands share ----------------------------------------------------------------------------------------- */
 
 /* A number above or equal to 0, and the letter behind it, if there is one; false when it is neither. */
-static bool read_amount(const char *text, double *number, char *letter) {
+TN_MUST_USE static bool read_amount(const char *text, double *number, char *letter) {
   char *end;
   errno = 0;
   *number = strtod(text, &end);
@@ -38,7 +38,7 @@ static bool read_amount(const char *text, double *number, char *letter) {
 }
 
 /* The time that was so long ago; untouched without the option. */
-static bool read_age(const cli_args *args, const char *name, double *out) {
+TN_MUST_USE static bool read_age(const cli_args *args, const char *name, double *out) {
   static const char letters[] = "smhdw";
   static const double seconds[] = {1, 60, 3600, 86400, 7 * 86400.0};
   const char *text = cli_value(args, name), *unit;
@@ -55,7 +55,7 @@ static bool read_age(const cli_args *args, const char *name, double *out) {
 }
 
 /* EXIT_DONE, or why not. */
-static int open_database(const cli_args *args, bool read_only, tn_database **out) {
+TN_MUST_USE static int open_database(const cli_args *args, bool read_only, tn_database **out) {
   tn_database_options options = {.size = sizeof options, .read_only = read_only};
   const char *wait = cli_value(args, "--wait");
   char letter;
@@ -67,8 +67,8 @@ static int open_database(const cli_args *args, bool read_only, tn_database **out
 }
 
 /* A bit for each name that the option was given; false after saying which there are. */
-static bool read_names(const cli_args *args, const char *option, int count, const char *(*name_of)(int),
-                       unsigned *bits) {
+TN_MUST_USE static bool read_names(const cli_args *args, const char *option, int count, const char *(*name_of)(int),
+                                   unsigned *bits) {
   int position = 0;
   for (const char *v = cli_next(args, option, &position); v; v = cli_next(args, option, &position)) {
     int found = 0;
@@ -90,7 +90,7 @@ static bool read_names(const cli_args *args, const char *option, int count, cons
 static const char *error_name(int number) { return tn_trial_error_name((tn_trial_error)number); }
 static const char *origin_name(int number) { return tn_record_origin_name((tn_record_origin)number); }
 
-static bool read_filter(const cli_args *args, tn_record_filter *out) {
+TN_MUST_USE static bool read_filter(const cli_args *args, tn_record_filter *out) {
   static const char *const orders[] = {"added", "newest", "fastest", NULL};
   const char *order = cli_value(args, "--order");
   *out = (tn_record_filter){.size = sizeof *out,
@@ -121,7 +121,7 @@ typedef struct output {
   int64_t count, newer;
 } output;
 
-static int print(output *out, tn_status *status) {
+TN_MUST_USE static int print(output *out, tn_status *status) {
   if (!status) status = tn__strbuf_status(&out->text);
   if (!status) fputs(tn__strbuf_text(&out->text), stdout);
   tn__strbuf_release(&out->text);

@@ -17,7 +17,7 @@ static const struct command {
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0], EXIT_MISUSED = 2 };
 
-static int usage(FILE *out, int result) {
+TN_MUST_USE static int usage(FILE *out, int result) {
   fprintf(out, "usage: tenon-tune COMMAND [OPTIONS]\n\n");
   for (int i = 0; i < COMMAND_COUNT; i++) fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
   fprintf(out, "\n`tenon COMMAND` is the same.\n");

@@ -61,7 +61,7 @@ typedef struct tuning {
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 /* A number above 0, and what stands behind it; false when it is none. */
-static bool read_positive(const char *text, double *out, const char **rest) {
+TN_MUST_USE static bool read_positive(const char *text, double *out, const char **rest) {
   char *end;
   errno = 0;
   *out = strtod(text, &end);

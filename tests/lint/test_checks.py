@@ -19,6 +19,7 @@ import check_facts  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
 import check_order  # noqa: E402
+import check_queries  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
@@ -137,6 +138,15 @@ class OrderTest(unittest.TestCase):
 
     def test_makers_that_are_gone_are_missed(self):
         self.assertEqual(len(check_order.check(FIXTURES / "facts")), 1)
+
+
+class QueriesTest(unittest.TestCase):
+    def test_queries_whose_results_may_be_ignored_are_named(self):
+        self.assertEqual(check_queries.check(FIXTURES / "queries"), [
+            f"src/base/query.{suffix}:{line}: {name} writes through {output} and says by its result whether it did; "
+            "mark it TN_MUST_USE" for suffix, line, name, output in (
+                ("c", 2, "own", "number"), ("h", 2, "tn__find", "at"), ("h", 3, "tn__count", "out"),
+                ("h", 4, "tn__split", "first"), ("h", 5, "tn__split_named", "out"), ("h", 6, "tn__dims", "dims"))])
 
 
 class TargetsTest(unittest.TestCase):

@@ -322,7 +322,11 @@ static PyObject *explain_te(PyObject *self, PyObject *args) {
   Py_END_ALLOW_THREADS binding_free_options(&a.given);
   if (status != NULL) return raise_status(PyModule_GetState(self), status);
   const tn_kernel_plan *const *plans;
-  tn_explanation_kernels(explanation, &plans);
+  if (tn_explanation_kernels(explanation, &plans) < 1) {
+    tn_explanation_release(explanation);
+    PyErr_SetString(PyExc_SystemError, "explain: a declaration has no kernel");
+    return NULL;
+  }
   const tn_kernel_plan *p = plans[0];
   PyObject *result = Py_BuildValue(
       "{s:s,s:s,s:s,s:L,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:s,s:d,s:i}", "kernel", p->kernel, "rule", p->rule, "decisions",

@@ -177,7 +177,7 @@ const char *tn__cc_one_thread(const tn__cc *cc);
 /* Do two statements touch nothing that the other one writes? */
 bool tn__cc_are_apart(const tn__cc *cc, const tn__stmt *a, const tn__stmt *b);
 /* Does the loop, in a thread of a GPU, write one element alone, and read no other of that tensor? */
-bool tn__cc_keeps(const tn__cc *cc, const tn__stmt *loop, tn__cc_kept *out);
+TN_MUST_USE bool tn__cc_keeps(const tn__cc *cc, const tn__stmt *loop, tn__cc_kept *out);
 /* An allocation outside of loops over threads as one that each thread has a part of; NULL: they share it. */
 const tn__stmt *tn__cc_private(tn__cc *cc, const tn__stmt *s);
 void tn__cc_wait(tn__cc *cc); /* outside of loops over threads: all come by */

@@ -25,7 +25,7 @@ static bool is_even(tn__ir *ir, const tn__expr *e, const tn__var *lane) {
   return true;
 }
 
-static bool find_piece(const tn__cc *cc, const tn__stmt *s, piece *out) {
+TN_MUST_USE static bool find_piece(const tn__cc *cc, const tn__stmt *s, piece *out) {
   enum { MOST = 16, LEAST = 4 };
   const tn__stmt *store = s->as.loop.body;
   const tn__var *lane = s->as.loop.var;

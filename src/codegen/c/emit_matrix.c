@@ -197,7 +197,7 @@ static int along(const int64_t *strides) {
   return !c && a && b ? ALONG_TERMS : -1;
 }
 
-static bool strides_of(const tn__cc *cc, const chain *c, const tn__var *var, int64_t *strides) {
+TN_MUST_USE static bool strides_of(const tn__cc *cc, const chain *c, const tn__var *var, int64_t *strides) {
   for (int i = 0; i < 3; i++) {
     const tn__access *operand = &c->tensor->as.tensor.operands[i];
     if (!tn__ir_stride_in(cc->ir, tn__cc_place(cc, operand->buffer, operand->indices), var, &strides[i])) return false;
@@ -237,7 +237,7 @@ static bool find_inner(const tn__cc *cc, chain *c) {
   return true;
 }
 
-static bool find_chain(const tn__cc *cc, const tn__stmt *s, chain *c) {
+TN_MUST_USE static bool find_chain(const tn__cc *cc, const tn__stmt *s, chain *c) {
   const tn__var *vars[MOST_CHAIN];
   const tn__expr *zeros[MOST_CHAIN];
   int count = 0;
@@ -322,9 +322,9 @@ static void emit_chain(tn__cc *cc, const chain *c) {
   const char *k = TN__CC_TEXT(cc, "k%d", at), *a = TN__CC_TEXT(cc, "a%d", at), *b = TN__CC_TEXT(cc, "b%d", at);
   const tn__buffer *sums = c->tensor->as.tensor.operands[0].buffer;
   const char *place = tn__cc_whole(cc, c->first[0]);
-  int64_t group = 0, each[3] = {0, (int64_t)c->row->rows * c->row->depth, (int64_t)c->row->columns * c->row->depth};
+  int64_t group = tn__ir_int_or(sums->shape[sums->rank - 1], 0),
+          each[3] = {0, (int64_t)c->row->rows * c->row->depth, (int64_t)c->row->columns * c->row->depth};
   const int64_t rows_here = c->loops[ALONG_ROWS].extent, columns_here = c->loops[ALONG_COLUMNS].extent;
-  tn__ir_as_int(sums->shape[sums->rank - 1], &group);
   for (int i = 1; i < 3; i++) {
     const int64_t size = (int64_t)tn_dtype_size(c->tensor->as.tensor.operands[i].buffer->dtype);
     each[i] = c->row->depth == 4 ? 1 : each[i] * size / (4 * WARP);

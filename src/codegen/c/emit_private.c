@@ -36,7 +36,7 @@ static bool see_threads(const tn__stmt *s, void *user) {
   return true;
 }
 
-static bool find_part(const parting *p, const tn__expr *index, part *out) {
+TN_MUST_USE static bool find_part(const parting *p, const tn__expr *index, part *out) {
   tn__ir *ir = p->cc->ir;
   *out = (part){.axis = -1};
   const tn__expr *rest = index, *zero = tn__ir_index(ir, 0);

@@ -76,7 +76,7 @@ static bool is_fetch(const stages *p, const tn__stmt *s) {
   return !f.reads_near;
 }
 
-static bool find_stages(tn__cc *cc, const tn__stmt *s, stages *p) {
+TN_MUST_USE static bool find_stages(tn__cc *cc, const tn__stmt *s, stages *p) {
   *p = (stages){.cc = cc, .loop = s};
   int64_t bytes = 0, size;
   if (cc->thread_axes != 0 || tn__cc_threads(cc->launch) == 1 || !tn__ir_is_int_value(s->as.loop.var->min, 0))

@@ -56,7 +56,7 @@ bool tn__cc_varies(const tn__cc *cc, const tn__expr *e) {
 }
 
 /* Does a place move by a known number of elements from lane to lane? */
-static bool stride_of(const tn__cc *cc, const tn__expr *place, int64_t *stride) {
+TN_MUST_USE static bool stride_of(const tn__cc *cc, const tn__expr *place, int64_t *stride) {
   for (int i = 0; i < cc->varying.count; i++)
     if (tn__expr_uses_var(place, cc->varying.data[i])) return false;
   return tn__ir_stride_in(cc->ir, place, cc->wide, stride);
@@ -82,7 +82,7 @@ static const char *spread(tn__cc *cc, const tn__expr *e) {
 static unsigned all_lanes(const tn__cc *cc) { return (1U << cc->lanes) - 1; }
 
 /* The lanes in which a condition holds, where nothing but the lane decides it. */
-static bool lanes_of(const tn__cc *cc, const tn__expr *condition, unsigned *out) {
+TN_MUST_USE static bool lanes_of(const tn__cc *cc, const tn__expr *condition, unsigned *out) {
   *out = 0;
   for (int l = 0; l < cc->lanes; l++) {
     const tn__expr *lane = tn__ir_add(cc->ir, cc->wide_first, tn__ir_index(cc->ir, l));

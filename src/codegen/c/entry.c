@@ -31,8 +31,7 @@ static void check_dimensions(tn__cc *cc, const tn__c_entry *entry, const char *b
   const tn__func *func = cc->func;
   for (int i = 0; i < func->scalar_count; i++) {
     const char *name = tn__cc_var_name(cc, func->scalars[i]);
-    int64_t least = INT64_MIN;
-    if (func->scalars[i]->min != NULL) (void)tn__ir_as_int(func->scalars[i]->min, &least);
+    int64_t least = tn__ir_int_or(func->scalars[i]->min, INT64_MIN);
     tn__cc_line(cc, "if (%s < %s || %s > %lldll) return %s;", name, tn__cc_integer(cc, TN_I64, least), name,
                 (long long)(INT64_C(1) << MAX_DIMENSION_BITS), bad);
   }

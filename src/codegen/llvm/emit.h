@@ -153,8 +153,8 @@ void tn__cg_return_if(tn__cg *cg, LLVMValueRef condition, LLVMValueRef code);
 LLVMValueRef tn__cg_alloca(tn__cg *cg, LLVMTypeRef type, int64_t count, unsigned align);
 /* Creates an internal function of the module once by name; true when its body is still to be written: the builder then
  * stands in its entry block, and the caller must build the return and call tn__cg_helper_end with *saved. */
-bool tn__cg_helper_begin(tn__cg *cg, const char *name, LLVMTypeRef type, bool inlined, LLVMValueRef *function,
-                         LLVMBasicBlockRef *saved);
+TN_MUST_USE bool tn__cg_helper_begin(tn__cg *cg, const char *name, LLVMTypeRef type, bool inlined,
+                                     LLVMValueRef *function, LLVMBasicBlockRef *saved);
 void tn__cg_helper_end(tn__cg *cg, LLVMBasicBlockRef saved);
 /* It makes its result of its arguments, wherever and whenever it is called. */
 void tn__cg_helper_is_pure(tn__cg *cg, LLVMValueRef function);
@@ -220,11 +220,11 @@ void tn__cg_transpose(tn__cg *cg, const LLVMValueRef *rows, int row_count, int r
 
 /* ---- emit_quotient.c --------------------------------------------------------------------------------------------- */
 /* A quotient of vectors by a number for which two products are as exact; false: it is anything else. */
-bool tn__cg_quotient(tn__cg *cg, const tn__expr *e, tn__cg_value *out);
+TN_MUST_USE bool tn__cg_quotient(tn__cg *cg, const tn__expr *e, tn__cg_value *out);
 
 /* ---- emit_extrema.c ---------------------------------------------------------------------------------------------- */
 /* A minimum or maximum of floats, where no instruction keeps NaN; false: it is anything else. */
-bool tn__cg_extremum(tn__cg *cg, const tn__expr *e, tn__cg_value *out);
+TN_MUST_USE bool tn__cg_extremum(tn__cg *cg, const tn__expr *e, tn__cg_value *out);
 /* Is the value a minimum or maximum of the element itself and of something else, of which a slot can be held? */
 bool tn__cg_taints(tn__cg *cg, const tn__buffer *buffer, const tn__expr *const *indices, const tn__expr *value);
 /* Lets the slots, which are of that type, be such, if there are few. */
@@ -256,9 +256,9 @@ typedef struct tn__cg_words {
   int count; /* in a word: 8 at the most */
 } tn__cg_words;
 /* Is `e` a word of neighbouring numbers in each lane, put together by shifts and ors? Of up to 1,024 numbers in all. */
-bool tn__cg_packed(tn__cg *cg, const tn__expr *e, tn__cg_words *out);
+TN_MUST_USE bool tn__cg_packed(tn__cg *cg, const tn__expr *e, tn__cg_words *out);
 /* Is it max(a, b) - min(a, b) of bytes without a sign? */
-bool tn__cg_is_distance(const tn__expr *e, const tn__expr **sides);
+TN_MUST_USE bool tn__cg_is_distance(const tn__expr *e, const tn__expr **sides);
 
 /* ---- emit_loop.c ------------------------------------------------------------------------------------------------- */
 typedef struct tn__cg_range {
@@ -276,7 +276,7 @@ void tn__cg_look_each_round(tn__cg *cg, const tn__stmt *body);
 /* ---- emit_stmt.c, emit_parallel.c, emit_func.c ------------------------------------------------------------------- */
 void tn__cg_stmt(tn__cg *cg, const tn__stmt *s);
 /* Does this loop become lanes, inside of the vectorised loop over `lane_outside` (NULL: none)? How many? */
-bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes);
+TN_MUST_USE bool tn__cg_vectorizes(const tn__stmt *s, const tn__var *lane_outside, int *lanes);
 void tn__cg_parallel(tn__cg *cg, const tn__stmt *s);
 /* A function's outermost sequence, when it is so long that passes whose time grows faster than a function would take
  * most of the compilation: every few statements become a function of their own. */

@@ -158,7 +158,7 @@ static tn__cg_value emit_logical(tn__cg *cg, const tn__expr *e) {
 
 /* a OP b where b - a = base + step * lane: one comparison of i32 lanes with a clamped scalar, in place of i64
  * vectors. */
-static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+TN_MUST_USE static bool emit_lane_compare(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   const tn__cg_frame *frame = cg->frame;
   if (frame->lane == NULL || frame->lanes == 1 || e->args[0]->dtype != TN_I64) return false;
   if (e->kind != TN__EXPR_LT && e->kind != TN__EXPR_LE && e->kind != TN__EXPR_EQ && e->kind != TN__EXPR_NE)
@@ -194,7 +194,7 @@ static bool is_dot(const tn__expr *e) {
 }
 
 /* a + dot4(b, c), or a + (dot4(b, c) - d): one instruction for the sum of products where there is one. dot2 too. */
-static bool emit_dot_sum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+TN_MUST_USE static bool emit_dot_sum(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   if (e->kind != TN__EXPR_ADD || e->dtype != TN_I32) return false;
   const tn__expr *product = NULL, *other = NULL, *less = NULL;
   for (int i = 0; i < 2 && product == NULL; i++) {
@@ -250,7 +250,7 @@ static void emit_numbers(tn__cg *cg, const tn__cg_words *p, const tn__expr *cons
   frame->word = 0;
 }
 
-static bool emit_packed(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+TN_MUST_USE static bool emit_packed(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   tn__cg_words p;
   LLVMValueRef numbers;
   if (!tn__cg_packed(cg, e, &p)) return false;
@@ -262,7 +262,7 @@ static bool emit_packed(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
 }
 
 /* sum8 of |a - b|, where there is an instruction for it. */
-static bool emit_sum_of_distances(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+TN_MUST_USE static bool emit_sum_of_distances(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   tn__cg_words p;
   const tn__expr *sides[2];
   LLVMValueRef v[2];
@@ -278,7 +278,7 @@ static bool emit_sum_of_distances(tn__cg *cg, const tn__expr *e, tn__cg_value *o
 /* ---- others ------------------------------------------------------------------------------------------------------ */
 
 /* Bits are counted by one instruction, where there is one. */
-static bool emit_bit_count(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+TN_MUST_USE static bool emit_bit_count(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   const tn__expr *counted = tn__cg_counted(e);
   if (counted == NULL) return false;
   *out = tn__cg_expr(cg, counted);
@@ -288,7 +288,7 @@ static bool emit_bit_count(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
 
 /* a * b + c in one rounding: decided by the shape of the expression alone, so that every lane, tail and copy of a loop
  * rounds alike. Not when both sides are products: x*x - m*m must stay antisymmetric. */
-static bool emit_contracted(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
+TN_MUST_USE static bool emit_contracted(tn__cg *cg, const tn__expr *e, tn__cg_value *out) {
   if (!cg->has_fma || (e->kind != TN__EXPR_ADD && e->kind != TN__EXPR_SUB)) return false;
   if (e->dtype != TN_F32 && e->dtype != TN_F64) return false;
   bool left = is_product(e->args[0]), right = is_product(e->args[1]);

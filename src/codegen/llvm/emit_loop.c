@@ -86,7 +86,7 @@ static work work_of(tn__ir *ir, const tn__stmt *s) {
 
 /* Decides for a loop that stands where loops may be long: how many iterations there are between two looks, 0: it never
  * looks; and whether the loops in it may be long, too. */
-static int64_t choose_stride(tn__ir *ir, const tn__stmt *s, bool *inside) {
+TN_MUST_USE static int64_t choose_stride(tn__ir *ir, const tn__stmt *s, bool *inside) {
   double most = most_rounds(ir, s->as.loop.var->extent);
   work each = round_of(ir, s->as.loop.body);
   *inside = false;

@@ -74,7 +74,7 @@ static LLVMValueRef sum_of(tn__cg *cg, LLVMValueRef a, LLVMValueRef b) {
 }
 
 /* Is the term a part of that sum? */
-static bool add_narrow(tn__cg *cg, const tn__expr *term, narrow_sum *sum) {
+TN_MUST_USE static bool add_narrow(tn__cg *cg, const tn__expr *term, narrow_sum *sum) {
   double low, high;
   if (cg->frame->lanes == 1) return false;
   const tn__expr *narrow = tn__cg_narrowed(cg->ir, term, &low, &high);
@@ -340,7 +340,7 @@ static bool has_whole_groups(const tn__buffer *buffer, int64_t size) {
 }
 
 /* The group before was loaded where this is, and has the element. */
-static bool is_in_last_group(tn__cg *cg, const access *a, int64_t *member) {
+TN_MUST_USE static bool is_in_last_group(tn__cg *cg, const access *a, int64_t *member) {
   const tn__cg_groups *last = &a->storage->groups;
   if (last->first == NULL || last->block != LLVMGetInsertBlock(cg->builder) || last->version != a->storage->version)
     return false;
@@ -482,7 +482,7 @@ static LLVMValueRef known_offsets(tn__cg *cg, const access *a, LLVMTypeRef type,
 }
 
 /* Is the place an element of a table, at an integer that is read side by side, and little else? */
-static bool is_looked_up(tn__cg *cg, const tn__expr *e, int *loads) {
+TN_MUST_USE static bool is_looked_up(tn__cg *cg, const tn__expr *e, int *loads) {
   if (tn__dtype_is_float(e->dtype) || e->kind == TN__EXPR_SELECT) return false;
   if (e->kind == TN__EXPR_VAR) return e->value.var != cg->frame->lane && tn__cg_expr(cg, e).lanes == 1;
   if (e->kind == TN__EXPR_LOAD) {
@@ -722,7 +722,7 @@ static void masked_store(tn__cg *cg, const tn__cg_storage *storage, LLVMValueRef
 /* ---- stores that fill each other's gaps -------------------------------------------------------------------------- */
 
 /* Those from number `i` on, as many as their stride, whose lanes lie between each other's: into `order` by place. */
-static int find_woven(tn__cg *cg, const tn__cg_held *held, int i, const one_store **order) {
+TN_MUST_USE static int find_woven(tn__cg *cg, const tn__cg_held *held, int i, const one_store **order) {
   const one_store *stores = held->stores + i;
   int64_t stride = stores[0].stride, offsets[MOST_WOVEN], low = 0;
   if (stride < 2 || stride > MOST_WOVEN || i + stride > held->count) return 0;

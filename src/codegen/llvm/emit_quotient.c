@@ -60,7 +60,7 @@ static bool is_right_for_integers(float y, reciprocal r, tn__interval range) {
 }
 
 /* Is the quotient one by a known number that two products give? */
-static bool has_reciprocal(tn__cg *cg, const tn__expr *e, float *y, reciprocal *r) {
+TN_MUST_USE static bool has_reciprocal(tn__cg *cg, const tn__expr *e, float *y, reciprocal *r) {
   int exponent;
   if (e->kind != TN__EXPR_DIV || e->dtype != TN_F32 || e->args[1]->kind != TN__EXPR_FLOAT || !cg->has_fma) return false;
   *y = (float)e->args[1]->value.f;

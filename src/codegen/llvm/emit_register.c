@@ -31,7 +31,7 @@ typedef struct span {
   int count;
 } span;
 
-static bool find_span(tn__cg *cg, const tn__expr *linear, const tn__var *lane, int lanes, span *out) {
+TN_MUST_USE static bool find_span(tn__cg *cg, const tn__expr *linear, const tn__var *lane, int lanes, span *out) {
   *out = (span){.stride = 1, .count = 1};
   if (lane != NULL && tn__expr_uses_var(linear, lane)) {
     int64_t stride;

@@ -12,7 +12,7 @@ static bool stands_still(const tn__stmt *s, const tn__var *lane) {
 }
 
 /* The store's running value, where its lanes stand beside each other; false where it is none, or not in this loop. */
-static bool is_running(tn__cg *cg, const tn__stmt *s, const tn__var *lane, tn__ir_running *out) {
+TN_MUST_USE static bool is_running(tn__cg *cg, const tn__stmt *s, const tn__var *lane, tn__ir_running *out) {
   const tn__buffer *buffer = s->as.store.buffer;
   int64_t stride;
   if (buffer->scope != TN__SCOPE_REGISTER || lane == NULL || !stands_still(s, lane)) return false;

@@ -9,7 +9,7 @@ typedef struct parts {
 } parts;
 
 /* Collects the numbers of `a | b << 8 | c << 16 | ...`, each a number without a sign that was widened. */
-static bool collect(const tn__expr *e, parts *out) {
+TN_MUST_USE static bool collect(const tn__expr *e, parts *out) {
   int64_t shift = 0;
   if (e->kind == TN__EXPR_OR) return collect(e->args[0], out) && collect(e->args[1], out);
   if (e->kind == TN__EXPR_SHL) {

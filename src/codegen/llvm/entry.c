@@ -121,8 +121,7 @@ static void take_scalars(tn__cg *cg, const tn__func *func, const tn__c_entry *en
   }
   for (int i = 0; i < func->scalar_count; i++) {
     LLVMValueRef v = LLVMGetParam(cg->frame->function, first + (unsigned)i);
-    int64_t least = INT64_MIN;
-    if (func->scalars[i]->min != NULL) (void)tn__ir_as_int(func->scalars[i]->min, &least);
+    int64_t least = tn__ir_int_or(func->scalars[i]->min, INT64_MIN);
     tn__cg_return_if(cg, LLVMBuildICmp(cg->builder, LLVMIntSLT, v, tn__cg_int(cg->i64, least), ""), bad);
     LLVMValueRef greatest = tn__cg_int(cg->i64, INT64_C(1) << MAX_DIMENSION_BITS);
     tn__cg_return_if(cg, LLVMBuildICmp(cg->builder, LLVMIntSGT, v, greatest, ""), bad);

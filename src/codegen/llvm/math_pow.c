@@ -110,7 +110,7 @@ static tn__cg_v any_pow(tn__cg *cg, const tn__cg_special *s) {
 }
 
 /* The number that all lanes are, if there is one. */
-static bool is_number(tn__cg_v v, double *number) {
+TN_MUST_USE static bool is_number(tn__cg_v v, double *number) {
   LLVMBool inexact;
   if (!LLVMIsConstant(v)) return false;
   if (LLVMGetTypeKind(type_of(v)) == LLVMVectorTypeKind) {

@@ -192,7 +192,7 @@ typedef enum tn__norm_scale {
   TN__NORM_RECIPROCAL, /* times 1 / sqrt(v) */
   TN__NORM_DIVIDE      /* by sqrt(v) */
 } tn__norm_scale;
-bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: it is none */
+TN_MUST_USE bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: it is none */
 /* Over rows along `axes`: (a - mean) / sqrt(variance + epsilon), and a / sqrt(mean of squares + epsilon).
  * Scales and biases are multiplications and additions behind. */
 tn__value *tn__g_layer_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,

@@ -17,7 +17,7 @@ static tn__value *binary(tn__graph *g, const char *op, tn__value *a, tn__value *
 bool tn__g_is_byte(tn_dtype dtype) { return dtype == TN_U8 || dtype == TN_I8; }
 
 /* Are all elements known, and the same? Looks through reshapes. */
-static bool all_are(const tn__value *v, int64_t *element) {
+TN_MUST_USE static bool all_are(const tn__value *v, int64_t *element) {
   while (v->data == NULL) {
     if (v->producer == NULL || !tn__node_is_view(v->producer) || v->producer->inputs[0]->dtype != v->dtype)
       return false;

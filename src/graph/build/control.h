@@ -27,7 +27,7 @@ typedef struct tn__branches {
 } tn__branches;
 /* An `if`, or a choice between the results of both branches where these are cheap and of the same sizes. -1; else the
  * first result that is a tensor of one rank in one branch and of another in the other: then there is no result. */
-int tn__branches_make(tn__branches *branches, tn__value **results);
+TN_MUST_USE int tn__branches_make(tn__branches *branches, tn__value **results);
 
 /* ---- forks (fork.c) ---------------------------------------------------------------------------------------------- */
 
@@ -102,7 +102,7 @@ typedef struct tn__loop {
   const tn__body *body; /* set when the loop runs: the graph of a round */
 } tn__loop;
 /* Will its rounds be written out, being known and few? */
-bool tn__loop_unrolls(const tn__loop *loop, int64_t *rounds);
+TN_MUST_USE bool tn__loop_unrolls(const tn__loop *loop, int64_t *rounds);
 /* Replaces the states by what they are at the end, and gives what all rounds make of each piece. */
 void tn__loop_make(tn__loop *loop, tn__value **pieces);
 

@@ -17,7 +17,7 @@ typedef struct tn__sequence {
 tn__value *tn__g_sequence_known(tn__graph *g, tn__value *const *items, int count, tn_dtype dtype);
 /* The type of its tensors; false when it is empty, so that the number of dimensions is not known. TN__ANY_RANK: they
  * differ. */
-bool tn__g_sequence_type(const tn__value *value, tn_dtype *dtype, int *rank);
+TN_MUST_USE bool tn__g_sequence_type(const tn__value *value, tn_dtype *dtype, int *rank);
 /* What is known of the ranks of the tensors in a sequence or list, or of a tensor: 0 nothing, TN__RANKS_DIFFER, else 1
  * + the rank of all of them as far as has been seen. */
 enum { TN__RANKS_DIFFER = -1 };
@@ -28,7 +28,7 @@ tn__value *tn__g_sequence_inside(tn__body *body, const tn__value *value);
 bool tn__g_is_sequence(const tn__value *value);
 bool tn__g_is_absent(const tn__value *value); /* an optional without value, which has no type */
 /* Of a sequence, a list or a tensor: the type of the tensors; false of an empty sequence, of which nothing tells it. */
-bool tn__g_list_type(const tn__value *value, tn_dtype *dtype, int *rank);
+TN_MUST_USE bool tn__g_list_type(const tn__value *value, tn_dtype *dtype, int *rank);
 static inline bool tn__g_is_list(const tn__value *value) {
   return value != NULL && value->dtype != TN_DTYPE_INVALID && value->holds != TN__HOLDS_TENSOR;
 }

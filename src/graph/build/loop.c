@@ -250,7 +250,7 @@ static tn__value *stack(const tn__loop *loop, int piece, tn__value *list, const 
 /* ---- rounds that are written out --------------------------------------------------------------------------------- */
 
 /* One integer or bool whose value is known. */
-static bool is_known(const tn__value *v, int64_t *value) {
+TN_MUST_USE static bool is_known(const tn__value *v, int64_t *value) {
   int64_t shape[TN__MAX_RANK], count = 1;
   if (!tn__g_shape_const(v, shape)) return false;
   for (int d = 0; d < v->rank; d++) count *= shape[d];

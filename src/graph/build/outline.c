@@ -60,7 +60,7 @@ tn__node *tn__g_outline(tn__graph *graph, const char *op, tn__node *const *nodes
 }
 
 /* The nodes from number `first` on that the value is made by, the last of which makes it. */
-static int made_since(tn__graph *graph, int first, const tn__value *value, tn__node **out) {
+TN_MUST_USE static int made_since(tn__graph *graph, int first, const tn__value *value, tn__node **out) {
   int count = graph->nodes.count - first, kept = 0;
   bool *needed = TN__NEW_ARRAY(graph->arena, graph->values.count, bool);
   needed[value->id] = true;

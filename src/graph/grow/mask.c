@@ -16,7 +16,7 @@ typedef struct trace {
 static bool is_unit(const tn__expr *dim) { return tn__ir_is_int_value(dim, 1); }
 static bool is_integer(const tn__value *value) { return tn__dtype_is_int(value->dtype); }
 
-static bool through_broadcast(trace *t) {
+TN_MUST_USE static bool through_broadcast(trace *t) {
   const tn__node *node = t->value->producer;
   const int64_t *axes = tn__node_attr(node, "axes")->ints;
   trace inner = {.value = node->inputs[0]};
@@ -31,7 +31,7 @@ static bool through_broadcast(trace *t) {
 }
 
 /* Dimensions of 1 come and go; the others must be the same. */
-static bool through_reshape(trace *t) {
+TN_MUST_USE static bool through_reshape(trace *t) {
   trace inner = {.value = t->value->producer->inputs[0]};
   int from = 0;
   for (int i = 0; i < inner.value->rank; i++) {
@@ -104,7 +104,7 @@ static trace trace_of(tn__value *value) {
 }
 
 /* Finds position and axis of a mask that is true where the index along the axis is the position. */
-static int find_position(tn__value *mask, trace *position) {
+TN_MUST_USE static int find_position(tn__value *mask, trace *position) {
   trace t = trace_of(mask);
   const tn__node *compare = t.value->producer;
   if (!tn__g_is_op(compare, "compare") || strcmp(tn__node_string(compare, "direction", ""), "EQ") != 0) return -1;

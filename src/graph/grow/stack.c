@@ -56,8 +56,8 @@ static bool cancel(const int64_t *outer, const int64_t *inner, int rank) {
 }
 
 /* Is `whole` member `index` of the past with new elements behind it? */
-static bool find_cache(tn__graph *graph, tn__value *whole, const tn__value *past, int stack, int64_t index,
-                       cache *out) {
+TN_MUST_USE static bool find_cache(tn__graph *graph, tn__value *whole, const tn__value *past, int stack, int64_t index,
+                                   cache *out) {
   *out = (cache){.whole = whole, .made = whole, .permutation = permutation_of(whole)};
   if (out->permutation != NULL) out->made = whole->producer->inputs[0];
   if (!is_op(out->made, "concatenate") || out->made->producer->input_count < 2) return false;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "graph/build/build.h"
 #include "graph/build/outline.h"
 #include "graph/internal.h"
@@ -117,7 +118,8 @@ static void expand_gelu(tn__graph *g, const tn__node *node, tn__value *const *in
  * is divided. */
 static tn__value *scaled(tn__graph *g, const tn__node *node, tn__value *x, tn__value *variance, tn__value **inverse) {
   tn__norm_scale how = TN__NORM_RSQRT;
-  tn__norm_scale_parse(tn__node_string(node, "scale", "rsqrt"), &how);
+  bool known = tn__norm_scale_parse(tn__node_string(node, "scale", "rsqrt"), &how);
+  TN__INVARIANT(known); /* checked when the node was made */
   *inverse = NULL;
   variance = tn__g_binary_s(g, "add", variance, tn__node_float(node, "epsilon", 0));
   if (how == TN__NORM_RSQRT) {

@@ -402,15 +402,16 @@ static void infer_write_at(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
-/* The index of an operand that stretches where it has the size 1; true when it does everywhere. */
-static bool stretched_index(tn__ir *ir, const tn__buffer *operand, const tn__nest *nest, const tn__expr **index) {
-  bool everywhere = true;
-  for (int i = 0; i < nest->count; i++) {
-    bool unit = tn__ir_is_int_value(operand->shape[i], 1);
-    index[i] = unit ? tn__ir_index(ir, 0) : nest->index[i];
-    everywhere = everywhere && unit;
-  }
-  return everywhere;
+/* The index of an operand that stretches where it has the size 1. */
+static void stretched_index(tn__ir *ir, const tn__buffer *operand, const tn__nest *nest, const tn__expr **index) {
+  for (int i = 0; i < nest->count; i++)
+    index[i] = tn__ir_is_int_value(operand->shape[i], 1) ? tn__ir_index(ir, 0) : nest->index[i];
+}
+
+static bool has_one_element(const tn__buffer *operand) {
+  for (int i = 0; i < operand->rank; i++)
+    if (!tn__ir_is_int_value(operand->shape[i], 1)) return false;
+  return true;
 }
 
 static void declare_write_at(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -424,7 +425,8 @@ static void declare_write_at(tn__lower_context *lower, const tn__node *node, con
   memcpy(extents, a->shape, (size_t)a->rank * sizeof(*extents));
   extents[axis] = tn__ir_index(ir, 1);
   tn__nest nest = tn__nest_create(ir, "w", a->rank, extents);
-  bool once = stretched_index(ir, position, &nest, where); /* one position for everything: found before the loops */
+  bool once = has_one_element(position); /* one position for everything: found before the loops */
+  stretched_index(ir, position, &nest, where);
   stretched_index(ir, fresh, &nest, from);
   const tn__var *var = tn__g_let_var(ir, "position");
   memcpy(at, nest.index, sizeof(at));

@@ -422,7 +422,7 @@ static const tn__stmt *over_rows(const cell *s, const tn__stmt *(*body)(const ce
 
 /* The products of a step: of all gates, or, where the reset gate is done for the whole state before the hidden gate
  * reads it, of the hidden gate alone behind them. */
-static int products_of(const cell *s, product *out) {
+TN_MUST_USE static int products_of(const cell *s, product *out) {
   int64_t n = s->hidden;
   bool linear = tn__node_int(s->node, "linear_before_reset", 0) != 0;
   out[0] = (product){.count = (s->gates == 3 ? 2 : s->gates) * n};

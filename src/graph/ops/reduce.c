@@ -69,7 +69,7 @@ static unsigned reduced_mask(const tn__graph *graph, const tn__node *node, int r
   return mask;
 }
 
-static int reduced_shape(tn__ir *ir, const tn__value *a, unsigned mask, bool keep, const tn__expr **dims) {
+TN_MUST_USE static int reduced_shape(tn__ir *ir, const tn__value *a, unsigned mask, bool keep, const tn__expr **dims) {
   int rank = 0;
   for (int i = 0; i < a->rank; i++) {
     if ((mask >> i & 1) == 0)
@@ -355,7 +355,7 @@ static void declare_cumulative(tn__lower_context *lower, const tn__node *node, c
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* The sum is rounded once, which no order of adding does better. */
-static bool reduce_equal(const tn__node *node, const void *element, void *out) {
+TN_MUST_USE static bool reduce_equal(const tn__node *node, const void *element, void *out) {
   const char *kind = tn__node_string(node, "kind", "");
   tn_dtype dtype = node->outputs[0]->dtype;
   int64_t terms = 1;

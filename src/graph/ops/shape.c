@@ -79,7 +79,7 @@ static void infer_reshape(tn__graph *graph, tn__node *node) {
 }
 
 /* Positions of the dimensions that are not the constant 1. */
-static int real_dims(const tn__value *value, int *out) {
+TN_MUST_USE static int real_dims(const tn__value *value, int *out) {
   int count = 0;
   for (int i = 0; i < value->rank; i++)
     if (!tn__ir_is_int_value(value->dims[i], 1)) out[count++] = i;

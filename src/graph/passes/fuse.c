@@ -421,7 +421,7 @@ static bool can_join(fuser *f, int index, int node, const tn__node *n) {
 }
 
 /* Kernels that produce what `node` reads, looking through cheap nodes; without duplicates. */
-static int producers_of(fuser *f, int node, int *out, int capacity) {
+TN_MUST_USE static int producers_of(fuser *f, int node, int *out, int capacity) {
   int count = 0;
   f->stamp++;
   f->stack.count = 0;
@@ -1044,7 +1044,7 @@ static bool is_output(const fuser *f, const tn__value *v) {
   return false;
 }
 
-static bool is_allowed(const fuser *f, const tn__node *n, int64_t *left) {
+TN_MUST_USE static bool is_allowed(const fuser *f, const tn__node *n, int64_t *left) {
   int64_t bytes = 0;
   for (int o = 0; o < n->output_count; o++)
     if (n->outputs[o]) bytes = tn__ir_bound_add(bytes, bytes_of(n->outputs[o]));

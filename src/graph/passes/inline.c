@@ -5,7 +5,7 @@
 #include "graph/passes/rewrite.h"
 
 /* The two products of a body, in order; false when it has not just two. */
-static bool find_products(const tn__graph *body, const tn__node *products[2]) {
+TN_MUST_USE static bool find_products(const tn__graph *body, const tn__node *products[2]) {
   int count = 0;
   for (int i = 0; i < tn__graph_node_count(body); i++) {
     const tn__node *node = tn__graph_node_at(body, i);

@@ -3,7 +3,8 @@
 #include "base/invariant.h"
 #include "graph/passes/rewrite.h"
 
-static bool layout_for(const tn__optimize_options *options, const tn__operand_use *operand, tn__layout *out) {
+TN_MUST_USE static bool layout_for(const tn__optimize_options *options, const tn__operand_use *operand,
+                                   tn__layout *out) {
   return options->operand_layout != NULL && operand->columns > 0 &&
          options->operand_layout(options->layout_user, operand, out);
 }

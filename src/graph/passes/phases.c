@@ -79,7 +79,7 @@ typedef struct range {
 
 /* The two ranges of a dimension, the phases with shorter windows, which are the later ones, first; or one, when all
  * are to be as long. */
-static int ranges_of(const phases *p, int i, range out[2]) {
+TN_MUST_USE static int ranges_of(const phases *p, int i, range out[2]) {
   const dimension *d = &p->dims[i];
   int64_t longer = d->window % d->step;
   if (!p->apart || longer == 0 || d->taps == 1) {

@@ -115,7 +115,7 @@ static tn__value *log_softmax(tn__rewriter *r, tn__node *node) {
 enum { FACTORS = 3 };
 
 /* The three factors of a product. */
-static bool factors_of(tn__rewriter *r, const tn__node *product, tn__value *out[FACTORS]) {
+TN_MUST_USE static bool factors_of(tn__rewriter *r, const tn__node *product, tn__value *out[FACTORS]) {
   for (int i = 0; i < 2; i++) {
     const tn__node *inner = made_by(r, product->inputs[i], "multiply");
     if (inner == NULL) continue;
@@ -250,7 +250,7 @@ typedef struct dequantized {
   tn__value *bytes, *scale, *zero; /* zero NULL: 0 */
 } dequantized;
 
-static bool find_dequantized(tn__rewriter *r, const tn__value *v, int axis, dequantized *out) {
+TN_MUST_USE static bool find_dequantized(tn__rewriter *r, const tn__value *v, int axis, dequantized *out) {
   const tn__node *node = tn__pass_producer_of(v, "dequantize");
   if (node == NULL || !tn__g_is_byte(node->inputs[0]->dtype) || v->dtype != TN_F32) return false;
   *out = (dequantized){.bytes = node->inputs[0], .scale = tn__pass_along(r->graph, node->inputs[1], axis)};

@@ -50,7 +50,7 @@ bool tn__pass_splat_number(const tn__value *value, double *number) {
   return true;
 }
 
-static bool precomputable(const tn__value *value, int *budget) {
+TN_MUST_USE static bool precomputable(const tn__value *value, int *budget) {
   if (value == NULL || value->data != NULL) return true;
   const tn__node *node = value->producer;
   if (node == NULL || node->op->lowering != TN__LOWER_DECLARE || --*budget < 0) return false;

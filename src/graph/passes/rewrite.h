@@ -15,8 +15,8 @@ bool tn__pass_is_unit(const tn__expr *dim);                       /* the constan
 int64_t tn__pass_element_total(const tn__value *value);
 /* The element of a splat; of a broadcast or reshape of one too. False when all elements are not known to be one
  * constant. */
-bool tn__pass_splat_element(const tn__value *value, const void **element);
-bool tn__pass_splat_number(const tn__value *value, double *number);
+TN_MUST_USE bool tn__pass_splat_element(const tn__value *value, const void **element);
+TN_MUST_USE bool tn__pass_splat_number(const tn__value *value, double *number);
 /* Does the value depend on constants only? Looks back over at most a few dozen nodes. */
 bool tn__pass_is_precomputable(const tn__value *value);
 /* A value that varies along dimension `axis` only, or not at all when that is -1: the vector, or the scalar. NULL: it

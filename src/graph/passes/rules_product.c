@@ -174,7 +174,7 @@ static void find_taps(window_axis *axis) {
 
 /* Spatial dimension `i` of a convolution with plain windows; false when a size is not known, or no tap meets the
  * image. */
-static bool find_window(const tn__node *node, int i, window_axis *out) {
+TN_MUST_USE static bool find_window(const tn__node *node, int i, window_axis *out) {
   bool last = tn__node_int(node, "channels_last", 0) != 0;
   const tn__expr *low = tn__node_attr(node, "low")->exprs[i], *high = tn__node_attr(node, "high")->exprs[i];
   int image = i + (last ? 1 : 2);
@@ -233,7 +233,7 @@ enum { MOST_STRIPS = 5 };
 
 /* Cuts the axis where the taps change that results meet; returns how many strips there are, 0 when there are more than
  * MOST_STRIPS, or single rows of less than `least` each. */
-static int find_strips(const window_axis *axis, int64_t least, strip *out) {
+TN_MUST_USE static int find_strips(const window_axis *axis, int64_t least, strip *out) {
   int count = 0;
   for (int64_t at = 0; at < axis->result;) {
     int64_t place = at * axis->stride - axis->low, next = axis->result;
@@ -316,7 +316,7 @@ typedef struct contraction {
   tn__value *sum, *own;  /* of the sums, in floats, with its constants */
 } contraction;
 
-static bool find_product(const tn__value *value, contraction *out) {
+TN_MUST_USE static bool find_product(const tn__value *value, contraction *out) {
   const tn__node *node = value->producer;
   tn__contraction c;
   *out = (contraction){.node = node};
@@ -332,7 +332,7 @@ static bool find_product(const tn__value *value, contraction *out) {
 static tn__value *channel_vector(tn__graph *graph, tn__value *value, int axis);
 
 /* convert(product of integers, and zero points' terms) * constants. */
-static bool find_scaled(tn__graph *graph, const tn__value *value, contraction *out) {
+TN_MUST_USE static bool find_scaled(tn__graph *graph, const tn__value *value, contraction *out) {
   const tn__node *scale = tn__pass_producer_of(value, "multiply");
   for (int i = 0; scale != NULL && i < 2; i++) {
     const tn__node *convert = tn__pass_producer_of(scale->inputs[i], "convert");
@@ -351,7 +351,7 @@ static bool find_scaled(tn__graph *graph, const tn__value *value, contraction *o
   return false;
 }
 
-static bool find_contraction(tn__graph *graph, const tn__value *value, contraction *out) {
+TN_MUST_USE static bool find_contraction(tn__graph *graph, const tn__value *value, contraction *out) {
   return find_product(value, out) || find_scaled(graph, value, out);
 }
 
@@ -373,20 +373,20 @@ typedef struct magnitudes {
 
 enum { MOST_FACTORS = 8, MOST_COLUMNS = 1 << 16 };
 
-static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out);
+TN_MUST_USE static bool find_magnitudes(const tn__value *value, int depth, magnitudes *out);
 
 static bool find_both(const tn__node *node, int depth, magnitudes *a, magnitudes *b) {
   return find_magnitudes(node->inputs[0], depth + 1, a) && find_magnitudes(node->inputs[1], depth + 1, b);
 }
 
-static bool find_of_product(const tn__node *node, int depth, magnitudes *out) {
+TN_MUST_USE static bool find_of_product(const tn__node *node, int depth, magnitudes *out) {
   magnitudes a, b;
   if (!tn__g_is_op(node, "multiply") || !find_both(node, depth, &a, &b)) return false;
   *out = (magnitudes){a.least * b.least, a.most * b.most, a.zero || b.zero};
   return true;
 }
 
-static bool find_of_quotient(const tn__node *node, int depth, magnitudes *out) {
+TN_MUST_USE static bool find_of_quotient(const tn__node *node, int depth, magnitudes *out) {
   magnitudes a, b;
   if (!tn__g_is_op(node, "divide") || !find_both(node, depth, &a, &b) || b.zero) return false;
   *out = (magnitudes){a.least / b.most, a.most / b.least, a.zero};

@@ -58,7 +58,8 @@ static void real_permutation(const int64_t *permutation, int rank, const real_sh
 
 /* Where leading products agree, two shapes of one tensor fall into segments: dimensions [a[s], a[s+1]) of the one hold
  * the same elements as [b[s], b[s+1]) of the other. Returns their number, 0 when there are none. */
-static int segments_of(tn__ir *ir, const tn__expr *const *x, int m, const tn__expr *const *y, int n, int *a, int *b) {
+TN_MUST_USE static int segments_of(tn__ir *ir, const tn__expr *const *x, int m, const tn__expr *const *y, int n, int *a,
+                                   int *b) {
   const tn__expr *left[TN__MAX_RANK + 1], *right[TN__MAX_RANK + 1];
   left[0] = right[0] = tn__ir_index(ir, 1);
   for (int i = 0; i < m; i++) left[i + 1] = tn__ir_mul(ir, left[i], x[i]);
@@ -125,8 +126,8 @@ static tn__value *reshape_first(tn__graph *graph, tn__value *x, const int64_t *p
 
 /* transpose(reshape(y), q) as reshape(transpose(y, out)): possible when q moves together what the reshape has taken
  * apart. */
-static bool reshape_last(tn__graph *graph, const tn__value *y, const tn__value *reshaped, const tn__value *result,
-                         const int64_t *q, int64_t *out) {
+TN_MUST_USE static bool reshape_last(tn__graph *graph, const tn__value *y, const tn__value *reshaped,
+                                     const tn__value *result, const int64_t *q, int64_t *out) {
   int a[TN__MAX_RANK + 1], b[TN__MAX_RANK + 1], order[TN__MAX_RANK], next = 0;
   int64_t moves[TN__MAX_RANK], at[TN__MAX_RANK], first[TN__MAX_RANK];
   real_shape from = real_shape_of(y), middle = real_shape_of(reshaped);

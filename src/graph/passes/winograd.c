@@ -8,7 +8,7 @@ enum { POSITIONS = 36, WINDOW = 9 };
 /* ---- which convolutions ------------------------------------------------------------------------------------------ */
 
 /* Not negative and known. */
-static bool is_padding(const tn__attr *attr, int64_t *out) {
+TN_MUST_USE static bool is_padding(const tn__attr *attr, int64_t *out) {
   for (int i = 0; i < 2; i++)
     if (!tn__ir_as_int(attr->exprs[i], &out[i]) || out[i] < 0) return false;
   return true;
@@ -21,11 +21,10 @@ static bool all_ones(const tn__node *node, const char *name) {
   return true;
 }
 
-static bool fits(const tn__node *node) {
+TN_MUST_USE static bool fits(const tn__node *node, int64_t low[2], int64_t high[2]) {
   if (!tn__g_is_op(node, "convolution")) return false;
   const tn__value *image = node->inputs[0], *weights = node->inputs[1], *result = node->outputs[0];
   const void *element;
-  int64_t low[2], high[2];
   if (tn__node_int(node, "channels_last", 0) == 0 || result->rank != 4 || tn__node_reads_layout(node) ||
       tn__node_int(node, "feature_groups", 1) != 1 || tn__node_int(node, "flip", 0) != 0 ||
       tn__node_int(node, "whole", 0) != 0)
@@ -74,11 +73,10 @@ static tn__value *transformed_weights(tn__graph *graph, tn__value *weights, int 
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile) {
+static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile, const int64_t low[2]) {
   tn__ir *ir = tn__graph_ir(graph);
   const tn__value *result = node->outputs[0];
-  int64_t low[2], tiles[2], size[2];
-  is_padding(tn__node_attr(node, "low"), low);
+  int64_t tiles[2], size[2];
   for (int i = 0; i < 2; i++) {
     size[i] = tn__g_dim_const(result, 1 + i);
     tiles[i] = (size[i] + tile - 1) / tile;
@@ -99,15 +97,14 @@ static tn__value *in_tiles(tn__graph *graph, const tn__node *node, int64_t tile)
 static tn__value *by_tiles(tn__rewriter *rewriter, tn__node *node) {
   const tn__optimize_options *options = rewriter->options;
   const tn__value *result = node->outputs[0];
-  if (!fits(node) || tn__pass_is_precomputable(node->inputs[0]) || !tn__pass_is_for_cpu(options, node)) return NULL;
+  int64_t low[2], high[2];
+  if (!fits(node, low, high) || tn__pass_is_precomputable(node->inputs[0]) || !tn__pass_is_for_cpu(options, node))
+    return NULL;
   const tn__winograd_sizes sizes = {.batch = tn__g_dim_const(result, 0),
                                     .height = tn__g_dim_const(result, 1),
                                     .width = tn__g_dim_const(result, 2),
                                     .in = tn__g_dim_const(node->inputs[1], 2),
                                     .out = tn__g_dim_const(result, 3)};
-  int64_t low[2], high[2];
-  is_padding(tn__node_attr(node, "low"), low);
-  is_padding(tn__node_attr(node, "high"), high);
   const tn__site site = {
       .kind = "winograd",
       .text = tn__arena_printf(tn__graph_arena(rewriter->graph),
@@ -119,7 +116,7 @@ static tn__value *by_tiles(tn__rewriter *rewriter, tn__node *node) {
       .choices = {0, 2, 4},
       .choice_count = 3};
   int tile = tn__pass_decide(options, &site);
-  return tile == 0 ? NULL : in_tiles(rewriter->graph, node, tile);
+  return tile == 0 ? NULL : in_tiles(rewriter->graph, node, tile, low);
 }
 
 void tn__pass_winograd(tn__graph *graph, const tn__optimize_options *options) {

@@ -86,7 +86,7 @@ tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__no
 void tn__place_explain(const tn__graph *graph, const tn__place_options *options, int indent, tn__strbuf *out);
 /* A line for each value that lies in a memory that a kernel chose: the memory, its name, and whose choice it was;
  * options.tells when it was planned. How many there are. */
-int tn__place_explain_choices(const tn__graph *graph, int indent, tn__strbuf *out);
+TN_MUST_USE int tn__place_explain_choices(const tn__graph *graph, int indent, tn__strbuf *out);
 /* "12 us" */
 void tn__place_put_time(tn__strbuf *out, double seconds);
 

@@ -257,7 +257,8 @@ static void define_list_output(tn__importer *im, const char *name, tn__value *va
   if (!container && holds != TN__HOLDS_OPTIONAL)
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a sequence, and its node makes a tensor", name);
   tn_dtype own = TN_DTYPE_INVALID;
-  tn__g_list_type(value, &own, &rank);
+  int own_rank;
+  if (tn__g_list_type(value, &own, &own_rank)) rank = own_rank; /* else it is empty, and is what it is declared as */
   if (own != TN_DTYPE_INVALID && dtype != TN_DTYPE_INVALID && own != dtype && !tn__g_is_absent(value))
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared with tensors of %s, and its node makes %s", name,
                    tn_dtype_name(dtype), tn_dtype_name(own));

@@ -48,7 +48,7 @@ const char *tn__onnx_domain(const char *domain);
 /* TN_DTYPE_INVALID when Tenon has no such type. */
 tn_dtype tn__onnx_dtype(int32_t data_type);
 /* The type that holds integers of 2 or 4 bits, and how many they have; 0: it is no such type. */
-int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype);
+TN_MUST_USE int tn__onnx_narrow(int32_t data_type, tn_dtype *dtype);
 /* ONNX's number of the type, of integers of `narrow` bits when that is not 0. */
 int32_t tn__onnx_element(tn_dtype dtype, int narrow);
 const char *tn__onnx_dtype_name(int32_t data_type); /* ONNX's own: "float16", "string"; never NULL */
@@ -198,8 +198,8 @@ const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, in
 const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count);
 const tn__expr *tn__on_element(tn__onode *n, int input); /* of one that must have just one */
 /* Contents that are known now; false when absent or not. */
-bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *count);
-bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int *count);
+TN_MUST_USE bool tn__on_known_ints(const tn__onode *n, int input, const int64_t **out, int *count);
+TN_MUST_USE bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int *count);
 /* Contents that must be known now; `why` ends the message: "the rank of the result depends on it". */
 const int64_t *tn__on_ints_operand(tn__onode *n, int input, int *count, const char *why);
 /* The attribute `name` in versions before `since`, the operand from then on. NULL when neither is given. Known now. */

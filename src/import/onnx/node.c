@@ -276,7 +276,7 @@ const tn__expr *tn__on_size_at_run(const tn__onode *n, tn__value *number, const 
   return tn__ir_max(n->ir, size, zero);
 }
 
-static bool node_attribute(const void *user, const char *name, int64_t *value) {
+TN_MUST_USE static bool node_attribute(const void *user, const char *name, int64_t *value) {
   if (tn__on_attr(user, name) == NULL) return false;
   *value = tn__on_int(user, name, 0);
   return true;

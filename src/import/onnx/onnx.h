@@ -41,9 +41,9 @@ typedef struct tn__onnx_op_use { /* for `tenon inspect` */
   bool supported;
   const char *why; /* when not */
 } tn__onnx_op_use;
-int tn__onnx_op_uses(tn__onnx_model *model, const tn__onnx_op_use **out);
+TN_MUST_USE int tn__onnx_op_uses(tn__onnx_model *model, const tn__onnx_op_use **out);
 /* Every operator that the importer knows of in its newest operator set, by domain and name; `count` is 0. */
-int tn__onnx_known_ops(tn__arena *arena, const tn__onnx_op_use **out);
+TN_MUST_USE int tn__onnx_known_ops(tn__arena *arena, const tn__onnx_op_use **out);
 int64_t tn__onnx_opset(const tn__onnx_model *model, const char *domain); /* 0 when not imported */
 
 /* An ONNX TensorProto file (".pb"): dtype, shape and dense data, aligned to its elements. */
@@ -59,6 +59,6 @@ typedef struct tn__onnx_tensor {
 tn__onnx_tensor tn__onnx_read_tensor(tn__arena *arena, const char *path);
 /* An ONNX SequenceProto file, or an OptionalProto: its tensors in order. Returns how many, -1 for an optional without
  * value. Throws on the arena's escape. */
-int tn__onnx_read_list(tn__arena *arena, const char *path, bool optional, const tn__onnx_tensor **out);
+TN_MUST_USE int tn__onnx_read_list(tn__arena *arena, const char *path, bool optional, const tn__onnx_tensor **out);
 
 #endif

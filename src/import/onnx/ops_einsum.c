@@ -21,7 +21,7 @@ static int find(const int *labels, int count, int label) {
 
 /* Reads one operand's subscripts, up to ',' or '-' or the end; `dots` is how many dimensions "..." stands for, -1: as
  * many as `rank` leaves. */
-static int parse_labels(tn__onode *n, const char **text, int rank, int dots, int *labels) {
+TN_MUST_USE static int parse_labels(tn__onode *n, const char **text, int rank, int dots, int *labels) {
   const char *p = *text;
   int letters = 0, count = 0;
   bool ellipsis = false;
@@ -122,7 +122,7 @@ static term multiply(tn__onode *n, term a, term b, const bool *needed) {
 }
 
 /* Without "->": the labels that occur once, in alphabetical order, after the dimensions of "...". */
-static int implied_output(const int *uses, int dots, int *labels) {
+TN_MUST_USE static int implied_output(const int *uses, int dots, int *labels) {
   int count = 0;
   for (int k = dots - 1; k >= 0; k--) labels[count++] = ELLIPSIS + k;
   for (int c = 0; c < ELLIPSIS; c++)

@@ -60,7 +60,7 @@ void tn__onnx_instance_norm(tn__onode *n) {
 }
 
 /* The trailing axes from attribute `axis` on. */
-static int trailing_axes(const tn__onode *n, int rank, int64_t *axes) {
+TN_MUST_USE static int trailing_axes(const tn__onode *n, int rank, int64_t *axes) {
   int64_t first = tn__on_axis(n, tn__on_int(n, "axis", -1), rank);
   for (int64_t i = first; i < rank; i++) axes[i - first] = i;
   return (int)(rank - first);

@@ -7,7 +7,7 @@
 static int64_t axes_operand_since(const tn__onode *n) { return strcmp(n->name, "ReduceSum") == 0 ? 13 : 18; }
 
 /* The axes to reduce. False: nothing is reduced (no axes, with noop_with_empty_axes). */
-static bool reduce_axes(tn__onode *n, const int64_t **axes, int *count) {
+TN_MUST_USE static bool reduce_axes(tn__onode *n, const int64_t **axes, int *count) {
   int rank = n->in[0]->rank;
   int given;
   const int64_t *values =

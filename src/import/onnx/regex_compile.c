@@ -364,7 +364,7 @@ static const node *take_atom(parser *p) {
 }
 
 /* {2}, {2,} or {2,5}; anything else there is text. */
-static bool take_counts(parser *p, int *min, int *max) {
+TN_MUST_USE static bool take_counts(parser *p, int *min, int *max) {
   const char *start = p->at;
   bool plain = take(p, "{") && !done(p) && digit_of(*p->at, 10) >= 0;
   if (plain) {
@@ -378,7 +378,7 @@ static bool take_counts(parser *p, int *min, int *max) {
   return plain;
 }
 
-static bool take_repetition(parser *p, int *min, int *max) {
+TN_MUST_USE static bool take_repetition(parser *p, int *min, int *max) {
   *min = 0, *max = -1;
   bool found = take(p, "*");
   if (!found && (found = take(p, "+"))) *min = 1;

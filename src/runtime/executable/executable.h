@@ -236,9 +236,9 @@ uint32_t tn__load_find_device(const tn_executable *executable, DLDevice device, 
 /* Where it has none: NOT_FOUND, which lists those that it has. */
 TN_MUST_USE TN_NEVER_NULL tn_status *tn__load_no_device(const tn_executable *executable);
 /* "island:1", up to `end`: false when it is none. */
-bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
+TN_MUST_USE bool tn__load_read_device(const char *text, const char *end, DLDevice *out);
 /* The same with a scope of memory behind it or none: "island:0/texture". */
-bool tn__load_read_memory(const char *text, const char *end, DLDevice *out, tn__memory_scope *scope);
+TN_MUST_USE bool tn__load_read_memory(const char *text, const char *end, DLDevice *out, tn__memory_scope *scope);
 /* The options' devices in the place of the file's. */
 TN_MUST_USE tn_status *tn__load_map_devices(tn_executable *executable, const tn_load_options *options);
 /* The options' limits of memory, when the devices are mapped. */

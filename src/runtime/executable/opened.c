@@ -18,7 +18,7 @@ enum { MOST_SPARE = 256 << 20 /* where a device does not tell how much memory it
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* Whether the limit allows it; *before: what there was. What is refused never counts: others may ask meanwhile. */
-static bool count(tn__opened_limit *limit, size_t bytes, uint64_t *before) {
+TN_MUST_USE static bool count(tn__opened_limit *limit, size_t bytes, uint64_t *before) {
   *before = atomic_load(&limit->used);
   do {
     if (*before > limit->most || bytes > limit->most - *before) return false;
@@ -64,7 +64,7 @@ static void release_spares(const tn__opened *devices, tn__opened_device *d) {
 }
 
 /* The smallest that is large enough, when less than half of it would be for nothing. */
-static bool take_spare(tn__opened_memory *m, size_t *bytes, size_t most, void **out) {
+TN_MUST_USE static bool take_spare(tn__opened_memory *m, size_t *bytes, size_t most, void **out) {
   uint32_t best = m->spare_count;
   for (uint32_t i = 0; i < m->spare_count; i++) {
     size_t has = m->spares[i].bytes;

@@ -209,6 +209,6 @@ typedef struct tn__code_use {
 /* `code`: of the instruction, from its opcode on; it has the operands that its row and its counts speak of. */
 TN__LINKED tn__code_uses tn__code_uses_of(const uint32_t *code);
 /* The operands in the order in which they stand; false: there is none left. */
-TN__LINKED bool tn__code_uses_next(tn__code_uses *uses, tn__code_use *out);
+TN__LINKED TN_MUST_USE bool tn__code_uses_next(tn__code_uses *uses, tn__code_use *out);
 
 #endif

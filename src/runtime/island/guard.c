@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
+#include "tenon/base.h"
+
 #ifdef PKEY_DISABLE_ACCESS /* the C library has them */
 
-static int take_key(char *memory, size_t bytes) {
+TN_MUST_USE static int take_key(char *memory, size_t bytes) {
   int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
   if (key <= 0) return 0;
   if (pkey_mprotect(memory, bytes, PROT_READ | PROT_WRITE, key) == 0) return key;

@@ -39,7 +39,7 @@ static bool is_in_path(search *s) {
 
 /* The folder of the file that this function is in, without links. The loader knows a program by what it was called
  * with, the system by its file. */
-static bool own_folder(char folder[MOST_PATH]) {
+TN_MUST_USE static bool own_folder(char folder[MOST_PATH]) {
   Dl_info own, program;
   if (dladdr((const void *)(uintptr_t)&tn__plugin_driver, &own) == 0 || own.dli_fname == NULL) return false;
   bool is_program =

@@ -24,7 +24,8 @@ struct tn_profile {
   tn_profile_totals totals;
 };
 
-static bool grow(const tn_allocator *allocator, void *array, uint32_t *capacity, size_t size, uint32_t first) {
+TN_MUST_USE static bool grow(const tn_allocator *allocator, void *array, uint32_t *capacity, size_t size,
+                             uint32_t first) {
   void *old, *fresh;
   memcpy(&old, array, sizeof(old));
   uint32_t more = *capacity == 0 ? first : *capacity * 2;

@@ -15,7 +15,7 @@ typedef struct place {
   int length;
 } place;
 
-static bool read_place(const char *line, size_t length, place *out) {
+TN_MUST_USE static bool read_place(const char *line, size_t length, place *out) {
   const char *end = line + length, *error = memmem(line, length, "error", 5);
   if (error == NULL) return false;
   for (const char *at = line; at < end; at++) {
@@ -33,7 +33,7 @@ static bool read_place(const char *line, size_t length, place *out) {
   return false;
 }
 
-static bool find_place(const char *log, place *out) {
+TN_MUST_USE static bool find_place(const char *log, place *out) {
   for (const char *line = log; *line != '\0';) {
     size_t length = strcspn(line, "\n");
     if (read_place(line, length, out)) return true;

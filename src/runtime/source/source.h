@@ -57,7 +57,7 @@ TN_MUST_USE TN_NEVER_NULL tn_status *tn__source_refused(const char *text, const 
 /* What a compiler made, on disk: in a folder of the compile cache's, with a bound of its own. Trouble is no error, for
  * the compiler can do its work again, but for what it takes the device's log is warned. False: there is nothing under
  * the key, or it is damaged. `*out` is for free(). */
-bool tn__source_kept(const tn__digest *key, void **out, size_t *size);
+TN_MUST_USE bool tn__source_kept(const tn__digest *key, void **out, size_t *size);
 void tn__source_keep(const tn__device *device, const tn__digest *key, const void *data, size_t size);
 
 #endif

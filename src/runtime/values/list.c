@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/invariant.h"
 #include "base/strbuf.h"
 
 /* Why there is no room is left in `status`. */
@@ -99,7 +100,8 @@ static inline int tn__list_room(tn__list_memory *memory, tn__list *list, int64_t
 tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, size_t element, int64_t at, int rank,
                         const int64_t *dims, void **data) {
   tn__list_memory memory = {allocator, NULL};
-  tn__list_make_item(&memory, list, (int64_t)element, at, rank, dims, data);
+  int problem = tn__list_make_item(&memory, list, (int64_t)element, at, rank, dims, data);
+  TN__INVARIANT((problem == 0) == (memory.status == NULL)); /* memory is all that it can lack */
   return memory.status;
 }
 

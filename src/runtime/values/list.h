@@ -35,7 +35,7 @@ TN_MUST_USE tn_status *tn__list_require_rank(const tn__list *list, int rank);
 void tn__list_lend(const tn_allocator *allocator, tn__list *list, void *memory, size_t size);
 /* Brings a list to the memory that was lent to it, if it is not there. False: it is too large, by the bytes it
  * needs. */
-bool tn__list_settle(tn__list *list, size_t element, int64_t *needed);
+TN_MUST_USE bool tn__list_settle(tn__list *list, size_t element, int64_t *needed);
 /* Releases the lists of a frame's own. */
 void tn__list_release_all(tn__vm *vm, tn__frame *frame);
 /* Run COPY and MOVE of lists. */

@@ -27,8 +27,8 @@ static inline int tn__list_assign(tn__list_memory *memory, tn__list *to, const t
 }
 
 /* Room for a tensor at position `at` (0 to count), and where its elements go. */
-static inline int tn__list_make_item(tn__list_memory *memory, tn__list *list, int64_t element, int64_t at, int rank,
-                                     const int64_t *dims, void **data) {
+TN_MUST_USE static inline int tn__list_make_item(tn__list_memory *memory, tn__list *list, int64_t element, int64_t at,
+                                                 int rank, const int64_t *dims, void **data) {
   const int64_t bytes = tn__list_tensor_bytes(dims, rank, element);
   const int64_t room = bytes > INT64_MAX / 4 ? bytes : tn__list_padded(bytes); /* what nobody has stays as it is */
   const int problem = tn__list_room(memory, list, element, rank, list->count + 1, room, 2);
@@ -60,7 +60,7 @@ static inline int tn__list_erase(tn__list_memory *memory, tn__list *to, const tn
 }
 
 /* list_at, its first half: where the tensor is, which must have the rank. */
-static inline int tn__list_look(const tn__list *list, int64_t position, int rank, int64_t *at) {
+TN_MUST_USE static inline int tn__list_look(const tn__list *list, int64_t position, int rank, int64_t *at) {
   const int problem = tn__list_find(list, position, 0, at);
   return problem == 0 && tn__list_rank(list, *at) != rank ? TN__LIST_OTHER_RANK : problem;
 }
@@ -72,7 +72,7 @@ static inline void tn__list_read(const tn__list *list, int64_t at, int64_t eleme
 }
 
 /* Has every tensor the rank? `at` tells which has not. */
-static inline int tn__list_require(const tn__list *list, int rank, int64_t *at) {
+TN_MUST_USE static inline int tn__list_require(const tn__list *list, int rank, int64_t *at) {
   for (*at = 0; *at < list->count; ++*at)
     if (tn__list_rank(list, *at) != rank) return TN__LIST_OTHER_RANK;
   return 0;
@@ -92,9 +92,10 @@ static inline int tn__list_present(const tn__list *list, void *to) {
 }
 
 /* list_split; `own` has room for a shape, `at` and `start` are tn__list_check_pieces'. */
-static inline int tn__list_split(tn__list_memory *memory, tn__list *list, int64_t element, int piece_rank,
-                                 const int64_t *dims, int rank, int64_t axis, const int64_t *lengths, int64_t count,
-                                 const void *tensor, int64_t *own, int64_t *at, int64_t *start) {
+TN_MUST_USE static inline int tn__list_split(tn__list_memory *memory, tn__list *list, int64_t element, int piece_rank,
+                                             const int64_t *dims, int rank, int64_t axis, const int64_t *lengths,
+                                             int64_t count, const void *tensor, int64_t *own, int64_t *at,
+                                             int64_t *start) {
   int problem = tn__list_check_pieces(dims, rank, axis, piece_rank, lengths, count, at, start);
   if (problem != 0) return problem;
   tn__list_clear(list, 0);

@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "tenon/base.h"
+
 /* The record of a tensor in a list: where its elements are, its rank, its dimensions. */
 enum { TN__LIST_OFFSET, TN__LIST_RANK, TN__LIST_DIMS };
 
@@ -121,7 +123,7 @@ static inline void tn__list_take_out(tn__list *list, int64_t at) {
 
 /* A position from the start, in [0, count), or with count when `behind`; from the end when it is negative. The largest
  * number is the end itself: behind the last, or the last one where there must be one. */
-static inline int tn__list_find(const tn__list *list, int64_t position, int behind, int64_t *out) {
+TN_MUST_USE static inline int tn__list_find(const tn__list *list, int64_t position, int behind, int64_t *out) {
   const int64_t limit = list->count + (behind ? 1 : 0);
   const int64_t at = position == INT64_MAX ? limit - 1 : position < 0 ? position + list->count : position;
   if (list->absent) return TN__LIST_ABSENT;
@@ -141,8 +143,8 @@ static inline void tn__list_split_shape(const int64_t *dims, int rank, int axis,
 
 /* The shape of all tensors, of the rank, joined along `axis`, or along a new axis there when the result's rank is not
  * theirs. `dims` comes with that of no tensors along a new axis. `at` tells which tensor differs from the first. */
-static inline int tn__list_joined_shape(const tn__list *list, int rank, int64_t axis, int result_rank, int64_t *dims,
-                                        int64_t *at) {
+TN_MUST_USE static inline int tn__list_joined_shape(const tn__list *list, int rank, int64_t axis, int result_rank,
+                                                    int64_t *dims, int64_t *at) {
   const int stack = result_rank != rank;
   const int64_t *first;
   int64_t along = 0, i;
@@ -190,8 +192,9 @@ static inline void tn__list_join(const tn__list *list, int rank, int axis, int r
 
 /* Are the lengths those of pieces of a tensor along an axis, which goes when the pieces' rank is less? `at` tells which
  * is not, `start` where it begins. */
-static inline int tn__list_check_pieces(const int64_t *dims, int rank, int64_t axis, int piece_rank,
-                                        const int64_t *lengths, int64_t count, int64_t *at, int64_t *start) {
+TN_MUST_USE static inline int tn__list_check_pieces(const int64_t *dims, int rank, int64_t axis, int piece_rank,
+                                                    const int64_t *lengths, int64_t count, int64_t *at,
+                                                    int64_t *start) {
   *start = 0;
   if (axis < 0 || axis >= rank) return TN__LIST_BAD_AXIS;
   for (*at = 0; *at < count; ++*at) {

@@ -14,7 +14,7 @@ enum { MOST_CHARACTERS = 40, MOST_DIGITS = 17 };
 /* ---- to text ----------------------------------------------------------------------------------------------------- */
 
 /* "d.ddde-07" of printf without what it puts for the point: digits, and the exponent of the first one. */
-static int decimal_digits(double value, int count, char digits[MOST_DIGITS + 1]) {
+TN_MUST_USE static int decimal_digits(double value, int count, char digits[MOST_DIGITS + 1]) {
   char text[64];
   int n = 0;
   snprintf(text, sizeof(text), "%.*e", count - 1, value);
@@ -37,7 +37,7 @@ static double value_of(tn_dtype dtype, const char *digits, int exponent) {
 }
 
 /* The fewest digits that read back as the same number of the type. */
-static int shortest_digits(tn_dtype dtype, double value, char digits[MOST_DIGITS + 1]) {
+TN_MUST_USE static int shortest_digits(tn_dtype dtype, double value, char digits[MOST_DIGITS + 1]) {
   int exponent = 0;
   for (int count = 1; count <= MOST_DIGITS; count++) {
     exponent = decimal_digits(value, count, digits);
@@ -48,7 +48,7 @@ static int shortest_digits(tn_dtype dtype, double value, char digits[MOST_DIGITS
 }
 
 /* As Python writes a float: plainly from 1e-4 to below 1e16, else with an exponent of at least two digits. */
-static int float_text(tn_dtype dtype, double value, char *out) {
+TN_MUST_USE static int float_text(tn_dtype dtype, double value, char *out) {
   char digits[MOST_DIGITS + 1];
   const char *sign = signbit(value) ? "-" : "";
   if (isnan(value)) return snprintf(out, MOST_CHARACTERS, "nan");
@@ -64,7 +64,7 @@ static int float_text(tn_dtype dtype, double value, char *out) {
   return snprintf(out, MOST_CHARACTERS, "%s%.*s.%s", sign, exponent + 1, digits, digits + exponent + 1);
 }
 
-static int number_text(tn_dtype dtype, const void *data, int64_t at, char *out) {
+TN_MUST_USE static int number_text(tn_dtype dtype, const void *data, int64_t at, char *out) {
   if (tn__dtype_is_float(dtype)) return float_text(dtype, tn__load_f64(dtype, data, at), out);
   int64_t value = tn__load_i64(dtype, data, at);
   if (dtype == TN_BOOL) return snprintf(out, MOST_CHARACTERS, "%s", value != 0 ? "True" : "False");
@@ -140,7 +140,7 @@ static bool take_exponent(reader *r, decimal *d) {
 }
 
 /* Reads [sign] digits [. digits] [e [sign] digits] and nothing else. */
-static bool read_decimal(reader r, decimal *d) {
+TN_MUST_USE static bool read_decimal(reader r, decimal *d) {
   bool any = false;
   *d = (decimal){0};
   if (r.at < r.end && (*r.at == '-' || *r.at == '+')) d->negative = *r.at++ == '-';
@@ -161,7 +161,7 @@ static double decimal_f64(decimal *d, bool f32) {
 }
 
 /* "inf", "+inf", "-inf" and "nan" in any case. */
-static bool read_special(reader r, double *out) {
+TN_MUST_USE static bool read_special(reader r, double *out) {
   bool negative = false;
   if (r.at < r.end && (*r.at == '-' || *r.at == '+')) negative = *r.at++ == '-';
   double value = 0;
@@ -177,7 +177,7 @@ static bool read_special(reader r, double *out) {
 }
 
 /* The whole part as an integer; false when they are more than 64 bits hold, with the sign. */
-static bool decimal_i64(const decimal *d, bool is_unsigned, uint64_t *out) {
+TN_MUST_USE static bool decimal_i64(const decimal *d, bool is_unsigned, uint64_t *out) {
   uint64_t value = 0;
   for (int64_t i = 0; d->count > 0 && i < d->count + d->exponent; i++) {
     uint64_t digit = i < d->count ? (uint64_t)(d->digits[i] - '0') : 0;

@@ -74,7 +74,7 @@ typedef struct grams {
 } grams;
 
 /* Those of length n in the pool: the first element, how many, and the number of the first. */
-static bool grams_of(const grams *g, int64_t n, int64_t *start, int64_t *count, int64_t *number) {
+TN_MUST_USE static bool grams_of(const grams *g, int64_t n, int64_t *start, int64_t *count, int64_t *number) {
   *number = *start = *count = 0;
   for (int64_t length = 1; length <= n; length++) {
     if (length > g->lengths) return false;

@@ -92,7 +92,7 @@ static splitter split_start(tn_string text, tn_string delimiter, int64_t cuts) {
 }
 
 /* Bytes before the delimiter, `*after` behind it; false when there is none. */
-static bool find_cut(const splitter *s, uint64_t *before, uint64_t *after) {
+TN_MUST_USE static bool find_cut(const splitter *s, uint64_t *before, uint64_t *after) {
   uint64_t n = s->delimiter.length == 0 ? 1 : s->delimiter.length;
   for (uint64_t i = 0; s->cuts != 0 && i + n <= s->rest.length; i++) {
     bool here = s->delimiter.length == 0 ? tn__values_is_space(s->rest.data[i])
@@ -105,7 +105,7 @@ static bool find_cut(const splitter *s, uint64_t *before, uint64_t *after) {
 }
 
 /* The next piece; false when there is none. As Python's str.split. */
-static bool split_next(splitter *s, tn_string *piece) {
+TN_MUST_USE static bool split_next(splitter *s, tn_string *piece) {
   uint64_t before = s->rest.length, after = 0;
   if (s->done) return false;
   bool cut = find_cut(s, &before, &after);

@@ -275,7 +275,7 @@ int tn__outline_cache_write(tn__outline *o, int block, int result) {
 }
 
 /* Copies of the loops among `path` that drive elements of the block, one in the other. Returns the innermost, or -1. */
-static int clone_spatial(tn__outline *o, int block, const int *path, int count, int *outermost) {
+TN_MUST_USE static int clone_spatial(tn__outline *o, int block, const int *path, int count, int *outermost) {
   int innermost = -1;
   *outermost = -1;
   for (int i = 0; i < count; i++) {
@@ -291,7 +291,7 @@ static int clone_spatial(tn__outline *o, int block, const int *path, int count, 
 }
 
 /* The loops from below `top` around the node. */
-static int path_below(const tn__outline *o, int top, int node, int *out) {
+TN_MUST_USE static int path_below(const tn__outline *o, int top, int node, int *out) {
   int path[TN__OUTLINE_NODES], count = tn__outline_path(o, node, path), from = 0;
   while (top > 0 && from < count && path[from] != top) from++;
   if (top > 0) from++;

@@ -190,7 +190,7 @@ int tn__outline_stage_block(const tn__outline *o, int stage);
 /* Does the loop reduce the results of a stage? */
 bool tn__outline_reduces(const tn__outline_facts *facts, const tn__outline_node *loop);
 /* Loops around the node, outermost first. */
-int tn__outline_path(const tn__outline *o, int node, int *out);
+TN_MUST_USE int tn__outline_path(const tn__outline *o, int node, int *out);
 /* As the primitives of schedule.h; `parts` gets the loops. */
 void tn__outline_split(tn__outline *o, int loop, const int64_t *factors, int count, int *parts);
 void tn__outline_reorder(tn__outline *o, const int *loops, int count);
@@ -217,13 +217,13 @@ void tn__outline_set_scope(tn__outline *o, int block, tn__scope scope);
 /* ---- view.c ------------------------------------------------------------------------------------------------------ */
 
 /* An extent or a place, with every open dimension taken for TN__OPEN_EXTENT. False where data or loops decide. */
-bool tn__outline_number(const tn__schedule *s, const tn__expr *e, int64_t *out);
+TN_MUST_USE bool tn__outline_number(const tn__schedule *s, const tn__expr *e, int64_t *out);
 
 /* False where there are more loops or blocks than views have room for. */
-bool tn__outline_views_of(const tn__outline *o, tn__outline_views *out);
+TN_MUST_USE bool tn__outline_views_of(const tn__outline *o, tn__outline_views *out);
 /* The same of a schedule of the declaration. False where it holds what views don't tell: prefetches, other tensors in
  * between, loops whose steps are no numbers. */
-bool tn__outline_read(tn__schedule *s, tn__outline_price *price, tn__outline_views *out);
+TN_MUST_USE bool tn__outline_read(tn__schedule *s, tn__outline_price *price, tn__outline_views *out);
 
 enum { TN__OUTLINE_DEPTHS = 5, TN__OUTLINE_KNOWN = 128 };
 

@@ -179,8 +179,8 @@ static void view_block(const tn__outline *o, int node, const int *path, tn__outl
   }
 }
 
-static bool view_under(const tn__outline *o, int node, tn__outline_views *out,
-                       const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES]) {
+TN_MUST_USE static bool view_under(const tn__outline *o, int node, tn__outline_views *out,
+                                   const void *ids[TN__OUTLINE_BLOCKS][TN__NEST_AXES]) {
   for (int n = o->node[node].first; n >= 0; n = o->node[n].next) {
     int path[TN__OUTLINE_NODES];
     if (!o->node[n].is_block) {
@@ -242,8 +242,8 @@ typedef struct reading {
   bool told;                  /* all of it so far */
 } reading;
 
-static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *const *path, int count,
-                        const tn__snode *loop, int64_t value, bool *told) {
+TN_MUST_USE static int64_t value_at(const tn__schedule *s, const tn__expr *e, tn__snode *const *path, int count,
+                                    const tn__snode *loop, int64_t value, bool *told) {
   const tn__var *vars[TN__MAX_LOOPS];
   const tn__expr *values[TN__MAX_LOOPS];
   int64_t number = 0;

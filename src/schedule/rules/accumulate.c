@@ -114,7 +114,7 @@ static void compute_near(tn__schedule *s, const char *const *maps, int count, co
 }
 
 /* Is the loop short enough to be written out with those inside of it, of which there are `*inner` turns so far? */
-static bool is_short(const tn__schedule *s, const char *loop, int64_t *inner) {
+TN_MUST_USE static bool is_short(const tn__schedule *s, const char *loop, int64_t *inner) {
   enum { MOST_WRITTEN = 12 };
   int64_t extent = tn__rule_loop_extent(s, loop);
   if (extent < 0 || extent >= 2 * TERMS_IN_A_TURN || extent * *inner > MOST_WRITTEN) return false;

@@ -60,7 +60,7 @@ static bool matches(const tn__te *te) {
 }
 
 /* Axes along which something that the stage reads or writes is contiguous, and which are long enough for a vector. */
-static int axes_for_lanes(const tn__outline_facts *f, int *out) {
+TN_MUST_USE static int axes_for_lanes(const tn__outline_facts *f, int *out) {
   const tn__nest *nest = &f->reduce.nest;
   int count = 0;
   for (int x = nest->axis_count - 1; x >= 0 && count < MOST_LANES; x--) {
@@ -260,7 +260,7 @@ static int64_t extent_of(const point *p, int stage, int x) {
 }
 
 /* False where the stage has no such form. */
-static bool form_of(const point *p, int stage, int64_t value, form *out) {
+TN_MUST_USE static bool form_of(const point *p, int stage, int64_t value, form *out) {
   const tn__outline_facts *f = p->v->facts[stage];
   if (lane_number(value) >= p->v->lane_count[stage]) return false;
   *out = (form){

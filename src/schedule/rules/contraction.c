@@ -580,7 +580,7 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
   bool turned = known->turned && v[TN__TILE_ROWS] > 1 && v[TN__TILE_LANES] > 1;
   tile_loops(&c, known, v, turned ? consumer : NULL, &nest);
   tn__outer_loops outer;
-  tn__contraction_loops(known, v, &outer);
+  if (!tn__contraction_loops(known, v, &outer)) tn__sched_refuse(s, "contraction: its loops do not go together");
   for (int side = 0; side < 2; side++) {
     int64_t place = v[side == 0 ? TN__TILE_LEFT : TN__TILE_RIGHT];
     if (side == 0 && known->streams) place = TN__PLACE_AT + outer.column_tiles;

@@ -159,7 +159,7 @@ bool tn__contraction_is_tap(const tn__contraction_space *p, const int64_t *v, in
  * what one row has loaded is still there for the next; the number of axes when there is none. */
 int tn__contraction_taps_from(const tn__contraction_space *p, const int64_t *v);
 /* The loops around the tiles; false when the values don't go together. */
-bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out);
+TN_MUST_USE bool tn__contraction_loops(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out);
 /* Do threads share the blocks of the reduction, so that each block has partial sums of its own? Otherwise they are
  * added to the result one after the other. */
 bool tn__contraction_shares_blocks(const tn__outer_loops *outer, const int64_t *v);

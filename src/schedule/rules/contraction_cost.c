@@ -15,7 +15,7 @@ int64_t tn__contraction_steps(const tn__contraction_space *p, const int64_t *v, 
 }
 
 /* The loop over blocks of the reduction takes its place among the others. */
-static bool add_depth(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
+TN_MUST_USE static bool add_depth(const tn__contraction_space *p, const int64_t *v, tn__outer_loops *out) {
   int at = (int)v[TN__TILE_DEPTH_AT];
   if (v[TN__TILE_DEPTH] == 0) return at == 0;
   if (at > out->count || p->deep < 0) return false;

@@ -513,7 +513,7 @@ bool tn__contraction_pads_in_place(const tn__contraction *c, const tn__te_stage 
 }
 
 /* A tensor's dimensions as it lies in memory, the farthest apart first; false when that is not known. */
-static bool find_order(const tn__buffer *buffer, int *order) {
+TN_MUST_USE static bool find_order(const tn__buffer *buffer, int *order) {
   int64_t strides[TN__MAX_RANK];
   for (int d = 0; d < buffer->rank; d++) {
     order[d] = d;

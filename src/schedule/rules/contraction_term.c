@@ -19,7 +19,7 @@ static void see_load(const tn__expr *e, void *user) {
   r->count++;
 }
 
-static int read_loads(tn__ir *ir, const tn__expr *value, const tn__buffer *own, const tn__expr **loads) {
+TN_MUST_USE static int read_loads(tn__ir *ir, const tn__expr *value, const tn__buffer *own, const tn__expr **loads) {
   reading r = {.own = own, .loads = loads};
   tn__te_visit(ir, value, see_load, &r);
   return r.count;

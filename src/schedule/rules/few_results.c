@@ -61,7 +61,8 @@ static int axis_along(tn__ir *ir, const tn__te_stage *stage, int64_t lanes) {
  * registers hold beside what is loaded, and what shuffles need; where terms are chosen by position a few results in
  * memory are less than another pass. -1: that would be too many passes. `*height`: so many
  * steps of the last of these axes are part of each pass. */
-static int axes_of_passes(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options, int64_t *height) {
+TN_MUST_USE static int axes_of_passes(tn__ir *ir, const tn__te_stage *stage, const tn__schedule_options *options,
+                                      int64_t *height) {
   const bool chooses = chooses_terms(ir, stage);
   const int64_t most = chooses ? options->registers : options->registers * 5 / 8;
   int64_t extent, results = stage->tensor_count, passes = 1;

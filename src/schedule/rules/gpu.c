@@ -49,10 +49,10 @@ int tn__rule_gpu_free_loops(tn__schedule *s, const char *block, const char **nam
 
 const char *tn__rule_gpu_fuse(tn__schedule *s, const char *block, int count) {
   const char *names[TN__MAX_LOOPS];
-  tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
+  tn__sched_first_loops(s, block, names, count > 1 ? count : 1);
   for (int i = 1; i < count; i++) {
     tn__sched_fuse(s, names[0], names[1]);
-    tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
+    tn__sched_first_loops(s, block, names, 1);
   }
   return names[0];
 }
@@ -104,7 +104,7 @@ static void bind_lanes(tn__schedule *s, const char *block, const char *init, con
   while (shared < own_count && shared < other_count && strcmp(own[shared], other[shared]) == 0) shared++;
   if (shared == 0 || other_count != shared + 1) tn__sched_refuse(s, "gpu: \"%s\" begins elsewhere", block);
   tn__sched_bind(s, tn__rule_gpu_fuse(s, block, shared), "block.x");
-  tn__sched_loops_of(s, init, other, TN__MAX_LOOPS);
+  tn__sched_first_loops(s, init, other, 2);
   tn__sched_bind(s, other[1], "thread.x");
   tn__sched_bind(s, lane, "thread.x");
 }

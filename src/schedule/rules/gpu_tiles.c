@@ -92,18 +92,18 @@ static const tn__expr *load_of(const tn__expr *e, const tn__buffer *buffer) {
 /* Fuses loops that stand next to each other from number `first` on; their common name. */
 static const char *fuse_from(tn__schedule *s, const char *block, int first, int count) {
   const char *names[TN__MAX_LOOPS];
-  tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
+  tn__sched_first_loops(s, block, names, first + (count > 1 ? count : 1));
   for (int i = 1; i < count; i++) {
     tn__sched_fuse(s, names[first], names[first + 1]);
-    tn__sched_loops_of(s, block, names, TN__MAX_LOOPS);
+    tn__sched_first_loops(s, block, names, first + 1);
   }
   return names[first];
 }
 
 /* The reader's loops by what they are of the product: others first, then rows, then columns, each of these fused.
  * Returns how many others there are. */
-static int sort_loops(tn__schedule *s, const tn__rule_tiles *m, const tn__snode *reader, const char **row,
-                      const char **column) {
+TN_MUST_USE static int sort_loops(tn__schedule *s, const tn__rule_tiles *m, const tn__snode *reader, const char **row,
+                                  const char **column) {
   const char *names[TN__MAX_LOOPS], *order[TN__MAX_LOOPS];
   int all = tn__sched_loops_of(s, reader->name, names, TN__MAX_LOOPS), counts[3] = {0}, at = 0;
   const tn__stmt *body = reader->block.body;

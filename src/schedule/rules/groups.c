@@ -9,6 +9,8 @@
  * unrolled in the same way and keep their results in registers, so that a group never waits for memory. */
 #include "schedule/rules/groups.h"
 
+#include "base/invariant.h"
+
 /* ---- what is read ------------------------------------------------------------------------------------------------ */
 
 static void see_access(tn__group_reads *g, const tn__buffer *buffer, const tn__expr *const *indices) {
@@ -163,7 +165,8 @@ bool tn__rule_vectorize_groups(tn__schedule *s, const char *name, int64_t lanes)
     return false;
   if (!gains(&g, steps, lanes, cost)) return false;
   tn__sched_split(s, groups->name, (const int64_t[]){0, lanes}, 2);
-  tn__sched_path(s, s->root, block, path);
+  int parts = tn__sched_path(s, s->root, block, path); /* the groups are two loops now */
+  TN__INVARIANT(parts == count + 1);
   for (int i = count - 1 - inner; i < count + 1; i++)
     if (i != count - inner) order[n++] = path[i]->name;
   const char *vector = order[n++] = path[count - inner]->name;

@@ -145,7 +145,7 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
     anchor = tn__sched_fresh_name(s, true, tn__arena_printf(s->arena, "%s.write", output->name));
     tn__sched_cache_write(s, output->name, 0, TN__SCOPE_REGISTER);
   }
-  tn__sched_loops_of(s, anchor, loops, TN__MAX_LOOPS);
+  tn__sched_first_loops(s, anchor, loops, all->outer);
   const char *last = loops[all->outer - 1], *around = tn__arena_printf(s->arena, "%s.0", last),
              *outermost = all->outer > 1 ? loops[0] : around;
   tn__sched_split(s, last, (const int64_t[]){0, all->lanes}, 2);

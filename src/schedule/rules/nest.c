@@ -251,7 +251,7 @@ static bool shares(tn__schedule *s, tn__snode *const *path, int count, const tn_
 /* The outermost loop is for threads. */
 static void share_outermost(tn__schedule *s, const tn__snode *block) {
   tn__snode *path[TN__MAX_LOOPS];
-  tn__sched_path(s, s->root, block, path);
+  if (tn__sched_path(s, s->root, block, path) == 0) return;
   if (path[0]->kind == TN__LOOP_SERIAL && !tn__ir_is_int_value(path[0]->var->extent, 1))
     tn__sched_parallel(s, path[0]->name);
 }

@@ -618,7 +618,7 @@ static bool keeps_more(const pipeline *q) {
 }
 
 /* The tile of a group under these values, and whether it is computed row by row. */
-static bool tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
+TN_MUST_USE static bool tile_at(const pipeline *q, int index, const int64_t *values, int64_t *tile) {
   const tn__pipe_group *g = &q->groups[index];
   bool slides = g->slides;
   int at = 0;

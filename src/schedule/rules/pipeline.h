@@ -124,7 +124,7 @@ double tn__pipe_cycles(const tn__pipe *p, const tn__pipe_group *g, const int64_t
  * and is what a row reads too much for L1? Then a few columns at a time go through all rows. */
 bool tn__pipe_walks_columns(const tn__pipe *p, const tn__pipe_stage *stage, const int64_t *size);
 /* Sizes of tiles worth trying along one axis, in rising order. */
-int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
+TN_MUST_USE int tn__pipe_sizes(const tn__pipe *p, const tn__pipe_group *g, int axis, int64_t *out);
 /* Finds the cheapest tile: g->tile, g->sweep, g->slides, g->terms, g->cycles. */
 void tn__pipe_tile(const tn__pipe *p, tn__pipe_group *g);
 

@@ -25,7 +25,7 @@ static tn__interval times(tn__interval a, int64_t factor) {
 }
 
 /* The values of an index; false when it depends on something else than axes and numbers. */
-static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
+TN_MUST_USE static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
   tn__interval a = {0, 0}, b = {0, 0};
   if (tn__ir_is_int(e)) {
     *out = (tn__interval){e->value.i, e->value.i};
@@ -67,7 +67,8 @@ static bool range_of(const ranges *r, const tn__expr *e, tn__interval *out) {
   }
 }
 
-static bool range_of_index(const ranges *r, const tn__pipe_index *index, const tn__expr *e, tn__interval *out) {
+TN_MUST_USE static bool range_of_index(const ranges *r, const tn__pipe_index *index, const tn__expr *e,
+                                       tn__interval *out) {
   if (!index->is_simple) return range_of(r, e, out);
   tn__interval moved = index->axis < 0 ? (tn__interval){0, 0} : times(r->of[index->axis], index->scale);
   *out = (tn__interval){tn__ir_bound_add(moved.min, index->offset), tn__ir_bound_add(moved.max, index->offset)};
@@ -202,8 +203,8 @@ static void find_axes(const tn__pipe *p, const tn__pipe_group *g, int *rows, int
 }
 
 /* How one member moves from a row to the next; false when it is not by the same everywhere, along one dimension. */
-static bool find_moves(const tn__pipe_stage *stage, const tn__interval (*at)[TN__MAX_RANK], int places, int *dim,
-                       int64_t *step, int64_t *rows) {
+TN_MUST_USE static bool find_moves(const tn__pipe_stage *stage, const tn__interval (*at)[TN__MAX_RANK], int places,
+                                   int *dim, int64_t *step, int64_t *rows) {
   *dim = -1;
   for (int d = 0; d < stage->buffer->rank; d++) {
     int64_t own = at[1][d].min - at[0][d].min;
@@ -219,7 +220,7 @@ static bool find_moves(const tn__pipe_stage *stage, const tn__interval (*at)[TN_
 }
 
 /* False where no rows share anything, or not all members move with them by a constant. */
-static bool find_sweep(const tn__pipe *p, const tn__pipe_group *g, tn__pipe_sweep *out) {
+TN_MUST_USE static bool find_sweep(const tn__pipe *p, const tn__pipe_group *g, tn__pipe_sweep *out) {
   enum { PLACES = 4 };
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   boxes at[PLACES];
@@ -272,7 +273,7 @@ static bool may_add_terms(const tn__pipe *p, const tn__pipe_group *g, int i) {
 
 /* Members that a term needs a part of its own of, which no other term needs, or little of it: where a tile of some
  * rows needs of all terms together as much as of each. False where there are none. */
-static bool find_terms_of(const tn__pipe *p, const tn__pipe_group *g, int sum, tn__pipe_terms *out) {
+TN_MUST_USE static bool find_terms_of(const tn__pipe *p, const tn__pipe_group *g, int sum, tn__pipe_terms *out) {
   enum { ROWS = 16, COLUMNS = 128 };
   const tn__pipe_stage *last = &p->stages[g->member[g->count - 1]];
   int64_t all[TN__PIPE_STAGES][TN__MAX_RANK], one[TN__PIPE_STAGES][TN__MAX_RANK], tile[TN__PIPE_AXES] = {0};
@@ -599,7 +600,7 @@ static int64_t near_divisor(int64_t extent, int64_t wanted, int64_t step) {
 }
 
 /* Appends those of the sizes that are smaller than the axis is long, or divisors near them, each once. */
-static int add_sizes(const int64_t *sizes, int size_count, int64_t extent, int64_t step, int64_t *out) {
+TN_MUST_USE static int add_sizes(const int64_t *sizes, int size_count, int64_t extent, int64_t step, int64_t *out) {
   int count = 0;
   for (int i = 0; i < size_count && sizes[i] < extent; i++) {
     int64_t size = near_divisor(extent, sizes[i], step);

@@ -326,7 +326,7 @@ static void add_dear(const tn__expr *e, void *user) {
 
 /* Does the part take work, and is it the same for many positions? What does not change along vectors is computed in
  * front of their loop anyway. Gives the place of that axis among the part's. */
-static bool is_worth_hoisting(tn__schedule *s, const tn__snode *block, const tn__expr *part, int *last) {
+TN_MUST_USE static bool is_worth_hoisting(tn__schedule *s, const tn__snode *block, const tn__expr *part, int *last) {
   const tn__var *along = last_spatial(&block->block);
   double times = 1, cost = 0;
   int seen = 0;
@@ -392,7 +392,7 @@ static const tn__expr *with_sizes(const tn__schedule *s, const tn__expr *e) {
   return e;
 }
 
-static bool read_shape(const tn__schedule *s, const tn__buffer *buffer, int64_t *shape) {
+TN_MUST_USE static bool read_shape(const tn__schedule *s, const tn__buffer *buffer, int64_t *shape) {
   for (int d = 0; d < buffer->rank; d++)
     if (!tn__ir_as_int(with_sizes(s, buffer->shape[d]), &shape[d])) return false;
   return true;

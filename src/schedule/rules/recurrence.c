@@ -167,7 +167,7 @@ static bool is_results(const tn__snode *block, int axis) {
 
 /* The last axis of the results along which all that moves is contiguous, or becomes so by copies that the steps pay
  * for. */
-static int axis_across(recurrence *c, tn__snode *block, operands *found) {
+TN_MUST_USE static int axis_across(recurrence *c, tn__snode *block, operands *found) {
   for (int a = block->block.axis_count - 1; a >= 0; a--) {
     operands o = {.s = c->s, .block = block, .axis = block->block.axes[a].var, .possible = true};
     int64_t extent;
@@ -255,7 +255,7 @@ static void choose_tile(tile *t) {
 }
 
 /* What the block's own tensors are, where the results go that others read. */
-static int keep_in_registers(recurrence *c, const char *name, const char **writers) {
+TN_MUST_USE static int keep_in_registers(recurrence *c, const char *name, const char **writers) {
   tn__schedule *s = c->s;
   const tn__snode *block = tn__sched_find(s, name, true);
   int count = 0;
@@ -397,8 +397,8 @@ void tn__rule_recurrence(tn__schedule *s, const tn__te_stage *scan, const tn__sc
   recurrence c = {.s = s, .scan = scan, .options = options, .steps = USUAL_STEPS};
   tn__snode *path[TN__MAX_LOOPS];
   int64_t extent;
-  tn__sched_path(s, s->root, tn__sched_find(s, scan->name, true), path);
-  if (tn__ir_as_int(path[0]->var->extent, &extent)) c.steps = (double)extent;
+  int loops = tn__sched_path(s, s->root, tn__sched_find(s, scan->name, true), path);
+  if (loops > 0 && tn__ir_as_int(path[0]->var->extent, &extent)) c.steps = (double)extent;
   dissolve_maps(&c);
   for (int i = 0; i < tn__te_stage_count(s->te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(s->te, i);

@@ -355,7 +355,7 @@ static void compute_maps_near(tn__schedule *s, const char *name, int count, cons
 }
 
 /* Keeps results in registers until they are complete. Returns how many blocks write them where they go, by name. */
-static int keep_results(tn__schedule *s, const char *name, const char *epilogue, const char **writers) {
+TN_MUST_USE static int keep_results(tn__schedule *s, const char *name, const char *epilogue, const char **writers) {
   const tn__snode *block = tn__sched_find(s, name, true);
   int count = 0;
   if (epilogue != NULL) writers[count++] = epilogue;
@@ -438,7 +438,8 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   int writer_count = keep_results(s, name, epilogue, writers);
   tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
-  tn__sched_path(s, s->root, block, all); /* other nests may have taken the names that the parts would have */
+  int loops = tn__sched_path(s, s->root, block, all); /* other nests may have the names that the parts would have */
+  TN__INVARIANT(loops > outer + at + 2);              /* one of them is three now */
   for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
   const char *tile = order[n++] = path[at]->name;
   for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];

@@ -18,7 +18,7 @@ void tn__reduce_dissolve_maps(tn__schedule *s);
 /* Is it an accumulation whose terms go one after the other, with nothing of it side by side? */
 bool tn__reduce_scatters(const tn__te_stage *stage);
 /* The maps that only this block reads, each element where it needs it; returns how many names there are. */
-int tn__reduce_own_maps(tn__schedule *s, const tn__snode *block, const char **names, int capacity);
+TN_MUST_USE int tn__reduce_own_maps(tn__schedule *s, const tn__snode *block, const char **names, int capacity);
 /* Throws, in the rule's name, where a block reads other rows of an intermediate tensor than its own. Rows are what the
  * first `rows` axes say. */
 void tn__reduce_refuse_repeated(tn__schedule *s, int rows, const char *rule);

@@ -191,7 +191,7 @@ static void apply_rows(const tn__sketch *k, const int64_t *values, tn__schedule 
   tn__reduce_dissolve_maps(s);
   int rows = row_axes(te), count = tn__te_stage_count(te);
   refuse_across(s);
-  tn__sched_loops_of(s, anchor, loops, TN__MAX_LOOPS);
+  tn__sched_first_loops(s, anchor, loops, rows);
   const char *row = loops[rows - 1];
   const int64_t lanes = values[AHEAD] ? 0 : rows_of_vector(s, last_stage(te), rows, options);
   const int64_t together = lanes > 0 ? VECTORS_OF_ROWS * lanes : values[TOGETHER];

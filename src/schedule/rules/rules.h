@@ -25,7 +25,7 @@ void tn__rule_hoist_parts(tn__schedule *s, const char *block, const tn__schedule
 
 /* Fuses neighbouring loops around the block that are one long walk for all of its accesses; gives the loops that are
  * left, outermost first, and their number (nest.c). */
-int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
+TN_MUST_USE int tn__rule_fuse(tn__schedule *s, const tn__snode *block, tn__snode **path);
 
 /* Is walking the inner of two loops around the block to its end, and then one step of the outer one, the same as one
  * long walk for all of its accesses (nest.c)? */

@@ -99,8 +99,7 @@ static void keep_steps(scan *c, int64_t rows, const char *loop, int turned) {
 
 static void share_outermost(scan *c) {
   tn__snode *path[TN__MAX_LOOPS];
-  if (!tn__rule_shares(c->s, c->options)) return;
-  tn__sched_path(c->s, c->s->root, c->block, path);
+  if (!tn__rule_shares(c->s, c->options) || tn__sched_path(c->s, c->s->root, c->block, path) == 0) return;
   if (!tn__sched_drives(path[0], c->block, TN__AXIS_SCAN) && !tn__ir_is_int_value(path[0]->var->extent, 1))
     tn__sched_parallel(c->s, path[0]->name);
 }
@@ -177,7 +176,7 @@ static void run_tiles(scan *c, int row, int64_t lanes, int64_t steps) {
 }
 
 /* The last of the other axes that fills a vector, or the longest; -1: all are too short, or tiles would not fit. */
-static int axis_for_vectors(scan *c, int64_t *lanes) {
+TN_MUST_USE static int axis_for_vectors(scan *c, int64_t *lanes) {
   int best = -1;
   int64_t widest = 4;
   for (int t = 0; t < c->stage->tensor_count; t++) {

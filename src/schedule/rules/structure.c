@@ -92,7 +92,8 @@ const tn__outline_facts *tn__rule_outline_facts(tn__schedule *s) {
 
 /* Orders of axes from..from+count-1: all of a few; of more the declared one, and each of them as the last. Axes of one
  * step stay in front. Returns how many. */
-static int all_orders(const tn__nest *nest, int from, int count, bool free, int8_t orders[][TN__NEST_AXES]) {
+TN_MUST_USE static int all_orders(const tn__nest *nest, int from, int count, bool free,
+                                  int8_t orders[][TN__NEST_AXES]) {
   int long_axes[TN__NEST_AXES] = {0}, n = 0, at = 0, found = 0;
   int8_t first[TN__NEST_AXES] = {0};
   for (int x = from; x < from + count; x++) {
@@ -125,7 +126,7 @@ static int all_orders(const tn__nest *nest, int from, int count, bool free, int8
 }
 
 /* Axes along which some tensor is contiguous, and which are long enough for a vector. */
-static int axes_for_lanes(const tn__outline_facts *f, int64_t *out) {
+TN_MUST_USE static int axes_for_lanes(const tn__outline_facts *f, int64_t *out) {
   const tn__nest *nest = &f->reduce.nest;
   int count = 0;
   for (int x = 0; x < nest->axis_count && count < TN__MAX_CHOICES; x++) {
@@ -238,7 +239,7 @@ static void share_outermost(const point *p, tn__outline *o, const int *loops, in
 }
 
 /* The loop over results that is gone through in strips is split: the outer part stands outermost, in `list`. */
-static int add_strips(const point *p, tn__outline *o, int *axis, int *list) {
+TN_MUST_USE static int add_strips(const point *p, tn__outline *o, int *axis, int *list) {
   int along = (int)p->v[STRIPS] - 1, parts[2];
   int64_t strip = p->v[STRIP];
   if (strip == 0 && p->v[DEEP] > 0 && p->d->large) { /* threads share these, as the loops over terms are in them */
@@ -374,7 +375,7 @@ static void vectorize_last(tn__outline *o, int block, int64_t vectors, int64_t l
 
 /* Turns lanes of the block's last loop into vectors of partial results, a factor at a time. Returns the block that
  * combines them; *around is the loop around a factor. */
-static int factor(tn__outline *o, int block, int64_t vectors, int64_t lanes, int *around) {
+TN_MUST_USE static int factor(tn__outline *o, int block, int64_t vectors, int64_t lanes, int *around) {
   int path[TN__OUTLINE_NODES], parts[2], count = tn__outline_path(o, block, path);
   tn__outline_split(o, path[count - 1], (int64_t[]){0, vectors * lanes}, 2, parts);
   int combine = tn__outline_rfactor(o, block, parts[1]), init = o->count - 1;
@@ -406,7 +407,8 @@ static void build_along(const point *p, tn__outline *o) {
   const int8_t *order = d->order[p->v[ORDER]], *term = d->term[p->v[TERMS]];
   int axis[TN__OUTLINE_NODES] = {0}, list[TN__OUTLINE_NODES] = {0}, along = (int)p->v[LANES] - 1;
   int block = tn__outline_block(o, TN__OUTLINE_REDUCE);
-  tn__outline_path(o, block, axis);
+  int loops = tn__outline_path(o, block, axis);
+  TN__INVARIANT(loops >= f->reduce.nest.axis_count);
   int n = add_strips(p, o, axis, list);
   for (int i = 0; i < f->spatial; i++) list[n++] = axis[order[i]];
   int results = n;

@@ -56,8 +56,8 @@ static void find_position(const tn__expr *e, void *user) {
 }
 
 /* The positions of a value, few enough of them to unroll; false when it is not chosen by any. */
-static bool find_positions(tn__ir *ir, const tn__expr *value, const tn__buffer *first, unsigned first_chosen,
-                           positions *out) {
+TN_MUST_USE static bool find_positions(tn__ir *ir, const tn__expr *value, const tn__buffer *first,
+                                       unsigned first_chosen, positions *out) {
   *out = (positions){.first = first, .first_chosen = first_chosen};
   bool any = false;
   tn__te_visit(ir, value, find_position, out);
@@ -80,7 +80,7 @@ static bool reads(const tn__te_stage *reader, const tn__te_stage *producer) {
 }
 
 /* The two steps; false when there are not just two, one reading the other. */
-static bool find_steps(const tn__te *te, const tn__te_stage *steps[2]) {
+TN_MUST_USE static bool find_steps(const tn__te *te, const tn__te_stage *steps[2]) {
   int count = 0;
   for (int i = 0; i < tn__te_stage_count(te); i++) {
     const tn__te_stage *stage = tn__te_stage_at(te, i);
@@ -119,10 +119,10 @@ static positions positions_of(const tn__schedule *s, const tn__snode *block, con
 }
 
 /* The loops of one step: those over tiles, then `outside` (several vectors), positions, vectors, the positions that are
- * chosen by, one vector. `loops` are those of the block's axes. Returns how many loops over tiles there are, in
- * tiles. */
-static int arrange(tn__schedule *s, const tn__snode *block, const positions *found, const char *const *loops,
-                   int64_t lanes, int64_t vectors, bool outside, const char **tiles, bool *partial) {
+ * chosen by, one vector. `loops` are those of the block's axes. `tiles` and `partial`
+ * get the `*count` loops over tiles. */
+static void arrange(tn__schedule *s, const tn__snode *block, const positions *found, const char *const *loops,
+                    int64_t lanes, int64_t vectors, bool outside, const char **tiles, bool *partial, int *count) {
   const char *order[TN__MAX_LOOPS], *plain[TN__MAX_RANK], *chosen[TN__MAX_RANK];
   int last = block->block.axis_count - 1, tile_count = 0, plain_count = 0, chosen_count = 0, n = 0;
   for (int a = 0; a < last; a++) {
@@ -155,7 +155,7 @@ static int arrange(tn__schedule *s, const tn__snode *block, const positions *fou
   tn__sched_reorder(s, order, n);
   for (int i = 0; i < chosen_count; i++) tn__sched_unroll(s, chosen[i]);
   tn__sched_vectorize(s, order[n - 1]);
-  return tile_count;
+  *count = tile_count;
 }
 
 /* Of the loops over tiles, outermost first, as many as it takes to occupy the threads. Those whose last tile is partial
@@ -209,12 +209,15 @@ static void apply(const tn__sketch *k, const int64_t *values, tn__schedule *s) {
   while (width >= 0 && lanes > width) lanes /= 2;
   while (vectors > 1 && width % (vectors * lanes) != 0) vectors--;
   if (lanes < 2) tn__sched_refuse(s, "transform: \"%s\" has no vectors", name);
-  int tile_count = arrange(s, second, &found, loops, lanes, vectors, true, tiles, partial);
+  int tile_count;
+  arrange(s, second, &found, loops, lanes, vectors, true, tiles, partial, &tile_count);
   tn__sched_compute_at(s, steps[0]->name, part(s, loops[last], 0));
   tn__sched_set_scope(s, steps[0]->name, 0, TN__SCOPE_STACK);
   count = tn__sched_loops_of(s, steps[0]->name, loops, TN__MAX_LOOPS);
   bool unused[TN__MAX_RANK];
-  arrange(s, first, &own, loops + count - first->block.axis_count, lanes, vectors, false, ignored, unused);
+  const char *const *axes = loops + count - first->block.axis_count;
+  int unused_count;
+  arrange(s, first, &own, axes, lanes, vectors, false, ignored, unused, &unused_count);
   if (tn__rule_shares(s, &k->options)) share_out(s, tiles, partial, tile_count, k->options.threads);
 }
 
@@ -246,7 +249,8 @@ static void open_transform(tn__sketch *k, tn__schedule *scratch) {
     c->points[i] = 1;
     for (int a = 0; a < steps[i]->axes.count; a++)
       c->points[i] *= tn__ir_extent_estimate(steps[i]->axes.var[a]->extent);
-    find_positions(scratch->ir, value, NULL, 0, &found);
+    if (!find_positions(scratch->ir, value, NULL, 0, &found))
+      tn__sched_refuse(scratch, "transform: a step chooses nothing");
     for (int p = 0; p < found.count; p++)
       if (found.list[p].modulus > 0)
         places *= (double)found.list[p].modulus;

@@ -137,7 +137,7 @@ static void see_value(const tn__expr *e, void *user) {
 }
 
 /* Powers of two from `least` on that `extent` holds and of which `most` bytes hold as many; a short extent as it is. */
-static int sides(int64_t extent, int64_t element, int64_t most, int64_t *out) {
+TN_MUST_USE static int sides(int64_t extent, int64_t element, int64_t most, int64_t *out) {
   int n = 0;
   for (int64_t side = 4; side <= extent && side <= TN__MOST_TILE_SIDE && side * element <= most; side *= 2)
     out[n++] = side;
@@ -417,8 +417,8 @@ static void apply(const tn__sketch *k, const int64_t *v, tn__schedule *s) {
 
 /* Turns tiles of loop number `contiguous` and the last one; gives the loops around a tile and how many there are under
  * `outer` others; -1 where there is nothing to turn. */
-static int turn(tn__schedule *s, const char *block, int outer, int contiguous, const tn__schedule_options *options,
-                const char **order) {
+TN_MUST_USE static int turn(tn__schedule *s, const char *block, int outer, int contiguous,
+                            const tn__schedule_options *options, const char **order) {
   enum { LEAST_SIDE = 4 };
   const char *loops[TN__MAX_LOOPS], *sides[2];
   int count = tn__sched_loops_of(s, block, loops, TN__MAX_LOOPS), n = 0;

@@ -156,7 +156,8 @@ typedef struct reading {
 } reading;
 
 /* The position at which `flat` lies when `var` has `value` and all other axes are 0; false when it is not a number. */
-static bool position(const reading *r, const tn__expr *flat, const tn__var *var, int64_t value, int64_t *out) {
+TN_MUST_USE static bool position(const reading *r, const tn__expr *flat, const tn__var *var, int64_t value,
+                                 int64_t *out) {
   const tn__expr *values[TN__NEST_AXES];
   const tn__var *vars[TN__NEST_AXES];
   int count = r->nest->axis_count;
@@ -167,7 +168,7 @@ static bool position(const reading *r, const tn__expr *flat, const tn__var *var,
   return tn__ir_as_int(tn__ir_substitute(r->s->ir, flat, vars, values, count), out);
 }
 
-static bool stride_of(const reading *r, const tn__expr *flat, const tn__var *var, tn__nest_stride *out) {
+TN_MUST_USE static bool stride_of(const reading *r, const tn__expr *flat, const tn__var *var, tn__nest_stride *out) {
   *out = (tn__nest_stride){0};
   if (!tn__expr_uses_var(flat, var)) return true;
   if (tn__ir_stride_in(r->s->ir, flat, var, &out->stride)) return true;
@@ -210,8 +211,8 @@ static const tn__expr *with_extents(const reading *r, const tn__expr *flat) {
 /* Where the index of one dimension alone is no number of steps along the axis, as that of a row which data choose, the
  * access jumps to another place in that dimension and moves evenly along all other axes. False where that place is in
  * the same lines: the elements are scattered then. */
-static bool jump_of(const reading *r, const tn__buffer *buffer, const tn__expr *const *inner, const tn__var *var,
-                    tn__nest_stride *out) {
+TN_MUST_USE static bool jump_of(const reading *r, const tn__buffer *buffer, const tn__expr *const *inner,
+                                const tn__var *var, tn__nest_stride *out) {
   int64_t row = 1, size, stride, jump = 0;
   *out = (tn__nest_stride){0};
   for (int d = buffer->rank - 1; d >= 0; d--) {
@@ -261,7 +262,7 @@ static void add_access(reading *r, const tn__buffer *buffer, const tn__expr *con
 /* ---- accesses that lie near each other --------------------------------------------------------------------------- */
 
 /* Steps along each axis, by falling stride, that are `distance` bytes together; false when it is far along one. */
-static bool steps_of(const tn__nest *nest, const tn__nest_access *a, int64_t distance, int64_t *steps) {
+TN_MUST_USE static bool steps_of(const tn__nest *nest, const tn__nest_access *a, int64_t distance, int64_t *steps) {
   for (int x = 0; x < nest->axis_count; x++) steps[x] = 0;
   for (int i = a->moving - 1; i >= 0; i--) {
     int x = a->order[i];

@@ -15,7 +15,7 @@ typedef struct word {
   bool good; /* there is a name and a number */
 } word;
 
-static bool next_word(const char **at, const char *end, word *out) {
+TN_MUST_USE static bool next_word(const char **at, const char *end, word *out) {
   if (*at >= end) return false;
   const char *comma = memchr(*at, ',', (size_t)(end - *at));
   const char *stop = comma != NULL ? comma : end;
@@ -147,8 +147,8 @@ static void take(const tn__chooser *chooser, const tn__plan_unit *unit, const ch
     refuse(unit, why);
 }
 
-static bool propose_decided(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                            tn__candidate *out) {
+TN_MUST_USE static bool propose_decided(const tn__chooser *chooser, const tn__plan_unit *unit,
+                                        const tn__candidate *refused, tn__candidate *out) {
   const tn__decided *d = chooser->data;
   if (unit->part == NULL) {
     take(chooser, unit, d->rule, d->decisions, strlen(d->decisions), out);

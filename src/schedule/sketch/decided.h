@@ -20,11 +20,11 @@ enum { TN__DECIDED_WHY = 200 }; /* bytes of a message */
 
 /* The values that a text of `length` bytes gives to the sketch's decisions. False with the reason in `why` where it
  * lacks one, names another, or gives a number that cannot be read. Whether numbers are choices is not looked at. */
-TN__LINKED bool tn__decided_read(const tn__sketch *k, const char *text, size_t length, int64_t *values,
-                                 char why[TN__DECIDED_WHY]);
+TN__LINKED TN_MUST_USE bool tn__decided_read(const tn__sketch *k, const char *text, size_t length, int64_t *values,
+                                             char why[TN__DECIDED_WHY]);
 /* What a text of another sketch says of this one: the choices nearest to its numbers, by their ratios; decisions that
  * it lacks, and those of one choice, keep what `values` has. Returns how many it says something of. */
-TN__LINKED int tn__decided_nearest(const tn__sketch *k, const char *text, size_t length, int64_t *values);
+TN__LINKED TN_MUST_USE int tn__decided_nearest(const tn__sketch *k, const char *text, size_t length, int64_t *values);
 
 typedef struct tn__decided_part {
   const char *name, *rule, *decisions;
@@ -32,7 +32,7 @@ typedef struct tn__decided_part {
 } tn__decided_part;
 
 /* The next part that a text speaks of, and moves `*at` behind it. False at the end, and where no part is. */
-TN__LINKED bool tn__decided_next(const char **at, tn__decided_part *out);
+TN__LINKED TN_MUST_USE bool tn__decided_next(const char **at, tn__decided_part *out);
 /* One part of such a text, behind others. */
 TN__LINKED void tn__decided_print(const char *name, const tn__sketch *k, const int64_t *values, tn__strbuf *out);
 

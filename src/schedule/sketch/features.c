@@ -40,7 +40,7 @@ static const tn__expr *resolved(const walker *w, const tn__expr *e) {
 }
 
 /* The position at the first iteration of all loops, or with one of them at another; false: it is not a number. */
-static bool position(const walker *w, const tn__expr *flat, int moved, int64_t at, int64_t *out) {
+TN_MUST_USE static bool position(const walker *w, const tn__expr *flat, int moved, int64_t at, int64_t *out) {
   const tn__var *vars[MOST_LOOPS];
   const tn__expr *values[MOST_LOOPS];
   for (int i = 0; i < w->depth; i++) {
@@ -51,7 +51,7 @@ static bool position(const walker *w, const tn__expr *flat, int moved, int64_t a
 }
 
 /* Elements that the position moves by with each iteration of the loop; false: data choose. */
-static bool stride_of(const walker *w, const tn__expr *flat, int l, double *out) {
+TN_MUST_USE static bool stride_of(const walker *w, const tn__expr *flat, int l, double *out) {
   const loop *around = &w->loops[l];
   int64_t stride, first, last, end = (int64_t)around->trips - 1;
   *out = 0;

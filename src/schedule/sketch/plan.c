@@ -20,7 +20,7 @@ static bool writes_over(const tn__te *te) {
 
 /* What the target's instructions on matrices want, or tiles of plain products. A step of the terms is a few of
  * theirs. */
-static bool tiling_of(const void *target, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out) {
+TN_MUST_USE static bool tiling_of(const void *target, tn_dtype sum, tn_dtype left, tn_dtype right, tn__te_tiling *out) {
   const tn__tensor_intrinsic *row = tn__tensor_intrinsic_product(target, sum, left, right);
   const int64_t most = TN__RULE_GPU_OPEN_TILE, least = TN__RULE_GPU_LEAST_TILE;
   *out = (tn__te_tiling){.least = {least, least}, .most = {most, most}, .terms = TN__RULE_GPU_TERMS};
@@ -118,8 +118,8 @@ static const tn__sketch *without_late(const tn__sketch *k) {
 
 /* Where operands are kept is estimated, and refused when it does not fit: another rule would be much worse than the
  * same one without. */
-static bool propose_cheapest(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                             tn__candidate *out) {
+TN_MUST_USE static bool propose_cheapest(const tn__chooser *chooser, const tn__plan_unit *unit,
+                                         const tn__candidate *refused, tn__candidate *out) {
   if (refused == NULL) {
     out->sketch = tn__plan_sketch(unit, chooser);
     const tn__sketch *later = out->sketch != NULL ? tn__sketch_later(out->sketch) : NULL;
@@ -133,14 +133,14 @@ static bool propose_cheapest(const tn__chooser *chooser, const tn__plan_unit *un
     if (out->sketch == NULL) out->sketch = tn__sketch_next(refused->sketch);
   }
   if (out->sketch == NULL) return false;
-  out->weighed = tn__sketch_choose(out->sketch, out->values, NULL);
+  out->weighed = tn__sketch_choose_counting(out->sketch, out->values, NULL);
   return true;
 }
 
 const tn__chooser tn__chooser_static = {.name = "static", .propose = propose_cheapest};
 
-static bool propose_nothing(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                            tn__candidate *out) {
+TN_MUST_USE static bool propose_nothing(const tn__chooser *chooser, const tn__plan_unit *unit,
+                                        const tn__candidate *refused, tn__candidate *out) {
   return false;
 }
 
@@ -175,8 +175,8 @@ static void tell_refused(const tn__recorded *r, const tn__plan_unit *unit, const
           refused->why != NULL ? refused->why : "no words");
 }
 
-static bool propose_recorded(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                             tn__candidate *out) {
+TN_MUST_USE static bool propose_recorded(const tn__chooser *chooser, const tn__plan_unit *unit,
+                                         const tn__candidate *refused, tn__candidate *out) {
   const tn__recorded *r = chooser->data;
   const char *own = trace_of(r, unit);
   out->required = r->otherwise == NULL;

@@ -391,7 +391,7 @@ static void fix_orders(tn__sketch *k, const int *places, bool sharing) {
 /* Decides in which order terms are added up: as one thread likes it best, without cuts where they promise little, or as
  * many threads do where they gain by it and it costs one next to nothing. The number of threads that there are has no
  * say in it. Returns how many candidates were weighed. */
-static int64_t choose_orders(tn__sketch *k, bool shares) {
+TN_MUST_USE static int64_t choose_orders(tn__sketch *k, bool shares) {
   enum { MANY = TN__RULE_MANY_THREADS };
   tn__sketch alone = *k, together = *k, whole = *k;
   int64_t weighed = 0;
@@ -445,7 +445,7 @@ static int64_t choose_orders_by_table(tn__sketch *k, bool shares) {
   return weighed;
 }
 
-int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown) {
+static void choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown, int64_t *all_weighed) {
   tn__sketch fixed = *k;
   int64_t weighed = 0;
   bool orders = false, shares = false;
@@ -461,7 +461,18 @@ int64_t tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakd
   search_all(&s);
   values_of(&fixed, s.places, values);
   tn__sketch_cost(k, values, breakdown);
-  return weighed + s.weighed;
+  *all_weighed = weighed + s.weighed;
+}
+
+int64_t tn__sketch_choose_counting(const tn__sketch *k, int64_t *values, tn__cost *breakdown) {
+  int64_t weighed;
+  choose(k, values, breakdown, &weighed);
+  return weighed;
+}
+
+void tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown) {
+  int64_t weighed;
+  choose(k, values, breakdown, &weighed);
 }
 
 /* ---- rules that compete ------------------------------------------------------------------------------------------ */

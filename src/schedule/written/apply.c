@@ -253,7 +253,7 @@ static bool is(const tn__token *t, const char *word) {
 }
 
 /* What is known of the target and the options; false when it is no such word. */
-static bool fact_of(applier *a, const tn__token *t, int64_t *out) {
+TN_MUST_USE static bool fact_of(applier *a, const tn__token *t, int64_t *out) {
   const tn__schedule_options *o = &a->unit->options;
   bool cpu = tn__target_is_cpu(a->unit->target);
   if (is(t, "vector"))
@@ -276,7 +276,7 @@ static bool fact_of(applier *a, const tn__token *t, int64_t *out) {
 }
 
 /* A size by name; false when it is a dimension that is open. */
-static bool find_size(applier *a, const tn__token *t, int64_t *out) {
+TN_MUST_USE static bool find_size(applier *a, const tn__token *t, int64_t *out) {
   const char *name = tn__written_name(a->arena, t);
   for (int i = a->sizes.count - 1; i >= 0 && name != NULL; i--) {
     *out = a->sizes.data[i].value;

@@ -346,8 +346,8 @@ static const char *trace_of(const tn__schedule *s) {
   return copy;
 }
 
-static bool propose_written(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                            tn__candidate *out) {
+TN_MUST_USE static bool propose_written(const tn__chooser *chooser, const tn__plan_unit *unit,
+                                        const tn__candidate *refused, tn__candidate *out) {
   const tn__written_use *use = chooser->data;
   if (unit->part != NULL || refused != NULL) return tn__chooser_static.propose(&tn__chooser_static, unit, refused, out);
   tn__written_result result = apply(use, unit);
@@ -357,7 +357,7 @@ static bool propose_written(const tn__chooser *chooser, const tn__plan_unit *uni
     out->required = result.choose->decisions.count > 0;
     out->rule = NULL;
     if (out->sketch == NULL) return false;
-    out->weighed = tn__sketch_choose(out->sketch, out->values, NULL);
+    out->weighed = tn__sketch_choose_counting(out->sketch, out->values, NULL);
     return true;
   }
   if (result.choose != NULL && result.choose->decisions.count > 0)

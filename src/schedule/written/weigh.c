@@ -40,7 +40,7 @@ static bool is_written_out(const tn__snode *loop) {
 }
 
 /* The block's axis that the loop moves most of all, by `step`; -1: none. */
-static int axis_of(const turn *t, const tn__snode *loop, int64_t *step) {
+TN_MUST_USE static int axis_of(const turn *t, const tn__snode *loop, int64_t *step) {
   int found = -1;
   *step = 1;
   for (int a = 0; a < t->block->block.axis_count; a++) {

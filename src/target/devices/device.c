@@ -121,7 +121,7 @@ static tn_status *read_scope(const char *text, const char *scope, const char **o
       *out = name;
       return NULL;
     }
-    tn__target_append(known, sizeof known, i > 0 ? ", " : "", name);
+    tn__target_list(known, sizeof known, i > 0 ? ", " : "", name);
     tn__nearest_consider(&nearest, name, strlen(name));
   }
   return unknown(text, "scope of memory", &nearest, known);

@@ -25,7 +25,7 @@ static tn_status *unknown_cpu(const char *text, const char *mcpu) {
   const char *name;
   tn__nearest nearest = {.name = mcpu, .length = strcspn(mcpu, "+")};
   for (int i = 0; (name = tn__target_cpu_name(i)) != NULL; i++) {
-    tn__target_append(known, sizeof known, i > 0 ? ", " : "", name);
+    tn__target_list(known, sizeof known, i > 0 ? ", " : "", name);
     tn__nearest_consider(&nearest, name, strlen(name));
   }
   return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": there is no CPU \"%s\"; %s%.*s%sknown are %s", text,

@@ -78,7 +78,7 @@ int tn__target_type_find(const char *name, size_t length) {
 void tn__target_type_names(char *text, size_t size) {
   text[0] = '\0';
   for (int k = 0; k < TN__TARGET_KINDS; k++)
-    if (names_type(k)) tn__target_append(text, size, text[0] ? ", " : "", name_of_kind(k));
+    if (names_type(k)) tn__target_list(text, size, text[0] ? ", " : "", name_of_kind(k));
 }
 
 const char *tn__target_name_at(int index) {
@@ -134,7 +134,7 @@ static void hint(const tn__nearest *nearest, char out[HINT_BYTES]) {
 }
 
 static void list(char known[KNOWN_BYTES], tn__nearest *nearest, const char *before, const char *name) {
-  tn__target_append(known, KNOWN_BYTES, before, name);
+  tn__target_list(known, KNOWN_BYTES, before, name);
   tn__nearest_consider(nearest, name, strlen(name));
 }
 
@@ -147,9 +147,9 @@ static tn_status *unknown_target(const char *text) {
   tn__nearest nearest = {.name = text, .length = strcspn(text, " +")};
   const char *name;
   for (int i = 0; (name = tn__target_cpu_name(i)) != NULL; i++) list(known, &nearest, i > 0 ? ", " : "", name);
-  tn__target_append(known, KNOWN_BYTES, ", each with +feature and -feature items; ", "the kinds");
+  tn__target_list(known, KNOWN_BYTES, ", each with +feature and -feature items; ", "the kinds");
   for (int k = 0; k < TN__TARGET_KINDS; k++) list(known, &nearest, k > 0 ? ", " : " ", name_of_kind(k));
-  tn__target_append(known, KNOWN_BYTES, "; and ", "the presets");
+  tn__target_list(known, KNOWN_BYTES, "; and ", "the presets");
   for (int i = 0; presets[i].name != NULL; i++) list(known, &nearest, i > 0 ? ", " : " ", presets[i].name);
   hint(&nearest, near);
   return tn_status_create(TN_INVALID_ARGUMENT, "unknown target \"%s\"; %sknown are %s; all with -attribute=value words",
@@ -181,7 +181,7 @@ typedef struct reader {
 
 /* The next word, which ends at a blank that is not in quotes; the quotes are dropped. False at the end; a word that is
  * too long is cut, and known to nobody then. */
-static bool next_word(const char **at, char *word, size_t size) {
+TN_MUST_USE static bool next_word(const char **at, char *word, size_t size) {
   size_t length = 0;
   char quote = '\0';
   while (**at == ' ' || **at == '\t') ++*at;
@@ -348,7 +348,7 @@ static void fit_warp(tn__target *target) {
 static tn_status *read_target(reader *r) {
   char first[TN__TARGET_TEXT] = "";
   const char *rest = r->text;
-  next_word(&rest, first, sizeof first);
+  if (!next_word(&rest, first, sizeof first)) first[0] = '\0';
   TN_RETURN_IF_ERROR(read_first(r, first, strlen(first) + 1));
   TN_RETURN_IF_ERROR(read_words(r, rest));
   TN_RETURN_IF_ERROR(describe(&r->target, r->text));
@@ -408,7 +408,7 @@ static void print_attributes(const tn__target *target, unsigned flags, unsigned 
       snprintf(value, sizeof value, "%" PRId64, number_of(target, a));
     }
     snprintf(word, sizeof word, "%s=%s", a->name, value);
-    tn__target_append(text, size, " -", word);
+    tn__target_list(text, size, " -", word);
   }
 }
 

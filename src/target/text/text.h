@@ -38,6 +38,6 @@ const char *tn__target_kind_help(tn__target_kind kind);
 const char *tn__target_name_at(int index); /* CPUs, then presets; NULL behind the last */
 /* Name, values ("1 to 128"; of words "") and meaning of attribute `index` of a kind alone, or of every kind; false
  * behind the last. */
-bool tn__target_attribute_at(int kind, int index, char name[32], char values[64], const char **help);
+TN_MUST_USE bool tn__target_attribute_at(int kind, int index, char name[32], char values[64], const char **help);
 
 #endif

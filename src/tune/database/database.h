@@ -39,7 +39,7 @@ TN_MUST_USE tn_status *tn__database_guard(const tn_database *db);
 TN_MUST_USE tn_status *tn__database_check_schema(const tn_database *db, const tn__database_schema *schema,
                                                  int64_t version);
 /* As SQLite's functions, and SQLITE_INTERRUPT when a statement takes more steps than a file of this size needs. */
-int tn__database_prepare_guarded(const tn_database *db, const char *sql, sqlite3_stmt **out);
+TN_MUST_USE int tn__database_prepare_guarded(const tn_database *db, const char *sql, sqlite3_stmt **out);
 int tn__database_step_guarded(const tn_database *db, sqlite3_stmt *statement);
 
 /* ---- statements (statement.c) ------------------------------------------------------------------------------------ */

@@ -92,7 +92,7 @@ typedef struct tn__message_setup {
 } tn__message_setup;
 
 void tn__message_put_setup(tn__message *m, const tn__message_setup *setup);
-bool tn__message_get_setup(tn__message_reader *r, tn__message_setup *out);
+TN_MUST_USE bool tn__message_get_setup(tn__message_reader *r, tn__message_setup *out);
 /* Of TASK, behind the slot. */
 void tn__message_put_task(tn__message *m, const tn_tune_task *task);
 enum { TN__MESSAGE_MOST_DIMS = 16 };
@@ -101,11 +101,11 @@ typedef struct tn__message_task {
   const char *dims[TN__MESSAGE_MOST_DIMS];
   int64_t sizes[TN__MESSAGE_MOST_DIMS];
 } tn__message_task;
-bool tn__message_get_task(tn__message_reader *r, tn__message_task *out);
+TN_MUST_USE bool tn__message_get_task(tn__message_reader *r, tn__message_task *out);
 /* Of BUILT and RAN, behind the number of the trial. What is got lies in the message. */
 void tn__message_put_built(tn__message *m, const tn_build_result *result);
-bool tn__message_get_built(tn__message_reader *r, tn_build_result *out);
+TN_MUST_USE bool tn__message_get_built(tn__message_reader *r, tn_build_result *out);
 void tn__message_put_ran(tn__message *m, const tn_run_result *result);
-bool tn__message_get_ran(tn__message_reader *r, tn_run_result *out);
+TN_MUST_USE bool tn__message_get_ran(tn__message_reader *r, tn_run_result *out);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const char *const name = "tenon-tune";
 
-static bool in_path(char *path, size_t size) {
+TN_MUST_USE static bool in_path(char *path, size_t size) {
   const char *folder = getenv("PATH");
   while (folder != NULL && *folder != 0) {
     int length = (int)strcspn(folder, ":");

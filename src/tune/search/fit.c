@@ -186,7 +186,7 @@ static double rounded(double value) {
 }
 
 /* One number at other values; true when one of them is better. */
-static bool improve(const tn__fit *f, int which, tn__machine *machine, double *least, double *room) {
+TN_MUST_USE static bool improve(const tn__fit *f, int which, tn__machine *machine, double *least, double *room) {
   enum { PARTS = 4 /* of a factor of 2 */, FURTHEST = 3 * PARTS };
   static const int steps[] = {-4, -2, -1, 1, 2, 4};
   const tn__machine_row *row = f->rows[which];

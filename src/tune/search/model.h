@@ -37,8 +37,8 @@ int tn__model_tasks(const tn__cost_model *model); /* that have numbers */
 uint64_t tn__model_key_of(const tn_tune_task *task);
 /* What a candidate of a space teaches that took so many seconds, INFINITY: it failed; `row->loops` is filled in. False:
  * nothing, as the cost function knows nothing of it. */
-bool tn__model_sample_of(tn__space *space, const tn__space_point *point, double seconds, int task,
-                         tn__model_sample *out);
+TN_MUST_USE bool tn__model_sample_of(tn__space *space, const tn__space_point *point, double seconds, int task,
+                                     tn__model_sample *out);
 /* Adds what was measured; nothing is learned before tn__model_learn. */
 TN_MUST_USE tn_status *tn__model_add(tn__cost_model *model, const tn__model_sample *sample);
 int tn__model_samples(const tn__cost_model *model);

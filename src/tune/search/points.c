@@ -87,7 +87,7 @@ int tn__space_draw(const tn__space *space, int rule, const tn__space_point *from
 }
 
 /* A decision's other place: the next size, or any; `at` is as many as there are where the value is no choice. */
-static int other_place(int count, int at, uint64_t *random) {
+TN_MUST_USE static int other_place(int count, int at, uint64_t *random) {
   bool near = tn__space_random(random, 2) == 0;
   if (near && at < count)
     at += tn__space_random(random, 2) == 0 ? 1 : -1;
@@ -158,13 +158,15 @@ static bool are_choices(const tn__sketch *k, const int64_t *values) {
 }
 
 /* Decisions of a rule's own, or the nearest to them. */
-static bool read_values(const tn__sketch *k, const char *text, size_t length, bool nearest, int64_t *values) {
+TN_MUST_USE static bool read_values(const tn__sketch *k, const char *text, size_t length, bool nearest,
+                                    int64_t *values) {
   char why[TN__DECIDED_WHY];
   if (nearest) return tn__decided_nearest(k, text, length, values) > 0;
   return tn__decided_read(k, text, length, values, why) && are_choices(k, values);
 }
 
-static bool read_part(const tn__space_part *part, const tn__decided_part *text, bool nearest, tn__space_setting *out) {
+TN_MUST_USE static bool read_part(const tn__space_part *part, const tn__decided_part *text, bool nearest,
+                                  tn__space_setting *out) {
   int64_t values[TN__MAX_DECISIONS];
   int rule = rule_named(part->rules, part->rule_count, text->rule, text->rule_length);
   if (rule < 0) return false;
@@ -177,7 +179,7 @@ static bool read_part(const tn__space_part *part, const tn__decided_part *text, 
   return true;
 }
 
-static bool read_parts(const tn__space *space, const char *text, bool nearest, tn__space_point *out) {
+TN_MUST_USE static bool read_parts(const tn__space *space, const char *text, bool nearest, tn__space_point *out) {
   int count = 0, index = 0;
   for (tn__decided_part p; tn__decided_next(&text, &p); index++)
     for (int i = 0; i < space->part_count; i++) {
@@ -192,8 +194,8 @@ static bool read_parts(const tn__space *space, const char *text, bool nearest, t
   return nearest ? count > 0 : count == space->part_count && *text == 0;
 }
 
-static bool read_point(const tn__space *space, const char *rule, const char *decisions, bool nearest,
-                       tn__space_point *out) {
+TN_MUST_USE static bool read_point(const tn__space *space, const char *rule, const char *decisions, bool nearest,
+                                   tn__space_point *out) {
   int index = rule != NULL ? rule_named(space->rules, space->rule_count, rule, strlen(rule)) : -1;
   *out = (tn__space_point){.rule = -1};
   if (index < 0 || decisions == NULL) return false;

@@ -62,7 +62,7 @@ static bool is_sample(const kept *k) {
 enum { NO_HEAD = -1, OF_ANOTHER = -2, LONGEST_HEAD = 2048 };
 
 /* How many samples stand behind the head, when it is of this. */
-static int read_head(const uint8_t *data, size_t size, const char *of, size_t *head_size) {
+TN_MUST_USE static int read_head(const uint8_t *data, size_t size, const char *of, size_t *head_size) {
   char text[LONGEST_HEAD + 1];
   size_t length = size < LONGEST_HEAD ? size : LONGEST_HEAD, end = 0;
   int lines = 0, version, count;

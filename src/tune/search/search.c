@@ -226,7 +226,7 @@ static void incumbent(const tn__search *s, int rule, tn__space_point *out) {
 }
 
 /* A point that can be, each as likely in its rule; with parts, one of them is drawn, of the best so far. */
-static bool draw(tn__search *s, int rule, ranked *out) {
+TN_MUST_USE static bool draw(tn__search *s, int rule, ranked *out) {
   bool by_parts = s->kind == TN__SEARCH_EVOLUTION && rule == s->space->parts_of;
   tn__space_point from = {.rule = rule};
   if (by_parts) incumbent(s, rule, &from);
@@ -328,7 +328,7 @@ static void breed(tn__search *s, tn__proposal *const *parents, int parent_count,
 }
 
 /* Those that were measured and are points, best first. */
-static int best_measured(const tn__search *s, tn__proposal **out, int most) {
+TN_MUST_USE static int best_measured(const tn__search *s, tn__proposal **out, int most) {
   tn__proposal **all = malloc((size_t)(s->count + 1) * sizeof(tn__proposal *));
   int count = 0;
   for (int i = 0; all != NULL && i < s->count; i++)
@@ -468,7 +468,7 @@ static tn_status *propose_point(tn__search *s, const ranked *r, const tn__propos
   return status;
 }
 
-static bool next_point(tn__search *s, ranked *out) {
+TN_MUST_USE static bool next_point(tn__search *s, ranked *out) {
   bool by_chance = s->kind == TN__SEARCH_RANDOM || below(s, CHANCE) == 0;
   if (by_chance && s->space->rule_count > 0 && draw(s, (int)below(s, s->space->rule_count), out)) {
     return true;

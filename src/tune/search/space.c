@@ -65,15 +65,15 @@ typedef struct noticed {
   TN__VEC(tn__plan_unit) units;
 } noticed;
 
-static bool propose_noticing(const tn__chooser *chooser, const tn__plan_unit *unit, const tn__candidate *refused,
-                             tn__candidate *out) {
+TN_MUST_USE static bool propose_noticing(const tn__chooser *chooser, const tn__plan_unit *unit,
+                                         const tn__candidate *refused, tn__candidate *out) {
   noticed *n = *(noticed *const *)chooser->data;
   if (refused == NULL && unit->part != NULL) tn__vec_push(n->arena, &n->units, *unit);
   return tn__chooser_static.propose(chooser, unit, refused, out);
 }
 
 /* False where it has nothing to decide. */
-static bool open_part(tn__space *space, const tn__plan_unit *unit, tn__space_part *out) {
+TN_MUST_USE static bool open_part(tn__space *space, const tn__plan_unit *unit, tn__space_part *out) {
   const tn__plan *plan = tn__plan_kernel(unit, &tn__chooser_static);
   *out = (tn__space_part){.name = tn__arena_strdup(&space->arena, unit->part), .cycles = plan->cost.cycles};
   if (plan->sketch == NULL || plan->sketch->decision_count == 0) return false;

@@ -189,7 +189,7 @@ static const char *behind(const char *line, const char *word) {
   return strncmp(line, word, length) == 0 && line[length] == ' ' ? line + length + 1 : NULL;
 }
 
-static int64_t number(const reader *r, const char **at) {
+TN_MUST_USE static int64_t number(const reader *r, const char **at) {
   char *end;
   int64_t value = strtoll(*at, &end, 10);
   if (end == *at) refuse(r, "a number is meant here");

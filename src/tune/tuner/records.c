@@ -102,7 +102,7 @@ tn_status *tn__records_finish(tn__records *records) {
                           tn_database_path(records->database), MOST_SECONDS, count, count == 1 ? "" : "s");
 }
 
-static bool copy(const char **text) {
+TN_MUST_USE static bool copy(const char **text) {
   if (*text == NULL) return true;
   *text = strdup(*text);
   return *text != NULL;

@@ -7,6 +7,6 @@
 
 /* Of tasks whose best is better than the static choice; returns how many there are. `simulated`: says that nothing was
  * timed. */
-int tn__tuner_print_schedules(const tn__tuner *tuner, bool simulated, tn__strbuf *out);
+TN_MUST_USE int tn__tuner_print_schedules(const tn__tuner *tuner, bool simulated, tn__strbuf *out);
 
 #endif

@@ -165,7 +165,8 @@ static double distance(const known *k, const tn_tune_task *task, const shape *ow
 }
 
 /* The nearest tasks, in their order; returns how many. */
-static int find_nearest(const tn__similar *s, const tn_tune_task *task, const char *hash, const known *out[NEAREST]) {
+TN_MUST_USE static int find_nearest(const tn__similar *s, const tn_tune_task *task, const char *hash,
+                                    const known *out[NEAREST]) {
   const shape own = shape_of(task->declaration);
   double distances[NEAREST];
   int count = 0;

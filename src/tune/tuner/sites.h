@@ -48,7 +48,7 @@ bool tn__sites_are_done(const tn__sites *sites);
 const tn_status *tn__sites_failure(const tn__sites *sites);
 void tn__sites_stop(tn__sites *sites); /* what is decided stays */
 /* What is decided otherwise than usual; they live as long as the sites. */
-int tn__sites_variants(const tn__sites *sites, const tn__variant **out);
+TN_MUST_USE int tn__sites_variants(const tn__sites *sites, const tn__variant **out);
 int tn__sites_count(const tn__sites *sites); /* sites that were found */
 /* The kernels of the model as it is decided; belongs to the sites. */
 const tn__task_list *tn__sites_tasks(const tn__sites *sites);

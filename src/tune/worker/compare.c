@@ -99,7 +99,7 @@ static void print_place(const tn__buffer *b, int64_t at, char *text, size_t size
   size_t used = 0;
   text[0] = 0;
   for (int d = b->rank - 1; d >= 0; d--) {
-    tn__ir_as_int(b->shape[d], &shape[d]);
+    shape[d] = tn__ir_int_or(b->shape[d], 0);
     if (b->strides != NULL || shape[d] <= 0) { /* elements do not follow each other */
       snprintf(text, size, "at place %lld", (long long)at);
       return;

@@ -124,8 +124,8 @@ typedef struct tn__worker_call {
   const tn__worker_operands *operands;
 } tn__worker_call;
 /* Anything but TN_KERNEL_OK ends it: what the kernel returned. */
-int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing, double slow_seconds,
-                    tn_run_result *out);
+TN_MUST_USE int tn__worker_time(const tn__worker_call *call, const tn_timing_options *timing, double slow_seconds,
+                                tn_run_result *out);
 
 /* Makes inputs, and with `right` results, where they are not there yet. */
 TN_MUST_USE tn_status *tn__worker_operands_open(tn__worker *w, tn__worker_task *task, bool right);
@@ -135,7 +135,7 @@ void tn__worker_arguments(const tn__worker_operands *operands, const tn__worker_
 /* As they were before the first call. */
 void tn__worker_operands_reset(tn__worker_operands *operands);
 /* Are the outputs right? False with words for where they are not. */
-bool tn__worker_operands_compare(const tn__worker_operands *operands, char *words, size_t size);
+TN_MUST_USE bool tn__worker_operands_compare(const tn__worker_operands *operands, char *words, size_t size);
 double tn__worker_rounding_of(const tn__te *te);
 double tn__worker_largest_of(tn_dtype dtype, const void *data, size_t count); /* that is finite; 0: none is */
 TN_MUST_USE tn_status *tn__worker_pool_for(tn__worker *w, int threads);

@@ -16,9 +16,8 @@ static const size_t most_bytes = (size_t)512 << 20; /* of operands of all tasks 
 static size_t bytes_of(tn__escape *escape, const tn__buffer *b) {
   int64_t last = 0, step = 1, size = (int64_t)tn_dtype_size(b->dtype), part;
   for (int d = b->rank - 1; d >= 0; d--) {
-    int64_t extent = 0, stride = step;
-    tn__ir_as_int(b->shape[d], &extent);
-    if (b->strides != NULL) tn__ir_as_int(b->strides[d], &stride);
+    int64_t extent = tn__ir_int_or(b->shape[d], 0), stride = step;
+    if (b->strides != NULL) stride = tn__ir_int_or(b->strides[d], step);
     if (extent <= 0) return 0;
     if (tn__mul_overflow_i64(extent - 1, stride, &part) || tn__add_overflow_i64(last, part, &last) ||
         tn__mul_overflow_i64(step, extent, &step))
@@ -138,7 +137,7 @@ static int32_t serial_for(const tn_kernel_env *env, tn_kernel_task task, void *c
 }
 
 /* TN_KERNEL_CANCELLED when it takes longer; 0 seconds: it never does. */
-static int call_for(int seconds, const tn__worker_kernel *kernel, void **buffers) {
+TN_MUST_USE static int call_for(int seconds, const tn__worker_kernel *kernel, void **buffers) {
   tn_kernel_env env = {
       .version = TN_KERNEL_ABI_VERSION, .size = sizeof env, .parallel_for = serial_for, .thread_count = 1};
   watch w = {.lock = PTHREAD_MUTEX_INITIALIZER, .seconds = seconds, .cancel = &env.cancel};

@@ -62,8 +62,8 @@ static double clock_of(const tn__worker_call *c, bool is_short) {
 }
 
 /* `number` calls to a repeat; as many repeats as the options ask for, or time is left for. */
-static int time_once(const tn__worker_call *c, const tn_timing_options *t, int64_t number, double each, double *seconds,
-                     double until, repeats *out) {
+TN_MUST_USE static int time_once(const tn__worker_call *c, const tn_timing_options *t, int64_t number, double each,
+                                 double *seconds, double until, repeats *out) {
   const double little = 1e-4;
   bool is_short = (double)number * each < little;
   double total = 0;
@@ -85,7 +85,7 @@ static int time_once(const tn__worker_call *c, const tn_timing_options *t, int64
 }
 
 /* Seconds of a call, roughly, from those that warm caches, pages and the processor up. */
-static int warm_up(const tn__worker_call *c, const tn_timing_options *t, double *each) {
+TN_MUST_USE static int warm_up(const tn__worker_call *c, const tn_timing_options *t, double *each) {
   double start = tn__now(), end;
   *each = INFINITY;
   do {

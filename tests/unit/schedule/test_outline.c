@@ -188,7 +188,7 @@ typedef struct drawing {
 static void check_search(const tn__sketch *k, double random_cost, counts *all) {
   int64_t chosen[TN__MAX_DECISIONS], again[TN__MAX_DECISIONS];
   tn__cost cost;
-  int64_t weighed = tn__sketch_choose(k, chosen, &cost);
+  int64_t weighed = tn__sketch_choose_counting(k, chosen, &cost);
   tn__sketch_choose(k, again, NULL);
   assert_memory_equal(chosen, again, (size_t)k->decision_count * sizeof chosen[0]);
   assert_true(weighed <= (k->options.threads > 1 ? 4 : 1) * (int64_t)k->options.search_space);

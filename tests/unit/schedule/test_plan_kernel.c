@@ -70,7 +70,7 @@ static void explained_declarations_heed_all_options(void **state) {
     options.constants = constants;
     options.constant_count = packed;
     check_ok(tn_te_explain(&te, 1, "x86-64-v3", &options, &explanation));
-    tn_explanation_kernels(explanation, &plans);
+    assert_int_equal(tn_explanation_kernels(explanation, &plans), 1);
     cycles[packed] = plans[0]->cycles;
     tn_explanation_release(explanation);
   }
@@ -81,7 +81,7 @@ static void explained_declarations_heed_all_options(void **state) {
   options.constant_count = 0;
   options.plain = true;
   check_ok(tn_te_explain(&te, 1, "x86-64-v3", &options, &explanation));
-  tn_explanation_kernels(explanation, &plans);
+  assert_int_equal(tn_explanation_kernels(explanation, &plans), 1);
   assert_string_equal(plans[0]->rule, "plain nest");
   tn_explanation_release(explanation);
   tn_te_release(te);
@@ -130,7 +130,7 @@ static void explained_is_what_was_not_taken(void **state) {
   tn_explanation *explanation;
   const tn_kernel_plan *const *plans;
   check_ok(tn_te_explain(&te, 1, "x86-64-v3", &options, &explanation));
-  tn_explanation_kernels(explanation, &plans);
+  assert_int_equal(tn_explanation_kernels(explanation, &plans), 1);
   assert_int_equal(plans[0]->rival_count, 2);
   const tn_plan_rival *same = &plans[0]->rivals[0], *other = &plans[0]->rivals[1];
   assert_string_equal(same->rule, plans[0]->rule);

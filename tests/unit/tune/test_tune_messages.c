@@ -159,7 +159,7 @@ static void read_as_all(const uint8_t *fields, size_t size) {
   memcpy(copy, fields, size);
   const tn__message_reader all = {copy, copy + size, false};
   tn__message_reader r = all;
-  (void)tn__message_get_setup(&r, &setup);
+  if (tn__message_get_setup(&r, &setup)) assert_true(r.at <= r.end);
   r = all;
   if (tn__message_get_task(&r, &task)) assert_true(strlen(task.task.name) < size);
   r = all;

@@ -127,7 +127,7 @@ static void test_the_nearest_point(void **state) {
   int other_parts = 0;
   for (int i = 0; i < 40; i++) {
     tn__space_point there = from->static_point;
-    tn__space_mutate(from, &random, &there);
+    assert_true(tn__space_mutate(from, &random, &there) >= 0);
     char *text = tn__space_decisions(from, &there), *here;
     assert_true(tn__space_nearest(space, "sequence", text, &point));
     here = tn__space_decisions(space, &point);
