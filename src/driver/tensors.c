@@ -206,8 +206,10 @@ static tn_status *read_member(const tn__file_map *map, const zip_member *m, cons
   return append(list, m->name, length, tensor);
 }
 
+/* Members that lie over each other would make tensors without end of a small file: all together are no larger. */
 static tn_status *read_directory(const tn__file_map *map, uint64_t at, uint64_t count, const tn_allocator *allocator,
                                  tensor_list *list) {
+  uint64_t left = map->size;
   for (uint64_t i = 0; i < count; i++) {
     if (at > map->size || map->size - at < 46 || little(map->data + at, 4) != 0x02014b50)
       return bad_zip("its directory is damaged");
@@ -222,6 +224,8 @@ static tn_status *read_directory(const tn__file_map *map, uint64_t at, uint64_t 
                     .size = little(e + 24, 4),
                     .header = little(e + 42, 4)};
     read_zip64(&m, e + 46 + name, extra);
+    if (m.packed > left) return bad_zip("its members lie over each other");
+    left -= m.packed;
     TN_RETURN_IF_ERROR(read_member(map, &m, allocator, list));
     at += 46 + name + extra + comment;
   }
@@ -265,7 +269,7 @@ static void keep_proto(tn__arena *arena, proto_call *call, const tn__onnx_tensor
     tn__check(arena->escape, string_tensor(arena, t, call->allocator, &tensor));
   } else {
     tn__check(arena->escape, tn_tensor_create(t->dtype, t->rank, t->shape, call->allocator, &tensor));
-    memcpy(tn_tensor_dl(tensor)->data, t->data, t->size);
+    if (t->size > 0) memcpy(tn_tensor_dl(tensor)->data, t->data, t->size);
   }
   tn__check(arena->escape, append(call->list, name, strlen(name), tensor));
 }

@@ -43,8 +43,11 @@ static tn_status *check_item(const tn_value_info *info, const DLTensor *tensor, 
   return NULL;
 }
 
-static tn_status *check_count(const tn_value_info *info, int count) {
+static tn_status *check_count(const tn_value_info *info, const DLTensor *tensors, int count) {
   bool optional = info->kind != TN_VALUE_SEQUENCE;
+  if (count > 0 && tensors == NULL)
+    return tn_status_create(TN_INVALID_ARGUMENT, "input \"%s\": `tensors` is NULL, where %d are given", info->name,
+                            count);
   if (count < -1 || (count == -1 && !optional))
     return tn_status_create(TN_INVALID_ARGUMENT,
                             "input \"%s\" is a sequence, which cannot be absent or have %d tensors", info->name, count);
@@ -57,7 +60,7 @@ static tn_status *check_count(const tn_value_info *info, int count) {
 tn_status *tn__values_set_input(tn_session *session, const tn__function *f, int index, const DLTensor *tensors,
                                 int count) {
   const tn_value_info *info = &f->inputs[index].info;
-  TN_RETURN_IF_ERROR(check_count(info, count));
+  TN_RETURN_IF_ERROR(check_count(info, tensors, count));
   for (int i = 0; i < count; i++) TN_RETURN_IF_ERROR(check_item(info, &tensors[i], i));
   tn__function_state *state = &session->functions[f->index];
   bool strings = info->dtype == TN_STRING;

@@ -58,6 +58,36 @@ static void load_dims(const tn_database *db, tn__arena *arena, tn__database_task
   task->kernel.dim_count = n.count;
 }
 
+/* What the file holds may never have been checked by anybody. */
+static void check_task(const tn_database *db, tn__arena *arena, const tn__database_task *task) {
+  char hash[TN_TASK_HASH_BYTES];
+  tn_status *status = tn_tune_task_hash(&task->kernel, hash);
+  if (status == NULL && strcmp(hash, task->hash) == 0) return;
+  if (status == NULL) status = tn_status_create(TN_DATA_LOSS, "its hash is another task's");
+  tn__check(arena->escape, tn_status_prefix(status, "%s: cannot read task %lld: the database is damaged", db->path,
+                                            (long long)task->id));
+}
+
+static bool is_amount(double value) { return value >= 0 && value <= 1e18; }
+
+/* Of a format that is known: numbers that no measurement gives would be an index, a time or a count of somebody's. */
+static tn_status *check_told(const tn_database *db, const tn_record *r) {
+  if (r->format > TN_RECORD_FORMAT || r->schedule_version > TN_SCHEDULE_VERSION) return NULL;
+  const char *field = NULL;
+  if ((int)r->error < 0 || (int)r->error >= TN_TRIAL_ERRORS) field = "error";
+  if ((int)r->origin < 0 || (int)r->origin >= TN_RECORD_ORIGINS) field = "origin";
+  if (!is_amount(r->median) || !is_amount(r->best)) field = "median";
+  if (!is_amount(r->spread)) field = "spread";
+  if (!is_amount(r->build_seconds) || !is_amount(r->run_seconds) || !is_amount(r->predicted)) field = "seconds";
+  if (!is_amount(r->when)) field = "measured";
+  if (!is_amount((double)r->calls) || !is_amount((double)r->measurements)) field = "calls";
+  if (field == NULL) return NULL;
+  return tn_status_create(TN_DATA_LOSS,
+                          "%s: cannot read record %lld: its field \"%s\" is out of range, so the database is damaged; "
+                          "move it away, and import what was exported before",
+                          db->path, (long long)r->id, field);
+}
+
 #define TASK_FILTER                                                                                           \
   "(?1 = '' OR (task.hash >= ?1 AND task.hash < ?1 || 'g')) AND (?2 = '' OR task.name = ?2) AND (?3 = '' OR " \
   "task.target = "                                                                                            \
@@ -81,6 +111,7 @@ tn__database_tasks tn__database_load_tasks(const tn_database *db, tn__arena *are
     t->kernel.threads = sqlite3_column_int(s, 5);
     t->kernel.results_read = sqlite3_column_int(s, 6) != 0;
     load_dims(db, arena, t);
+    check_task(db, arena, t);
     tn__vec_push(arena, &tasks, t);
   }
   return tasks;
@@ -170,6 +201,7 @@ void tn__database_tell(tn_database *db, tn__arena *arena, const tn_record_filter
     tn_record record;
     if (task == NULL) continue;
     read_row(s, task, &record);
+    tn__check(arena->escape, check_told(db, &record));
     if (!callback(user, &record)) return;
   }
 }
@@ -198,6 +230,8 @@ void tn__database_tell_measurements(tn_database *db, tn__arena *arena, const tn_
     r.run_seconds = sqlite3_column_double(s, 8);
     r.tenon = tn__database_text(s, 9);
     r.predicted = sqlite3_column_double(s, 10);
+    status = check_told(db, &r);
+    if (status != NULL) break;
     more = callback(user, &r);
   }
   sqlite3_finalize(s);
@@ -223,8 +257,10 @@ const tn_record *tn__database_find_best(tn_database *db, tn__arena *arena, const
   s = tn__database_keep(arena, status, s);
   if (!tn__database_next(db, arena, s)) return NULL;
   const tn__database_tasks tasks = tn__database_load_tasks(db, arena, &(tn_record_filter){.task = task});
+  if (tasks.count == 0) return NULL; /* an index that is damaged */
   tn_record *r = TN__NEW(arena, tn_record);
   read_row(s, tasks.data[0], r);
+  tn__check(arena->escape, check_told(db, r));
   const char **const texts[] = {&r->machine, &r->rule, &r->decisions, &r->trace, &r->message, &r->tenon};
   for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) *texts[i] = tn__arena_strdup(arena, *texts[i]);
   r->other_machine = machine != NULL && machine[0] != '\0' && strcmp(machine, r->machine) != 0;
@@ -349,7 +385,7 @@ typedef struct task_query {
 
 static void count_errors(const task_query *q, tn__arena *arena, tn_task_records *out) {
   static const char sql[] =
-      "SELECT record.error, count(*), sum(record.measurements), min(iif(record.verified AND record.error = 0,"
+      "SELECT record.error, count(*), total(record.measurements), min(iif(record.verified AND record.error = 0,"
       " record.median, NULL)), min(record.measured), max(record.measured)" RECORD_TABLES "WHERE " RECORD_FILTER
       " AND " KNOWN_VERSIONS " GROUP BY record.error";
   tn_record_filter f = q->filter;
@@ -362,7 +398,8 @@ static void count_errors(const task_query *q, tn__arena *arena, tn_task_records 
     double first = sqlite3_column_double(s, 4), last = sqlite3_column_double(s, 5);
     if (error >= 0 && error < TN_TRIAL_ERRORS) out->errors[error] = count;
     out->records += count;
-    out->measurements += sqlite3_column_int64(s, 2);
+    double measurements = sqlite3_column_double(s, 2);
+    if (is_amount(measurements)) out->measurements += (int64_t)measurements;
     if (error == TN_TRIAL_OK) out->best = sqlite3_column_double(s, 3);
     if (out->first == 0 || first < out->first) out->first = first;
     if (last > out->last) out->last = last;

@@ -210,7 +210,7 @@ tn_status *tn_database_has(tn_database *database, const tn_record *candidate, bo
   const tn__digest digest = tn__database_candidate(&r);
   TN_RETURN_IF_ERROR(tn__database_number(database, &found, find, "tbiit", r.task, &digest, (int64_t)r.format,
                                          (int64_t)r.schedule_version, r.machine));
-  *known = found >= 0;
+  *known = found >= 0 && found < TN_TRIAL_ERRORS;
   if (*known && error != NULL) *error = (tn_trial_error)found;
   return NULL;
 }
