@@ -11,14 +11,14 @@
 
 static char fuzz_folder[64];
 
-static void fuzz_leave(void) {
+static inline void fuzz_leave(void) {
   char command[128];
   snprintf(command, sizeof(command), "rm -rf %s", fuzz_folder);
   if (system(command) != 0) abort();
 }
 
 /* The path of a file in the folder, which is made at first; until the next call. */
-static const char *fuzz_path(const char *name) {
+static inline const char *fuzz_path(const char *name) {
   static char path[192];
   if (fuzz_folder[0] == '\0') {
     const char *memory = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -31,13 +31,13 @@ static const char *fuzz_path(const char *name) {
 }
 
 /* What may not fail, whatever the input is. */
-static void must(tn_status *status) {
+static inline void must(tn_status *status) {
   if (status == NULL) return;
   fprintf(stderr, "%s\n", tn_status_message(status));
   abort();
 }
 
-static const char *fuzz_write(const char *name, const void *data, size_t size) {
+static inline const char *fuzz_write(const char *name, const void *data, size_t size) {
   const char *path = fuzz_path(name);
   must(tn__file_write_atomic(path, &(tn__bytes){data, size}, 1, 0600));
   return path;

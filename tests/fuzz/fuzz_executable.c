@@ -9,29 +9,13 @@
 #include <unistd.h>
 
 #include "base/invariant.h"
+#include "fuzz/memory.h"
 #include "runtime/executable/executable.h"
 #include "unit/rehash.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_MEMORY = 64 << 20, SIDE = 3, MOST_CALLS = 4, MOST_ISLANDS = 4 };
-
-/* A budget, because a small file may ask for much memory. */
-static void *limited(void *user, void *pointer, size_t old_size, size_t new_size, size_t align) {
-  size_t *left = user;
-  if (new_size == 0) {
-    free(pointer);
-    if (pointer != NULL) *left += old_size;
-    return NULL;
-  }
-  if (new_size > *left + old_size) return NULL;
-  void *fresh = NULL;
-  if (posix_memalign(&fresh, align < sizeof(void *) ? sizeof(void *) : align, new_size) != 0) return NULL;
-  if (pointer != NULL) memcpy(fresh, pointer, old_size < new_size ? old_size : new_size);
-  free(pointer);
-  *left = *left + old_size - new_size;
-  return fresh;
-}
 
 /* Calls go to later functions only and are few, so that they end. Devices of plug-ins are not opened: what those hold
  * is not counted. */
@@ -142,7 +126,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(copy, data, size);
   rehash(copy, size);
   size_t left = MOST_MEMORY;
-  tn_allocator allocator = {limited, &left};
+  tn_allocator allocator = {fuzz_limited, &left};
   tn_load_options options = {.size = sizeof(options), .allocator = &allocator};
   tn_executable *exe;
   tn_status *status = tn_executable_load_memory(copy, size, &options, &exe);

@@ -1,4 +1,4 @@
-/* Machine files: any text gives a machine or an error that names a line; what is read is printed, and that reads back as
+/* Machine files: any text gives a machine or an error that names a line; what is read is printed, and that text is of
  * the same machine. The first byte chooses the architecture. */
 #include <string.h>
 

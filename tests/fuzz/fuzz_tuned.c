@@ -1,5 +1,5 @@
 /* Files of tuned schedules: any bytes give what the file says for a target, or an error with a line. A declaration is
- * scheduled by it: a trace that is of the declaration counts, and whatever else stands there leaves the usual choice. */
+ * scheduled by it: a trace that is of the declaration counts, and anything else leaves the usual choice. */
 #include "fuzz/files.h"
 #include "kernels/tuned.h"
 #include "schedule/rules/choose.h"

@@ -20,6 +20,7 @@ import check_links  # noqa: E402
 import check_names  # noqa: E402
 import check_order  # noqa: E402
 import check_queries  # noqa: E402
+import check_readers  # noqa: E402
 import check_rooms  # noqa: E402
 import check_style  # noqa: E402
 import check_symbols  # noqa: E402
@@ -101,6 +102,23 @@ class CallsTest(unittest.TestCase):
         self.assertEqual(check_calls.check(self.CALLS, rooms, {"a": 2}, {"tn__z"}), [])
         self.assertEqual(check_calls.check(self.CALLS, rooms, {"a": 2, "b": 1}, {"tn__z"}),
                          ["tools/call_circles.txt: b has 0 files in circles now, not 1: say so"])
+
+
+class ReadersTest(unittest.TestCase):
+    def test_every_gap_is_named(self):
+        page = "docs/security.md"
+        self.assertEqual(check_readers.check(FIXTURES / "readers"), [
+            f"{page}:4: the fuzz target seeded has a row already, in line 3",
+            f"{page}:5: src/base/read.c defines no function tn__gone",
+            f"{page}:6: there is no src/base/gone.c",
+            f"{page}:6: there is no tests/fuzz/fuzz_gone.c",
+            f"{page}:7: the reader begins with a function and its file: `NAME` in `src/ROOM/FILE.c`",
+            f"{page}:7: the fuzz target is `NAME`, or none: and why",
+            f"{page}:8: there are no seeds in tests/fuzz/corpus/empty",
+            f"{page}:9: a row has five cells, and this one 4",
+            f"tests/fuzz/fuzz_lost.c: the fuzz target has no row in {page}",
+            f"src/base/unnamed.c: it opens files of others, and no row of {page} names it",
+        ])
 
 
 class FactsTest(unittest.TestCase):
