@@ -324,7 +324,11 @@ static bool is_read(const tn__graph *graph, const tn__value *value) {
   return false;
 }
 
-/* Annotations, and copies that are no more than others or go nowhere, give way to what they are of; readers first. */
+static bool is_made_here(const rewriter *r, int scope, const tn__value *value) {
+  return value->id >= (uint32_t)r->plan->scopes.data[scope].limit;
+}
+
+/* Annotations, and copies that are no more than others, give way to what they are of; readers first. */
 static void drop_annotations(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__graph *graph = plan->scopes.data[scope].graph;
@@ -332,13 +336,22 @@ static void drop_annotations(rewriter *r, int scope) {
     tn__node *node = tn__graph_node_at(graph, i);
     if (node->dead || (!is(node, TN__FACT_SAYS_PLACE) && !is(node, TN__FACT_COPIES))) continue;
     tn__value *own = node->outputs[0];
-    if (own->id >= (uint32_t)(r->plan->scopes.data[scope].limit)) continue; /* made here */
+    if (is_made_here(r, scope, own)) continue;
     int from = base_of(plan, scope, tn__plan_index(plan, scope, own));
-    bool unread = !is_read(graph, own); /* as the way there is, when the way back gave way */
-    if (unread && twin_of(r, from, own->device) == own) plan->result.copies--;
-    tn__value *instead = unread ? NULL : on_device(r, graph, from, own->device);
-    if (instead == own) continue;
-    if (instead != NULL) tn__graph_replace_uses(graph, own, instead);
+    if (twin_of(r, from, own->device) == own) continue; /* which others may come to read */
+    if (is_read(graph, own)) tn__graph_replace_uses(graph, own, on_device(r, graph, from, own->device));
+    node->dead = plan->changed = true;
+  }
+}
+
+/* Copies that nobody reads, once all that might read them does. What they are of is no copy, so their order is free. */
+static void drop_unread_copies(rewriter *r, int scope) {
+  tn__plan *plan = r->plan;
+  tn__graph *graph = plan->scopes.data[scope].graph;
+  for (int i = tn__graph_node_count(graph); i-- > 0 && plan->scopes.data[scope].stand_ins;) {
+    tn__node *node = tn__graph_node_at(graph, i);
+    if (node->dead || !is(node, TN__FACT_COPIES) || is_read(graph, node->outputs[0])) continue;
+    plan->result.copies--;
     node->dead = plan->changed = true;
   }
 }
@@ -479,6 +492,7 @@ void tn__plan_rewrite(tn__plan *plan) {
       serve(&r, &w);
     }
     drop_annotations(&r, s);
+    drop_unread_copies(&r, s);
     if (plan->changed) tn__graph_sweep(plan->scopes.data[s].graph);
   }
   if (plan->result.copies > 0) move_copies_into_arms(&r);

@@ -74,19 +74,87 @@ static void follow(tn__plan *plan) {
   }
 }
 
-/* What is left: values where operators usually run; the callers' tensors where they are read, or with the host when
- * that is in several places, or nowhere. */
+/* What is in a domain that nothing was said of and nobody reads who has a place. */
+typedef enum content {
+  CONTENT_HANDED = 0,    /* results of annotations, branches, loops and calls: no operator computes them */
+  CONTENT_COMPUTED = 1,  /* an operator's results, or a constant */
+  CONTENT_OF_CALLERS = 2 /* a caller's tensor, which waits for its readers */
+} content;
+
+static unsigned content_of(const tn__plan *plan, int value) {
+  const tn__plan_value *v = &plan->values.data[value];
+  if (v->value == NULL) return CONTENT_HANDED;
+  if (tn__plan_waits(plan, value)) return CONTENT_OF_CALLERS;
+  const tn__node *node = v->value->producer;
+  bool computes = node != NULL && !v->stand_in && node->op->lowering != TN__LOWER_CONTROL;
+  return computes || v->value->data != NULL ? CONTENT_COMPUTED : CONTENT_HANDED;
+}
+
+/* Edges by the domain that makes, of those that read in a domain of `handed`. */
+static void index_makers(tn__plan *plan, const unsigned *contents, followers *f) {
+  for (int i = 0; i < plan->edges.count; i++) {
+    const tn__plan_edge *edge = &plan->edges.data[i];
+    int root = tn__plan_find(plan, edge->from), to = tn__plan_find(plan, edge->to);
+    if (contents[to] != CONTENT_HANDED || plan->values.data[edge->from].value->data != NULL) continue;
+    f->next[i] = f->first[root];
+    f->first[root] = i + 1;
+  }
+}
+
+/* What no operator computes, and nobody reads who has a place, is where it was made: an output behind an annotation, a
+ * branch that hands on what it is given. Of several places the first, as in follow(); a caller's tensor is with the
+ * host. A level at a time, so that neither the order of nodes nor that of domains decides. */
+static void stay_with_makers(tn__plan *plan, const unsigned *contents) {
+  int count = plan->domains.count, frontier = 0;
+  followers f = {.first = TN__NEW_ARRAY(plan->arena, count, int),
+                 .next = TN__NEW_ARRAY(plan->arena, plan->edges.count, int),
+                 .offer = TN__NEW_ARRAY(plan->arena, count, const tn__virtual_device *)};
+  int *level = TN__NEW_ARRAY(plan->arena, count, int), *offered = TN__NEW_ARRAY(plan->arena, count, int);
+  index_makers(plan, contents, &f);
+  for (int i = 0; i < count; i++) {
+    const tn__plan_domain *d = &plan->domains.data[i];
+    bool has_place = tn__plan_is_settled(d) || contents[i] == CONTENT_OF_CALLERS;
+    if (d->parent == i && has_place && f.first[i] != 0) level[frontier++] = i;
+  }
+  for (int found; frontier > 0; frontier = found) {
+    found = 0;
+    for (int i = 0; i < frontier; i++)
+      for (int e = f.first[level[i]]; e != 0; e = f.next[e - 1]) {
+        int to = tn__plan_find(plan, plan->edges.data[e - 1].to);
+        const tn__plan_domain *made = &plan->domains.data[level[i]];
+        const tn__virtual_device *device = tn__plan_is_settled(made) ? made->device : plan->config->host;
+        plan->result.steps++;
+        if (tn__plan_is_settled(&plan->domains.data[to])) continue;
+        if (f.offer[to] == NULL) offered[found++] = to;
+        if (f.offer[to] == NULL || goes_before(plan, device, f.offer[to])) f.offer[to] = device;
+      }
+    for (int i = 0; i < found; i++) {
+      tn__virtual_device anywhere = *f.offer[offered[i]];
+      anywhere.memory_scope = NULL;
+      tn__plan_settle(plan, &plan->domains.data[offered[i]], tn__virtual_device_of(&plan->config->cache, &anywhere),
+                      "follows what makes it");
+      level[i] = offered[i];
+    }
+  }
+}
+
+/* What is left: operators where they usually run; what they hand on where it was made; the callers' tensors where they
+ * are read, or with the host when that is in several places, or nowhere. */
 static void settle_rest(tn__plan *plan) {
   int count = plan->domains.count;
-  bool *reads = TN__NEW_ARRAY(plan->arena, count, bool), *differs = TN__NEW_ARRAY(plan->arena, count, bool);
+  unsigned *contents = TN__NEW_ARRAY(plan->arena, count, unsigned);
+  bool *differs = TN__NEW_ARRAY(plan->arena, count, bool);
   const tn__virtual_device **wanted = TN__NEW_ARRAY(plan->arena, count, const tn__virtual_device *);
-  for (int i = 0; i < plan->host; i++) {
-    int root = tn__plan_find(plan, i);
-    reads[root] |= plan->values.data[i].value != NULL && tn__plan_waits(plan, i);
+  for (int i = 0; i < plan->host; i++) contents[tn__plan_find(plan, i)] |= content_of(plan, i);
+  for (int handed = 0; handed < 2; handed++) {
+    for (int i = 0; i < count; i++) {
+      tn__plan_domain *d = &plan->domains.data[i];
+      bool now = handed == 0 ? contents[i] == CONTENT_COMPUTED : (contents[i] & CONTENT_OF_CALLERS) == 0;
+      if (d->parent == i && now && !tn__plan_is_settled(d))
+        tn__plan_settle(plan, d, plan->config->primitive, "the default");
+    }
+    if (handed == 0) stay_with_makers(plan, contents);
   }
-  for (int i = 0; i < count; i++)
-    if (plan->domains.data[i].parent == i && !reads[i] && !tn__plan_is_settled(&plan->domains.data[i]))
-      tn__plan_settle(plan, &plan->domains.data[i], plan->config->primitive, "the default");
   for (int i = 0; i < plan->edges.count; i++) {
     int from = tn__plan_find(plan, plan->edges.data[i].from);
     const tn__virtual_device *device = tn__plan_device(plan, plan->edges.data[i].to);

@@ -5,8 +5,9 @@
  * values without copies unites their domains (union-find), through bodies of branches, loops and calls, too. What is
  * said of a value fixes its domain. Where a copy is allowed there is an edge between two domains instead. Then domains
  * of which nothing is said follow those that read them, level by level from the fixed ones, by ranks of devices and not
- * by the order of nodes; what is left lives where operators usually run. Copies are edges whose ends differ, one for
- * each value and device; those of a loop's constants stand before the loop.
+ * by the order of nodes; operators that are left run where they usually do, and what no operator computes stays where
+ * it was made. Copies are edges whose ends differ, one for each value and device; those of a loop's constants stand
+ * before the loop.
  *
  * It is linear in nodes and operands, and what it did is counted. Planning a second time changes nothing: a value that
  * has a device keeps it, and new ones agree with their neighbours. */

@@ -226,7 +226,7 @@ static void copies_are_made_in_the_arm_that_reads_them(void **state) {
                                            "cpu:0        abs                a\n"
                                            "cpu:0        abs                b\n"
                                            "cuda:0       device_copy        b\n"
-                                           "cpu:0        if                 y\n"
+                                           "cuda:0       if                 y\n"
                                            "  cpu:0        input              d\n"
                                            "  cpu:0        input              p\n"
                                            "  cuda:0       input              q\n"
@@ -239,12 +239,144 @@ static void copies_are_made_in_the_arm_that_reads_them(void **state) {
                                            "    cuda:0       sqrt               v\n"
                                            "  cuda:0       negate             w\n"
                                            "  cuda:0       add                z\n"
-                                           "  cpu:0        device_copy        z\n"
                                            "  cpu:0        input              d\n"
                                            "  cpu:0        input              p\n"
                                            "  cuda:0       input              q\n"
-                                           "  cuda:0       negate             e\n"
-                                           "  cpu:0        device_copy        e\n"});
+                                           "  cuda:0       negate             e\n"});
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+
+/* No operator computes them, so the default device has nothing to do with them: a copy there would be for nothing. */
+static void free_outputs_are_where_they_are_made(void **state) {
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input x: f32[4]\n"
+                                            "  a: f32[4] = abs(x)\n"
+                                            "  s: f32[4] = on_device(a) {device=\"cuda\", body=1, result=0}\n"
+                                            "  t: f32[4] = on_device(s) {device=\"cuda\", body=0, result=0}\n"
+                                            "  output \"o\" = t\n"
+                                            "}\n",
+                                   .targets = THREE,
+                                   .want = "cuda:0       input              x  (where it is read)\n"
+                                           "cuda:0       abs                a  (the operand of on_device; 5 us)\n"});
+  /* What an operator computes behind it is on the default device, and so is what that hands on. */
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input x: f32[4]\n"
+                                            "  a: f32[4] = abs(x)\n"
+                                            "  s: f32[4] = on_device(a) {device=\"cuda\", body=1, result=0}\n"
+                                            "  b: f32[4] = negate(s)\n"
+                                            "  output \"o\" = s\n"
+                                            "  output \"p\" = b\n"
+                                            "}\n",
+                                   .targets = THREE,
+                                   .quiet = true,
+                                   .want = "cuda:0       input              x\n"
+                                           "cuda:0       abs                a\n"
+                                           "cpu:0        device_copy        a\n"
+                                           "cpu:0        negate             b\n"});
+}
+
+/* A branch hands on what it is given: of two places the host is first, then the order of targets counts; callers'
+ * tensors are with the host, wherever operators usually run. */
+static void what_is_handed_on_stays(void **state) {
+  static const char graph[] =
+      "graph \"main\" {\n"
+      "  input c: bool[]\n"
+      "  input x: f32[4]\n"
+      "  a: f32[4] = abs(x)\n"
+      "  b: f32[4] = negate(x)\n"
+      "  y: f32[4] = if(c, a, b)\n"
+      "    graph \"then\" {\n"
+      "      input p: f32[4]\n"
+      "      input q: f32[4]\n"
+      "      output \"r\" = p\n"
+      "    }\n"
+      "    graph \"else\" {\n"
+      "      input p: f32[4]\n"
+      "      input q: f32[4]\n"
+      "      output \"r\" = q\n"
+      "    }\n"
+      "  output \"o\" = y\n"
+      "}\n";
+  check_placed_case(&(placed_case){.graph = graph,
+                                   .targets = THREE,
+                                   .place = {"a=cuda", "b=cuda"},
+                                   .quiet = true,
+                                   .want = "cpu:0        input              c\n"
+                                           "cuda:0       input              x\n"
+                                           "cuda:0       abs                a\n"
+                                           "cuda:0       negate             b\n"
+                                           "cuda:0       if                 y\n"
+                                           "  cuda:0       input              p\n"
+                                           "  cuda:0       input              q\n"
+                                           "  cuda:0       input              p\n"
+                                           "  cuda:0       input              q\n"});
+  check_placed_case(&(placed_case){.graph = graph,
+                                   .targets = THREE,
+                                   .place = {"a=cuda", "b=opencl"},
+                                   .quiet = true,
+                                   .want = "cpu:0        input              c\n"
+                                           "cpu:0        input              x\n"
+                                           "cuda:0       device_copy        x\n"
+                                           "cuda:0       abs                a\n"
+                                           "opencl:0     device_copy        x\n"
+                                           "opencl:0     negate             b\n"
+                                           "opencl:0     if                 y\n"
+                                           "  cuda:0       input              p\n"
+                                           "  opencl:0     input              q\n"
+                                           "  opencl:0     device_copy        p\n"
+                                           "  cuda:0       input              p\n"
+                                           "  opencl:0     input              q\n"});
+  check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
+                                            "  input x: f32[4]\n"
+                                            "  y: f32[4] = call(x)\n"
+                                            "    graph \"f\" {\n"
+                                            "      input p: f32[4]\n"
+                                            "      output \"r\" = p\n"
+                                            "    }\n"
+                                            "  z: f32[4] = abs(x)\n"
+                                            "  output \"o\" = y\n"
+                                            "  output \"z\" = z\n"
+                                            "}\n",
+                                   .targets = "cuda; x86-64-v3",
+                                   .quiet = true,
+                                   .want = "cpu:0        input              x\n"
+                                           "cpu:0        call               y\n"
+                                           "  cpu:0        input              p\n"
+                                           "cuda:0       device_copy        x\n"
+                                           "cuda:0       abs                z\n"});
+}
+
+/* ---- what nobody reads ------------------------------------------------------------------------------------------- */
+
+/* A copy that its author left unread serves those who need one, wherever they stand, or goes away. */
+static void copies_that_nobody_reads(void **state) {
+  static const char *const order[] = {"  d: f32[4] = device_copy(x) {to=\"opencl:0\"}\n", ""};
+  for (int i = 0; i < 2; i++) {
+    char graph[1024];
+    snprintf(graph, sizeof graph,
+             "graph \"main\" {\n"
+             "  input x: f32[4]\n"
+             "%s"
+             "  a: f32[4] = on_device(x) {device=\"opencl:0\", body=0, result=1}\n"
+             "  b: f32[4] = negate(a)\n"
+             "%s"
+             "  k: f32[4] = device_copy(b) {to=\"cuda:0\"}\n"
+             "  l: f32[4] = on_device(k) {device=\"cpu:0\", body=0, result=1}\n"
+             "  m: f32[4] = device_copy(l) {to=\"opencl:0\"}\n"
+             "  e: f32[4] = abs(x)\n"
+             "  output \"o\" = b\n"
+             "  output \"p\" = e\n"
+             "}\n",
+             order[i], order[1 - i]);
+    check_placed_case(&(placed_case){.graph = graph,
+                                     .targets = THREE,
+                                     .quiet = true,
+                                     .want = "cpu:0        input              x\n"
+                                             "opencl:0     device_copy        x\n"
+                                             "opencl:0     negate             b\n"
+                                             "cpu:0        abs                e\n"});
+  }
 }
 
 /* ---- contradictions ---------------------------------------------------------------------------------------------- */
@@ -740,6 +872,9 @@ int main(void) {
       cmocka_unit_test(annotations_on_the_state_of_loops),
       cmocka_unit_test(states_of_loops_contradict),
       cmocka_unit_test(copies_are_made_in_the_arm_that_reads_them),
+      cmocka_unit_test(free_outputs_are_where_they_are_made),
+      cmocka_unit_test(what_is_handed_on_stays),
+      cmocka_unit_test(copies_that_nobody_reads),
       cmocka_unit_test(nested_contradictions_show_the_way),
       cmocka_unit_test(calls_and_functions_agree),
       cmocka_unit_test(calls_are_placed_one_by_one),
