@@ -86,17 +86,18 @@ int cli_report(tn_status *status);
 
 /* ---- what several commands share --------------------------------------------------------------------------------- */
 
-enum { CLI_MOST_ROWS = 48, CLI_MOST_ITEMS = 256 };
+enum { CLI_MOST_ROWS = 48 };
 
-/* What an option of the table that is a list was given. */
+/* The items of an option that is a list: as many as were given, with names of any length. */
 typedef struct cli_list {
   union {
-    tn_dim_setting sizes[CLI_MOST_ITEMS];
-    tn_alias_setting pairs[CLI_MOST_ITEMS];
-    const char *names[CLI_MOST_ITEMS];
-    tn_on_device said[CLI_MOST_ITEMS];
+    void *items;
+    tn_dim_setting *sizes;
+    tn_alias_setting *pairs;
+    const char **names;
+    tn_on_device *said;
   } of;
-  char text[CLI_MOST_ITEMS][2][128]; /* the names in it */
+  int capacity;
 } cli_list;
 
 typedef struct cli_compile {

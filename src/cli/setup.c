@@ -70,9 +70,27 @@ static bool wrong_dim(const cli_args *args, const tn__option_row *row, const cha
   return false;
 }
 
-static bool too_many_dims(const cli_args *args, const tn__option_row *row) {
-  cli_misused(args->command, "more than %d %s", CLI_MOST_ITEMS, row->cli.name);
+static bool no_memory(void) {
+  cli_report(tn_status_create(TN_OUT_OF_MEMORY, "out of memory"));
   return false;
+}
+
+/* For one more item behind `count`; false after reporting that there is no memory. */
+static bool make_room(cli_list *list, int count, size_t item_bytes) {
+  if (count < list->capacity) return true;
+  int capacity = list->capacity > 0 ? 2 * list->capacity : 16;
+  void *items = realloc(list->of.items, (size_t)capacity * item_bytes);
+  if (items == NULL) return no_memory();
+  list->of.items = items;
+  list->capacity = capacity;
+  return true;
+}
+
+/* The process has it to its end. */
+static char *keep_text(const char *text, size_t length) {
+  char *kept = strndup(text, length);
+  if (kept == NULL) no_memory();
+  return kept;
 }
 
 /* Two sizes for one dimension are a slip, or special sizes, which are written with a comma. */
@@ -108,11 +126,10 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, const tn__optio
     errno = 0;
     long long size = strtoll(sizes, &end, 10);
     if (end == sizes || (*end && *end != ',') || size < 0 || errno) return wrong_dim(args, row, text);
-    if (o->dim_count == CLI_MOST_ITEMS || o->special_dim_count == CLI_MOST_ITEMS) return too_many_dims(args, row);
-    if (several)
-      list[1].of.sizes[o->special_dim_count++] = (tn_dim_setting){name, size};
-    else
-      list[0].of.sizes[o->dim_count++] = (tn_dim_setting){name, size};
+    int *count = several ? &o->special_dim_count : &o->dim_count;
+    if (!make_room(&list[several], *count, sizeof(tn_dim_setting))) return false;
+    list[several].of.sizes[(*count)++] = (tn_dim_setting){name, size};
+    *(several ? &o->special_dims : &o->dims) = list[several].of.sizes;
     if (!*end) return true;
     sizes = end + 1;
   }
@@ -120,32 +137,25 @@ static bool read_sizes(const cli_args *args, cli_compile *setup, const tn__optio
 
 /* NAME=N[,N...] up to `end`, which is a part of `text`. */
 TN_MUST_USE static bool read_dim(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list,
-                                 const char *text, const char *at, const char *end, int *count) {
+                                 const char *text, const char *at, const char *end) {
   const char *equals = memchr(at, '=', (size_t)(end - at));
-  char sizes[1024];
-  size_t length = equals ? (size_t)(equals - at) : 0, rest = equals ? (size_t)(end - equals) - 1 : 0;
-  if (length == 0 || length >= sizeof list->text[0][0] || rest >= sizeof sizes) return wrong_dim(args, row, text);
-  if (*count == CLI_MOST_ITEMS) return too_many_dims(args, row);
-  char *name = list->text[(*count)++][0];
-  memcpy(name, at, length);
-  name[length] = 0;
-  memcpy(sizes, equals + 1, rest);
-  sizes[rest] = 0;
-  return !known_dim(args, setup, row, name, sizes) && read_sizes(args, setup, row, list, text, name, sizes);
+  size_t length = equals ? (size_t)(equals - at) : 0;
+  if (length == 0) return wrong_dim(args, row, text);
+  char *name = keep_text(at, length), *sizes = keep_text(equals + 1, (size_t)(end - equals) - 1);
+  return name && sizes && !known_dim(args, setup, row, name, sizes) &&
+         read_sizes(args, setup, row, list, text, name, sizes);
 }
 
 /* Each --dim, and each NAME=N of "NAME=N,NAME=N". The row behind it is that of the special sizes. */
 static bool read_dims(const cli_args *args, cli_compile *setup, const tn__option_row *row, cli_list *list) {
-  int position = 0, count = 0;
-  setup->options.dims = list[0].of.sizes;
-  setup->options.special_dims = list[1].of.sizes;
+  int position = 0;
   for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL;) {
     const char *at = text;
     for (;;) {
       const char *equals = strchr(at, '='), *next = equals ? strchr(equals + 1, '=') : NULL, *end = next;
       while (end && end > equals && *end != ',') end--; /* the comma in front of the next name */
       if (next && end == equals) return wrong_dim(args, row, text);
-      if (!read_dim(args, setup, row, list, text, at, end ? end : at + strlen(at), &count)) return false;
+      if (!read_dim(args, setup, row, list, text, at, end ? end : at + strlen(at))) return false;
       if (!end) break;
       at = end + 1;
     }
@@ -153,57 +163,52 @@ static bool read_dims(const cli_args *args, cli_compile *setup, const tn__option
   return true;
 }
 
-/* LEFT=RIGHT into list->text[i]; false when it is not that. */
-static bool read_sides(const char *text, cli_list *list, int i) {
+/* LEFT=RIGHT; false when it is not that. */
+static bool is_pair(const char *text) {
   const char *equals = strchr(text, '=');
-  size_t length = equals ? (size_t)(equals - text) : 0, size = sizeof list->text[0][0];
-  if (i == CLI_MOST_ITEMS || length == 0 || !equals[1] || length >= size || strlen(equals + 1) >= size) return false;
-  memcpy(list->text[i][0], text, length);
-  list->text[i][0][length] = 0;
-  memcpy(list->text[i][1], equals + 1, strlen(equals + 1) + 1);
-  return true;
+  return equals != NULL && equals != text && equals[1] != 0;
 }
 
-/* Does an earlier of `count` settings say something else of the same name? */
-static bool says_twice(const cli_args *args, const tn__option_row *row, const cli_list *list, int count) {
-  for (int i = 0; i < count; i++) {
-    if (strcmp(list->text[i][0], list->text[count][0]) != 0 || strcmp(list->text[i][1], list->text[count][1]) == 0)
-      continue;
-    cli_misused(args->command, "%s %s is given twice: \"%s\" and \"%s\"", row->cli.name, list->text[i][0],
-                list->text[i][1], list->text[count][1]);
-    return true;
+/* Of LEFT=RIGHT, of which an earlier one may say something else of the same name: NULL after reporting it. */
+static char *keep_left(const cli_args *args, const tn__option_row *row, const char *text) {
+  size_t length = strcspn(text, "=");
+  int position = 0;
+  for (const char *before; (before = cli_next(args, row->cli.name, &position)) != NULL && before != text;) {
+    if (strncmp(before, text, length + 1) != 0 || strcmp(before, text) == 0) continue;
+    cli_misused(args->command, "%s %.*s is given twice: \"%s\" and \"%s\"", row->cli.name, (int)length, text,
+                before + length + 1, text + length + 1);
+    return NULL;
   }
-  return false;
+  return keep_text(text, length);
 }
 
 /* The number of pairs, -1 after saying what is wrong. */
 static int read_pairs(const cli_args *args, const tn__option_row *row, cli_list *list) {
   int position = 0, count = 0;
-  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
-    if (!read_sides(text, list, count)) {
-      cli_misused(args->command, "%s takes %s, at most %d times, not \"%s\"", row->cli.name, row->cli.value,
-                  CLI_MOST_ITEMS, text);
+  for (const char *text, *left; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
+    if (!is_pair(text)) {
+      cli_misused(args->command, "%s takes %s, not \"%s\"", row->cli.name, row->cli.value, text);
       return -1;
     }
-    if (says_twice(args, row, list, count)) return -1;
-    list->of.pairs[count] = (tn_alias_setting){list->text[count][0], list->text[count][1]};
+    if (!make_room(list, count, sizeof *list->of.pairs) || (left = keep_left(args, row, text)) == NULL) return -1;
+    list->of.pairs[count] = (tn_alias_setting){left, strchr(text, '=') + 1};
   }
   return count;
 }
 
 static int read_named_sizes(const cli_args *args, const tn__option_row *row, cli_list *list) {
   int position = 0, count = 0;
-  for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
+  for (const char *text, *left; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
     char *end = NULL;
     errno = 0;
-    long long size = read_sides(text, list, count) ? strtoll(list->text[count][1], &end, 10) : 0;
-    if (!end || end == list->text[count][1] || *end || errno || size < row->low || size > row->high) {
-      cli_misused(args->command, "%s takes %s with N at least %lld, at most %d times, not \"%s\"", row->cli.name,
-                  row->cli.value, (long long)row->low, CLI_MOST_ITEMS, text);
+    long long size = is_pair(text) ? strtoll(strchr(text, '=') + 1, &end, 10) : 0;
+    if (!end || *end || errno || size < row->low || size > row->high) {
+      cli_misused(args->command, "%s takes %s with N at least %lld, not \"%s\"", row->cli.name, row->cli.value,
+                  (long long)row->low, text);
       return -1;
     }
-    if (says_twice(args, row, list, count)) return -1;
-    list->of.sizes[count] = (tn_dim_setting){list->text[count][0], size};
+    if (!make_room(list, count, sizeof *list->of.sizes) || (left = keep_left(args, row, text)) == NULL) return -1;
+    list->of.sizes[count] = (tn_dim_setting){left, size};
   }
   return count;
 }
@@ -214,15 +219,12 @@ static int read_names(const cli_args *args, const cli_option *option, cli_list *
   for (const char *text; (text = cli_next(args, option->name, &position)) != NULL;) {
     for (const char *at = text;; at++) {
       size_t length = strcspn(at, ",");
-      if (length == 0 || length >= sizeof list->text[0][0] || count == CLI_MOST_ITEMS) {
-        cli_misused(args->command, "%s takes %s, at most %d names, not \"%s\"", option->name, option->value,
-                    CLI_MOST_ITEMS, text);
+      if (length == 0) {
+        cli_misused(args->command, "%s takes %s, not \"%s\"", option->name, option->value, text);
         return -1;
       }
-      memcpy(list->text[count][0], at, length);
-      list->text[count][0][length] = 0;
-      list->of.names[count] = list->text[count][0];
-      count++;
+      if (!make_room(list, count, sizeof *list->of.names)) return -1;
+      if ((list->of.names[count++] = keep_text(at, length)) == NULL) return -1;
       at += length;
       if (!*at) break;
     }
@@ -254,11 +256,12 @@ TN_MUST_USE static bool read_side(char *text, tn_on_device *out) {
 static int read_on_device(const cli_args *args, const tn__option_row *row, cli_list *list) {
   int position = 0, count = 0;
   for (const char *text; (text = cli_next(args, row->cli.name, &position)) != NULL; count++) {
-    char *words = count < CLI_MOST_ITEMS ? strdup(text) : NULL; /* which the process has to its end */
-    if (words && read_side(words, &list->of.said[count])) continue;
+    char *words = make_room(list, count, sizeof *list->of.said) ? keep_text(text, strlen(text)) : NULL;
+    if (!words) return -1;
+    if (read_side(words, &list->of.said[count])) continue;
     free(words);
-    cli_misused(args->command, "%s takes %s, and behind it ,body or ,result or both, at most %d times, not \"%s\"",
-                row->cli.name, row->cli.value, CLI_MOST_ITEMS, text);
+    cli_misused(args->command, "%s takes %s, and behind it ,body or ,result or both, not \"%s\"", row->cli.name,
+                row->cli.value, text);
     return -1;
   }
   return count;
@@ -289,7 +292,7 @@ TN_MUST_USE static bool read_value(const cli_args *args, const tn__option_row *r
 
 static cli_list *new_list(void) {
   cli_list *list = calloc(2, sizeof *list); /* of the special sizes, too */
-  if (!list) cli_report(tn_status_create(TN_OUT_OF_MEMORY, "out of memory"));
+  if (!list) no_memory();
   return list;
 }
 
@@ -319,7 +322,7 @@ static bool read_row(const cli_args *args, cli_compile *setup, const tn__option_
     default: count = read_names(args, &row->cli, list);
   }
   if (count < 0) return false;
-  *(void **)(void *)(options + row->at) = &list->of;
+  *(void **)(void *)(options + row->at) = list->of.items;
   *(int *)(void *)(options + row->count_at) = count;
   return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/map.h"
 #include "driver/nature.h"
 #include "graph/place/annotate.h"
 #include "graph/place/cost.h"
@@ -16,9 +17,10 @@ struct tn__driver_devices {
   const char *const *names;          /* of graphs */
   tn__place_annotation *annotations; /* as many as the options have */
   tn__place_budgets budgets;
-  bool several;        /* not everything is on one device */
-  const char *natures; /* what drivers said of their devices, in lines */
-  tn__strbuf told;     /* the plan, for --explain-devices */
+  TN__VEC(tn__place_yield) yields; /* of all graphs */
+  bool several;                    /* not everything is on one device */
+  const char *natures;             /* what drivers said of their devices, in lines */
+  tn__strbuf told;                 /* the plan, for --explain-devices */
 };
 
 static tn__driver_devices *read_devices_of(tn__arena *arena, const tn_compile_options *o, const char *targets,
@@ -220,6 +222,7 @@ TN_MUST_USE static bool place_one(tn__driver *driver, const char *name, tn__grap
   tn__place_result result = tn__graph_place(graph, &options);
   tn__driver_time(driver, "graph.place", tn__now() - start);
   for (int i = 0; i < d->rules.list.count; i++) d->matched[i] += d->rules.list.data[i].matched;
+  for (int i = 0; i < result.yields.count; i++) tn__vec_push(driver->arena, &d->yields, result.yields.data[i]);
   if (driver->options->devices != NULL) tell(driver, name, graph, &options, &result);
   *copies = result.copies;
   return result.elsewhere != NULL;
@@ -257,6 +260,36 @@ static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int cou
   }
 }
 
+/* "\"a\", \"b\"": the nodes of a rule that lack one thing, each once; they are told then. */
+static const char *nodes_that_yield(const tn__driver *driver, const tn__place_yield *like, bool *told) {
+  const tn__driver_devices *d = driver->devices;
+  tn__strbuf names;
+  tn__map named;
+  tn__strbuf_init(&names, driver->arena->allocator);
+  tn__map_init(&named, driver->arena);
+  for (int i = 0; i < d->yields.count; i++) {
+    const tn__place_yield *y = &d->yields.data[i];
+    if (y->rule != like->rule || strcmp(y->lack, like->lack) != 0) continue;
+    told[i] = true;
+    if (!tn__map_has(&named, y->name)) tn__strbuf_printf(&names, "%s\"%s\"", names.length > 0 ? ", " : "", y->name);
+    tn__map_set(&named, y->name, &named);
+  }
+  return tn__arena_take(driver->arena, &names);
+}
+
+/* One message for each pattern and each thing that its device lacks. */
+static void warn_yields(const tn__driver *driver) {
+  const tn__driver_devices *d = driver->devices;
+  bool *told = TN__NEW_ARRAY(driver->arena, d->yields.count, bool);
+  for (int i = 0; i < d->yields.count; i++) {
+    const tn__place_yield *y = &d->yields.data[i];
+    if (told[i]) continue;
+    const char *names = nodes_that_yield(driver, y, told);
+    tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" leaves %s to other devices: %s has %s",
+            y->rule->text, names, tn__virtual_device_text(driver->arena, y->rule->device), y->lack);
+  }
+}
+
 void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash) {
   const tn__compile_config *config = driver->devices->config;
   if (config->devices.count == 1 && config->host == config->primitive) return; /* everything is there */
@@ -275,6 +308,7 @@ void tn__driver_hash_devices(const tn__driver *driver, tn__sha256 *hash) {
 
 bool tn__driver_warned_of_places(const tn__driver *driver) {
   const tn__driver_devices *d = driver->devices;
+  if (d->yields.count > 0) return true;
   for (int i = 0; i < d->rules.list.count; i++)
     if (d->matched[i] == 0) return true;
   for (int i = 0; i < driver->options->annotation_count; i++)
@@ -308,6 +342,7 @@ void tn__driver_place(tn__driver *driver, const tn__named_values *named, const c
   }
   if (d->config->primitive != d->config->host) d->several = true;
   warn_unmatched(driver, graphs, count);
+  warn_yields(driver);
   const char *told = tn__arena_take(driver->arena, &d->told);
   if (driver->options->devices != NULL) driver->options->devices(driver->options->user, told);
   for (int i = 0; i < count && d->several; i++) {

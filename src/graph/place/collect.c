@@ -151,17 +151,19 @@ static void collect_copy(tn__plan *plan, int scope, tn__node *node) {
   fix_text(plan, y, node, tn__node_string(node, "to", ""), "a copy");
 }
 
+static bool is_host(const tn__plan *plan, const tn__virtual_device *device) {
+  return tn__compile_config_rank(plan->config, device) == tn__compile_config_rank(plan->config, plan->config->host);
+}
+
 static void collect_primitive(tn__plan *plan, int scope, tn__node *node) {
   if (node->output_count == 0) return;
   int at = tn__plan_index(plan, scope, node->outputs[0]);
   const tn__plan_value *v = &plan->values.data[at];
   tn__place_rule *rule = v->rule;
-  bool apart = v->apart, elsewhere = false;
-  if (v->host && rule != NULL && rule->exact)
-    elsewhere = tn__compile_config_rank(plan->config, rule->device) !=
-                tn__compile_config_rank(plan->config, plan->config->host);
+  bool apart = v->apart, elsewhere = v->host && rule != NULL && rule->exact && !is_host(plan, rule->device);
   for (int k = 1; k < node->output_count; k++) tn__plan_unite(plan, at, tn__plan_index(plan, scope, node->outputs[k]));
   if (rule != NULL) rule->matched++, rule->placing++;
+  if (v->host && rule != NULL && !rule->exact && !is_host(plan, rule->device)) tn__plan_yield_node(plan, rule, node);
   if (tn__node_is_view(node) && !v->host) {
     tn__plan_view view = {tn__plan_index(plan, scope, node->inputs[0]), at};
     tn__vec_push(plan->arena, &plan->views, view);
@@ -254,6 +256,8 @@ static void fix_values(tn__plan *plan) {
 
 void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
   tn__map_init(&plan->parted, plan->arena);
+  tn__map_init(&plan->partly, plan->arena);
+  tn__map_init(&plan->yields, plan->arena);
   add_scopes(plan, graph);
   plan->host = plan->values.count;
   tn__vec_push(plan->arena, &plan->values, ((tn__plan_value){.formal = -1}));

@@ -130,14 +130,30 @@ void tn__plan_restrict(tn__plan *plan, int value, uint64_t devices) {
   if (d->picky < 0) d->picky = value;
 }
 
-void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *d, const tn__virtual_device *device, const char *by) {
+static const char *refusal(const tn__plan *plan, const tn__plan_domain *d, const tn__virtual_device *device,
+                           const char *by) {
   const tn__value *v = plan->values.data[d->picky].value;
   const tn__node *node = v->producer;
   const char *can = tn__place_list(plan->config, d->devices), *lack = tn__place_lacks(plan->config, node, device);
-  tn__throwf(plan->arena->escape, TN_UNSUPPORTED, "%s%s%s is on %s (%s), which cannot run %s%s%s; %s can",
-             node->origin != NULL ? node->origin : "", node->origin != NULL ? ": " : "",
-             tn__plan_value_name(plan, d->picky), tn__virtual_device_text(plan->arena, device), by, node->op->name,
-             lack != NULL ? ": it has " : "", lack != NULL ? lack : "", can[0] != '\0' ? can : "no device of these");
+  return tn__arena_printf(plan->arena, "%s%s%s is on %s (%s), which cannot run %s%s%s; %s can",
+                          node->origin != NULL ? node->origin : "", node->origin != NULL ? ": " : "",
+                          tn__plan_value_name(plan, d->picky), tn__virtual_device_text(plan->arena, device), by,
+                          node->op->name, lack != NULL ? ": it has " : "", lack != NULL ? lack : "",
+                          can[0] != '\0' ? can : "no device of these");
+}
+
+void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *d, const tn__virtual_device *device, const char *by) {
+  const char *text = refusal(plan, d, device, by);
+  tn__vec_push(plan->arena, &plan->refusals, text);
+}
+
+void tn__plan_check_refused(tn__plan *plan) {
+  tn__strbuf all;
+  if (plan->refusals.count == 0) return;
+  tn__strbuf_init(&all, plan->arena->allocator);
+  for (int i = 0; i < plan->refusals.count; i++)
+    tn__strbuf_printf(&all, "%s%s", i > 0 ? "; and " : "", plan->refusals.data[i]);
+  tn__throwf(plan->arena->escape, TN_UNSUPPORTED, "%s", tn__arena_take(plan->arena, &all));
 }
 
 const tn__virtual_device *tn__plan_device(tn__plan *plan, int value) {
@@ -150,7 +166,7 @@ const tn__virtual_device *tn__plan_device(tn__plan *plan, int value) {
 static void fall(tn__plan *plan, tn__plan_domain *d) {
   const tn__node *node = plan->values.data[d->picky].value->producer;
   const tn__virtual_device *not_there = d->device, *found = tn__place_first(plan->config, d->devices, NULL);
-  if (found == NULL) tn__plan_refuse(plan, d, not_there, d->why);
+  if (found == NULL) tn__throwf(plan->arena->escape, TN_UNSUPPORTED, "%s", refusal(plan, d, not_there, d->why));
   d->device = tn__virtual_device_default(&plan->config->cache, found, not_there);
   if (plan->options->tells)
     d->why = tn__arena_printf(plan->arena, "not on %s, which has %s", tn__virtual_device_text(plan->arena, not_there),

@@ -65,22 +65,47 @@ void tn__plan_find_parted(tn__plan *plan, const tn__graph *graph) {
     tn__node *node = tn__graph_node_at(graph, i);
     bool picky = node->origin != NULL && plan->options->rule_count > 0 &&
                  tn__place_devices_of(plan->config, node) != TN__EVERY_DEVICE;
-    const tn__place_rule *rule = picky ? tn__place_rule_of(plan->options, node) : NULL;
+    const tn__place_rule *rule = picky ? tn__place_rule_of(plan->options, node, NULL) : NULL;
     if (rule != NULL && lacks(plan, node, rule) && all_stay_inside(graph, node, rule->device))
       tn__map_set(&plan->parted, node->origin, node);
   }
 }
 
+void tn__plan_yield_node(tn__plan *plan, const tn__place_rule *rule, const tn__node *node) {
+  size_t length;
+  const char *name = tn__place_name_of(node, &length);
+  name = tn__arena_strndup(plan->arena, name, length);
+  const char *key = tn__arena_printf(plan->arena, "%d %s", (int)(rule - plan->options->rules), name);
+  tn__place_yield yield = {rule, name, tn__place_lacks(plan->config, node, rule->device)};
+  if (tn__map_has(&plan->yields, key)) return;
+  tn__map_set(&plan->yields, key, plan);
+  tn__vec_push(plan->arena, &plan->result.yields, yield);
+}
+
+/* A pattern with a '*' whose device cannot run the node gives way to an earlier rule whose can. */
+static tn__place_rule *earlier_rule(tn__plan *plan, const tn__node *node, const tn__place_rule *rule) {
+  tn__plan_yield_node(plan, rule, node);
+  tn__place_rule *earlier = tn__place_rule_of(plan->options, node, rule);
+  while (earlier != NULL && lacks(plan, node, earlier)) earlier = tn__place_rule_of(plan->options, node, earlier);
+  return earlier;
+}
+
 tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node, bool known) {
   const tn__graph *graph = plan->scopes.data[scope].graph;
-  tn__place_rule *rule = tn__place_rule_of(plan->options, node);
+  tn__place_rule *rule = tn__place_rule_of(plan->options, node, NULL);
   if (rule == NULL) return NULL;
   bool lacking = lacks(plan, node, rule), parted = node->origin != NULL && tn__map_has(&plan->parted, node->origin);
   bool free = lacking ? known || (parted && all_stay_inside(graph, node, rule->device))
                       : parted && all_stay_inside(graph, node, NULL);
-  if (!free) return rule;
+  if (!free) {
+    if (parted && !lacking) tn__map_set(&plan->partly, node->origin, plan);
+    if (!lacking || rule->exact) return rule;
+    rule->matched++;
+    return earlier_rule(plan, node, rule);
+  }
   rule->matched++;
   if (lacking && !known && rule->refused == 0) rule->refused = tn__plan_index(plan, scope, node->outputs[0]) + 1;
+  if (lacking && !known) tn__vec_push(plan->arena, &plan->inside, ((tn__plan_yield){rule, node}));
   return NULL;
 }
 
@@ -89,5 +114,10 @@ void tn__plan_check_parted(tn__plan *plan) {
     const tn__place_rule *rule = &plan->options->rules[i];
     if (!rule->exact || rule->placing > 0 || rule->refused == 0) continue;
     tn__plan_refuse(plan, &plan->domains.data[tn__plan_find(plan, rule->refused - 1)], rule->device, rule->placed);
+  }
+  for (int i = 0; i < plan->inside.count; i++) {
+    const tn__plan_yield *yield = &plan->inside.data[i];
+    if (!yield->rule->exact && !tn__map_has(&plan->partly, yield->node->origin))
+      tn__plan_yield_node(plan, yield->rule, yield->node);
   }
 }

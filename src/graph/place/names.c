@@ -51,11 +51,13 @@ static bool is_placed_by_name(const tn__node *node) {
          !tn__op_has(node, TN__FACT_SAYS_PLACE);
 }
 
-tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node) {
+tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node,
+                                  const tn__place_rule *before) {
   size_t length;
+  int count = before != NULL ? (int)(before - options->rules) : options->rule_count;
   if (options->rule_count == 0 || !is_placed_by_name(node)) return NULL;
   const char *name = tn__place_name_of(node, &length);
-  for (int i = options->rule_count; i-- > 0;)
+  for (int i = count; i-- > 0;)
     if (fits(options->rules[i].pattern, name, length)) return &options->rules[i];
   return NULL;
 }

@@ -20,6 +20,7 @@ static void complete_all(tn__plan *plan) {
     if (fits == NULL) tn__plan_refuse(plan, d, full, plan->causes.data[d->cause].text);
     d->device = fits;
   }
+  tn__plan_check_refused(plan);
 }
 
 /* Edges by the domain that reads: `first` by root, `next` by edge, both one more than the index, 0: none. */

@@ -53,6 +53,13 @@ typedef struct tn__place_options {
   const tn__place_budgets *budgets; /* NULL: there are none */
 } tn__place_options;
 
+/* A node that a pattern with a '*' fits, and whose device cannot run it: it is elsewhere. */
+typedef struct tn__place_yield {
+  const tn__place_rule *rule;
+  const char *name; /* by which rules mean the node */
+  const char *lack; /* of the device: "no numbers of type f64 (...)" */
+} tn__place_yield;
+
 typedef struct tn__place_result {
   int copies;    /* operators device_copy that there are now */
   int constants; /* constants that were doubled for another device */
@@ -61,10 +68,11 @@ typedef struct tn__place_result {
   uint64_t steps;
   /* A node that does not run on the default device, or a value of its; NULL: everything is there. */
   const tn__value *elsewhere;
+  TN__VEC(tn__place_yield) yields; /* each node of the model once for each rule */
 } tn__place_result;
 
 /* Plans the graph and the bodies of its control operators. TN_INVALID_ARGUMENT is thrown when what is said
- * contradicts, TN_UNSUPPORTED when a device cannot run what is placed there. */
+ * contradicts, TN_UNSUPPORTED with all nodes that devices cannot run on which they are said to be. */
 tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options);
 /* "encoder.*=opencl:0" into a rule; throws what is wrong with it. */
 tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text);
@@ -80,8 +88,8 @@ const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, b
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
 /* The name by which rules mean a node; length in *length. */
 const char *tn__place_name_of(const tn__node *node, size_t *length);
-/* The rule that places a node; NULL: none. */
-tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node);
+/* The last rule that fits a node, of those before `before` unless that is NULL; NULL: none. */
+tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node, const tn__place_rule *before);
 /* A line for each input and node: its device, operator and name, which rule put it there, and what it is predicted to
  * take; options.tells when it was planned. */
 void tn__place_explain(const tn__graph *graph, const tn__place_options *options, int indent, tn__strbuf *out);

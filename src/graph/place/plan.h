@@ -76,6 +76,12 @@ typedef struct tn__plan_view {
   int of, view;
 } tn__plan_view;
 
+/* An operator inside of a node of the model that gave way to what its device lacks. */
+typedef struct tn__plan_yield {
+  const tn__place_rule *rule;
+  const tn__node *node;
+} tn__plan_yield;
+
 typedef struct tn__plan {
   tn__arena *arena;
   const tn__place_options *options;
@@ -92,8 +98,12 @@ typedef struct tn__plan {
   int link_count, link_capacity;
   TN__VEC(tn__plan_view) views;
   tn__map parted; /* origins of the model's nodes of which a device that they were said to be on cannot run all */
-  int host;       /* the domain of what only the host may read */
-  bool changed;   /* something of the graph */
+  tn__map partly; /* of these, those of which some operator is where a pattern with a '*' has it */
+  tn__map yields; /* "RULE NAME" of the result's */
+  TN__VEC(tn__plan_yield) inside; /* of operators that `parted` is about */
+  TN__VEC(const char *) refusals; /* what devices cannot run that was said to be there */
+  int host;                       /* the domain of what only the host may read */
+  bool changed;                   /* something of the graph */
 } tn__plan;
 
 /* For messages: a value, in quotes, and a device with its target. */
@@ -119,9 +129,10 @@ const char *tn__plan_why_scope(const tn__plan *plan, int value);
 const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device);
 /* Not all devices can run the value's operator. */
 void tn__plan_restrict(tn__plan *plan, int value, uint64_t devices);
-/* Throws: the domain is on a device that cannot run what is in it. */
-_Noreturn void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *domain, const tn__virtual_device *device,
-                               const char *by);
+/* The domain is said to be on a device that cannot run what is in it: an error, of which there may be several. */
+void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *domain, const tn__virtual_device *device, const char *by);
+/* Throws what was refused, all of it at once. */
+void tn__plan_check_refused(tn__plan *plan);
 /* The domain, of which nothing or a part is said, gets what is left of a device; what that cannot run goes to the first
  * that can, in the order of targets. */
 void tn__plan_settle(tn__plan *plan, tn__plan_domain *domain, const tn__virtual_device *otherwise, const char *why);
@@ -147,7 +158,9 @@ bool tn__plan_is_of_constants(const tn__plan *plan, int scope, const tn__node *n
 tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node, bool known);
 /* Before the rules of a graph's operators are asked for. */
 void tn__plan_find_parted(tn__plan *plan, const tn__graph *graph);
-/* Throws when a rule names a node of which its device can run nothing. */
+/* A pattern with a '*' fits the node, which its device cannot run. */
+void tn__plan_yield_node(tn__plan *plan, const tn__place_rule *rule, const tn__node *node);
+/* Refuses rules that name a node of which their device can run nothing; those with a '*' give way. */
 void tn__plan_check_parted(tn__plan *plan);
 /* What patterns with a '*' say, behind all that is said more exactly (patterns.c). */
 void tn__plan_say_patterns(tn__plan *plan);

@@ -618,7 +618,7 @@ static void name_things(tn__arena *arena, void *user) {
     tn__place_options options = {.config = config, .rules = &rule, .rule_count = 1};
     int matched = 0;
     for (int n = 0; n < tn__graph_node_count(graph); n++)
-      matched += tn__place_rule_of(&options, tn__graph_node_at(graph, n)) != NULL;
+      matched += tn__place_rule_of(&options, tn__graph_node_at(graph, n), NULL) != NULL;
     assert_int_equal(matched, cases[i].matched);
   }
   assert_string_equal(tn__place_nearest(graph, "encoder/layer.2/abs"), "encoder/layer.0/abs");

@@ -191,11 +191,14 @@ static void what_was_placed_by_name_is_refused(void **state) {
       "\"s\" is on opencl:0 (placed by \"s=opencl:0\"), which cannot run sqrt: it has " LACKS "; cpu:0, cuda:0 can";
   check_placed_case(
       &(placed_case){.graph = wide, .targets = THREE, .place = {"s=opencl:0"}, .want = words, .code = TN_UNSUPPORTED});
+  /* All of them at once. */
   check_placed_case(&(placed_case){
       .graph = wide,
       .targets = "x86-64-v3; opencl",
-      .place = {"*=opencl"},
-      .want = "\"w\" is on opencl:0 (placed by \"*=opencl\"), which cannot run convert: it has " LACKS "; cpu:0 can",
+      .place = {"*=opencl", "s=opencl", "w=opencl"},
+      .want = "\"w\" is on opencl:0 (placed by \"w=opencl\"), which cannot run convert: it has " LACKS
+              "; cpu:0 can; and \"s\" is on opencl:0 (placed by \"s=opencl\"), which cannot run sqrt: it has " LACKS
+              "; cpu:0 can",
       .code = TN_UNSUPPORTED});
   /* By an annotation, with the operator that the model has. */
   check_placed_case(&(placed_case){
@@ -217,6 +220,39 @@ static void what_was_placed_by_name_is_refused(void **state) {
                                    .targets = "x86-64-v3; opencl -device=0; opencl -device=1 -fp64=1",
                                    .want = "opencl:1     input              x  (where it is read)\n"
                                            "opencl:1     abs                a  (said where it is made; 5 us)\n"});
+}
+
+/* A pattern with a '*' gives way in what its device cannot run: to an earlier rule whose device can, or to the first
+ * device that can. The nodes are listed, those that an earlier rule has, too. */
+static void check_yields(tn__arena *arena, void *user) {
+  static const char *const rules[][2] = {{"*=opencl", NULL}, {"s=cuda", "*=opencl"}, {"*=cuda", "*=opencl"}};
+  static const char *const devices[][5] = {{"opencl:0", "cpu:0", "cpu:0", "cpu:0", "opencl:0"},
+                                           {"opencl:0", "cuda:0", "cuda:0", "cpu:0", "opencl:0"},
+                                           {"opencl:0", "cuda:0", "cuda:0", "cuda:0", "opencl:0"}};
+  for (int i = 0; i < 3; i++) {
+    const placed_case c = {.graph = wide, .targets = THREE, .place = {rules[i][0], rules[i][1]}};
+    tn__place_rules read = {0};
+    tn__graph *graph = read_placed_graph(arena, wide);
+    tn__place_options options = read_placed_options(arena, &c, &read, &(tn__place_budgets){0});
+    tn__place_result result = tn__graph_place(graph, &options);
+    int at = 0;
+    for (int n = 0; n < tn__graph_node_count(graph); n++) {
+      const tn__value *made = tn__graph_node_at(graph, n)->outputs[0];
+      if (tn__op_has(made->producer, TN__FACT_COPIES)) continue;
+      assert_string_equal(tn__virtual_device_text(arena, made->device), devices[i][at++]);
+    }
+    assert_int_equal(at, 5);
+    assert_int_equal(result.yields.count, 3);
+    for (int k = 0; k < 3; k++) {
+      assert_string_equal(result.yields.data[k].name, ((const char *const[]){"w", "s", "n"})[k]);
+      assert_string_equal(result.yields.data[k].lack, LACKS);
+      assert_string_equal(result.yields.data[k].rule->text, "*=opencl");
+    }
+  }
+}
+
+static void patterns_yield_to_what_a_device_cannot_run(void **state) {
+  check_ok(tn__with_arena(NULL, check_yields, NULL));
 }
 
 /* Operators made of the model's node "up", whose positions are f64, between nodes of f32. */
@@ -332,8 +368,8 @@ static void what_is_made_of_constants_is_not_refused(void **state) {
                "  output \"y\" = i\n"
                "}\n",
       .targets = "x86-64-v3; opencl",
-      .place = {"*=opencl"},
-      .want = "\"i\" is on opencl:0 (placed by \"*=opencl\"), which cannot run iota: it has " LACKS "; cpu:0 can",
+      .place = {"i=opencl"},
+      .want = "\"i\" is on opencl:0 (placed by \"i=opencl\"), which cannot run iota: it has " LACKS "; cpu:0 can",
       .code = TN_UNSUPPORTED});
 }
 
@@ -457,6 +493,7 @@ int main(void) {
       cmocka_unit_test(files_of_any_bytes),
       cmocka_unit_test(what_a_device_cannot_run_falls_to_the_next),
       cmocka_unit_test(what_was_placed_by_name_is_refused),
+      cmocka_unit_test(patterns_yield_to_what_a_device_cannot_run),
       cmocka_unit_test(what_nobody_reads_is_the_hosts),
       cmocka_unit_test(what_is_inside_of_a_node_falls),
       cmocka_unit_test(a_node_all_of_which_falls_is_refused_by_name),
