@@ -50,15 +50,14 @@ typedef struct device_tensor {
   const tn_executable *exe; /* NULL: of the host */
   tn__opened *devices;
   tn__opened_device *device;
-  void *memory;
-  size_t bytes;
+  tn__opened_tensor tensor; /* its memory; without a device the host's */
   int64_t shape[TN_MAX_RANK];
 } device_tensor;
 
 static void release(device_tensor *t) {
   const tn_executable *exe = t->exe;
-  if (t->device != NULL) tn__opened_memory_give_back(t->devices, t->device, t->memory, t->bytes);
-  if (t->device == NULL) tn__free(t->allocator, t->memory, t->bytes, TN_KERNEL_ALIGNMENT);
+  if (t->device != NULL) tn__opened_tensor_give_back(t->devices, t->device, &t->tensor);
+  if (t->device == NULL) tn__free(t->allocator, t->tensor.memory, t->tensor.bytes, TN_KERNEL_ALIGNMENT);
   if (t->devices != NULL) tn__opened_give_back(t->devices);
   tn_allocator copy = t->copy;
   tn__free(t->allocator == NULL ? NULL : &copy, t, sizeof *t, 0);
@@ -68,12 +67,12 @@ static void release(device_tensor *t) {
 static void delete_tensor(DLManagedTensorVersioned *managed) { release(managed->manager_ctx); }
 
 static tn_status *take_memory(const tn_executable *exe, device_tensor *t, int number) {
-  if (number < 0) return tn__alloc(t->allocator, t->bytes, 1, TN_KERNEL_ALIGNMENT, &t->memory);
+  if (number < 0) return tn__alloc(t->allocator, t->tensor.bytes, 1, TN_KERNEL_ALIGNMENT, &t->tensor.memory);
   TN_RETURN_IF_ERROR(tn__opened_take(exe, &t->devices));
   tn__opened_keep(exe);
   t->exe = exe;
   tn__opened_device *device = tn__opened_at(t->devices, (uint32_t)number);
-  TN_RETURN_IF_ERROR(tn__opened_memory_take(t->devices, device, &t->bytes, SIZE_MAX, &t->memory));
+  TN_RETURN_IF_ERROR(tn__opened_tensor_take(t->devices, device, t->tensor.bytes, &t->tensor));
   t->device = device;
   return NULL;
 }
@@ -110,7 +109,7 @@ tn_status *tn_device_tensor_create(const tn_executable *exe, DLDevice device, tn
   TN_RETURN_IF_ERROR(tn__alloc(exe->region.allocator, 1, sizeof(device_tensor), 0, &memory));
   device_tensor *t = memory;
   if (exe->region.allocator != NULL) t->copy = *exe->region.allocator, t->allocator = &t->copy;
-  t->bytes = bytes;
+  t->tensor.bytes = bytes;
   tn_status *status = take_memory(exe, t, number);
   if (status != NULL) {
     release(t);
@@ -120,7 +119,7 @@ tn_status *tn_device_tensor_create(const tn_executable *exe, DLDevice device, tn
   t->managed = (DLManagedTensorVersioned){.version = {1, 0},
                                           .manager_ctx = t,
                                           .deleter = delete_tensor,
-                                          .dl_tensor = {.data = t->memory,
+                                          .dl_tensor = {.data = t->tensor.memory,
                                                         .device = number < 0 ? (DLDevice){kDLCPU, 0} : device,
                                                         .ndim = rank,
                                                         .dtype = tn_dtype_to_dl(dtype),
@@ -167,7 +166,7 @@ static tn_status *check_alike(const end *from, const end *to) {
 static tn_status *open_end(tn__opened *devices, end *e, size_t bytes) {
   if (e->number < 0) return NULL;
   tn__opened_device *device = tn__opened_at(devices, (uint32_t)e->number);
-  TN_RETURN_IF_ERROR(tn__opened_check_held(device, e->what, e->data, bytes));
+  TN_RETURN_IF_ERROR(tn__opened_check_held(devices, device, e->what, e->data, bytes));
   e->stream = (tn__stream){.device = &device->device, .allocator = devices->exe->region.allocator};
   tn_status *status = device->device.driver->open_stream(&e->stream);
   if (status != NULL) e->stream.device = NULL;

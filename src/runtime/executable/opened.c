@@ -91,18 +91,6 @@ static tn_status *take_memory(const tn__opened *devices, tn__opened_device *d, s
   return allocate(devices, d, *bytes, out);
 }
 
-tn_status *tn__opened_check_held(const tn__opened_device *device, const char *what, const void *address, size_t bytes) {
-  const tn__device *d = &device->device;
-  char text[48];
-  if (bytes == 0 || d->driver->holds == NULL || d->driver->holds(d, address, bytes)) return NULL;
-  DLDevice there = {d->driver->type, d->id};
-  return tn_status_create(TN_INVALID_ARGUMENT,
-                          "%s: the tensor says that it is on %s, but its memory is not that of this executable there: "
-                          "make it with tn_device_tensor_create(), in Python Model.device_array(), of the executable "
-                          "that it is for",
-                          what, tn__rt_device_text(there, text));
-}
-
 tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_device *device, size_t *bytes, size_t most,
                                   void **out) {
   pthread_mutex_lock(&devices->exe->shared->mutex);
@@ -124,6 +112,73 @@ void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device,
     give_to_device(devices, device, memory, bytes);
   }
   pthread_mutex_unlock(&devices->exe->shared->mutex);
+}
+
+/* ---- callers' memory --------------------------------------------------------------------------------------------- */
+
+tn_status *tn__opened_tensor_take(tn__opened *devices, tn__opened_device *device, size_t bytes,
+                                  tn__opened_tensor *tensor) {
+  tensor->bytes = bytes;
+  TN_RETURN_IF_ERROR(tn__opened_memory_take(devices, device, &tensor->bytes, SIZE_MAX, &tensor->memory));
+  pthread_mutex_lock(&devices->exe->shared->mutex);
+  tensor->next = device->tensors;
+  device->tensors = tensor;
+  pthread_mutex_unlock(&devices->exe->shared->mutex);
+  return NULL;
+}
+
+void tn__opened_tensor_give_back(tn__opened *devices, tn__opened_device *device, tn__opened_tensor *tensor) {
+  tn__opened_tensor **at = &device->tensors;
+  pthread_mutex_lock(&devices->exe->shared->mutex);
+  while (*at != tensor) at = &(*at)->next;
+  *at = tensor->next;
+  pthread_mutex_unlock(&devices->exe->shared->mutex);
+  tn__opened_memory_give_back(devices, device, tensor->memory, tensor->bytes);
+}
+
+/* Where a device's memory has an address, `bytes` bytes of it or some. */
+typedef enum presence { PRESENCE_NONE, PRESENCE_PART, PRESENCE_WHOLE, PRESENCE_UNKNOWN } presence;
+
+/* In a caller's tensor: of devices whose drivers know of no memory this is all that is known. */
+static presence in_tensors(const tn__opened *devices, const tn__opened_device *device, const void *address,
+                           size_t bytes) {
+  presence found = PRESENCE_NONE;
+  pthread_mutex_lock(&devices->exe->shared->mutex);
+  for (const tn__opened_tensor *t = device->tensors; t != NULL && found == PRESENCE_NONE; t = t->next) {
+    uintptr_t at = (uintptr_t)address - (uintptr_t)t->memory;
+    if (at < t->bytes) found = bytes <= t->bytes - at ? PRESENCE_WHOLE : PRESENCE_PART;
+  }
+  pthread_mutex_unlock(&devices->exe->shared->mutex);
+  return found;
+}
+
+static presence find_there(const tn__opened *devices, const tn__opened_device *device, const void *address,
+                           size_t bytes) {
+  const tn__device *d = &device->device;
+  presence found = in_tensors(devices, device, address, bytes);
+  if (found != PRESENCE_NONE) return found;
+  if (d->driver->holds == NULL) return PRESENCE_UNKNOWN;
+  if (d->driver->holds(d, address, bytes)) return PRESENCE_WHOLE;
+  return d->driver->holds(d, address, 1) ? PRESENCE_PART : PRESENCE_NONE;
+}
+
+tn_status *tn__opened_check_held(const tn__opened *devices, const tn__opened_device *device, const char *what,
+                                 const void *address, size_t bytes) {
+  const tn__device *d = &device->device;
+  const DLDevice there = {d->driver->type, d->id};
+  char text[48];
+  const presence found = bytes == 0 ? PRESENCE_WHOLE : find_there(devices, device, address, bytes);
+  if (found == PRESENCE_PART)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "%s: the tensor has %zu bytes on %s, and the memory that it begins in ends before: make it "
+                            "as large as its shape says",
+                            what, bytes, tn__rt_device_text(there, text));
+  if (found != PRESENCE_NONE) return NULL;
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "%s: the tensor says that it is on %s, but its memory is not that of this executable there: "
+                          "make it with tn_device_tensor_create(), in Python Model.device_array(), of the executable "
+                          "that it is for",
+                          what, tn__rt_device_text(there, text));
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -198,7 +253,7 @@ static bool is_same(const tn__constant_entry *a, const tn__constant_entry *b) {
 
 /* A program has a constant once for each of its devices: those that are one by a map have it once. NULL: it is not
  * there. */
-static const tn__opened_constant *find_there(const tn__opened *devices, uint32_t number) {
+static const tn__opened_constant *find_constant(const tn__opened *devices, uint32_t number) {
   const tn__constant_entry *c = devices->exe->constants;
   for (uint32_t i = 0; i < number; i++) {
     const tn__opened_constant *there = &devices->constants[i];
@@ -213,7 +268,7 @@ static tn_status *upload(tn__opened *devices, uint32_t number, tn__stream *strea
   const tn__constant_entry *c = &devices->exe->constants[number];
   tn__opened_device *d = tn__opened_at(devices, c->device);
   tn__opened_constant *there = &devices->constants[number];
-  const tn__opened_constant *same = find_there(devices, number);
+  const tn__opened_constant *same = find_constant(devices, number);
   size_t bytes = c->size > 0 ? c->size : 1;
   if (same != NULL) {
     *there = (tn__opened_constant){.memory = same->memory, .is_anothers = true};

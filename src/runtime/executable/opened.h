@@ -43,9 +43,17 @@ typedef struct tn__opened_memory {
   uint32_t spare_count;
 } tn__opened_memory;
 
+/* Memory on a device that a caller was given: a tensor of its own. */
+typedef struct tn__opened_tensor {
+  struct tn__opened_tensor *next;
+  void *memory;
+  size_t bytes;
+} tn__opened_tensor;
+
 typedef struct tn__opened_device {
-  tn__device device; /* without a driver: it is not open, or another number is this one */
-  bool is_memory;    /* another memory of a device before it, which opens and closes it */
+  tn__opened_tensor *tensors; /* that callers have; the executable's lock guards the list */
+  tn__device device;          /* without a driver: it is not open, or another number is this one */
+  bool is_memory;             /* another memory of a device before it, which opens and closes it */
   tn__device_code code;
   tn__opened_memory memory;
   uint32_t number; /* of that one, mostly its own */
@@ -85,9 +93,15 @@ TN_MUST_USE tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_de
 /* All streams have done what they were asked to do with it. */
 void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device, void *memory, size_t bytes);
 
-/* A caller says that the bytes, of "input "x"" say, are the device's. */
-TN_MUST_USE tn_status *tn__opened_check_held(const tn__opened_device *device, const char *what, const void *address,
-                                             size_t bytes);
+/* `bytes` bytes at least, for a caller, until `tensor` is given back. Its fields are set; it must stay where it is. */
+TN_MUST_USE tn_status *tn__opened_tensor_take(tn__opened *devices, tn__opened_device *device, size_t bytes,
+                                              tn__opened_tensor *tensor);
+void tn__opened_tensor_give_back(tn__opened *devices, tn__opened_device *device, tn__opened_tensor *tensor);
+
+/* A caller says that the bytes, of "input "x"" say, are the device's. They must be in one allocation there, as far as
+ * the driver knows of others than callers' tensors of this executable. */
+TN_MUST_USE tn_status *tn__opened_check_held(const tn__opened *devices, const tn__opened_device *device,
+                                             const char *what, const void *address, size_t bytes);
 
 /* Memory of a device, of whoever's, within the executable's limit: allocate and free of its driver. */
 TN_MUST_USE tn_status *tn__opened_allocate(const tn_executable *exe, uint32_t number, tn__device *device, size_t bytes,

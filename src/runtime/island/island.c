@@ -12,6 +12,7 @@
 /* An allocation, in whole pages of the island. */
 typedef struct block {
   size_t at, bytes;
+  size_t asked; /* of them, what somebody may touch */
 } block;
 
 typedef struct memory {
@@ -28,6 +29,7 @@ enum { MEMORIES = 2 };
 typedef struct island {
   memory memories[MEMORIES]; /* global, texture */
   pthread_mutex_t own;       /* where the device has no turn with others */
+  pthread_mutex_t lists;     /* of blocks, which are read while others have the turn */
 } island;
 
 static memory *memory_of(const tn__device *device) {
@@ -35,7 +37,7 @@ static memory *memory_of(const tn__device *device) {
   return &i->memories[device->scope == TN__MEMORY_TEXTURE];
 }
 
-/* Guards an island's memories and their lists of blocks. */
+/* Guards an island's memories. */
 static pthread_mutex_t *turn_of(const tn__device *device) {
   island *i = device->state;
   return device->turn != NULL ? device->turn : &i->own;
@@ -100,6 +102,7 @@ static tn_status *island_open(tn__device *device) {
     return status;
   }
   pthread_mutex_init(&((island *)state)->own, NULL);
+  pthread_mutex_init(&((island *)state)->lists, NULL);
   device->state = state;
   return NULL;
 }
@@ -108,6 +111,7 @@ static void island_close(tn__device *device) {
   island *i = device->state;
   for (int m = 0; m < MEMORIES; m++) unmap_memory(device, &i->memories[m]);
   pthread_mutex_destroy(&i->own);
+  pthread_mutex_destroy(&i->lists);
   tn__free(device->allocator, i, sizeof(*i), 0);
   device->state = NULL;
 }
@@ -166,7 +170,7 @@ static tn_status *find_block(const tn__device *device, size_t bytes, void **out)
                             "out of memory: island %d has %zu bytes%s, %zu of them in use, and %zu more are asked for",
                             (int)device->id, m->bytes, of_scope(device), m->used, bytes);
   memmove(m->blocks + place + 1, m->blocks + place, (m->count - place) * sizeof(block));
-  m->blocks[place] = (block){at, whole};
+  m->blocks[place] = (block){at, whole, bytes};
   m->count++;
   update_used(m);
   *out = m->pages + at;
@@ -174,23 +178,29 @@ static tn_status *find_block(const tn__device *device, size_t bytes, void **out)
 }
 
 static tn_status *island_allocate(tn__device *device, size_t bytes, void **out) {
+  island *i = device->state;
   pthread_mutex_lock(turn_of(device));
+  pthread_mutex_lock(&i->lists);
   tn_status *status = find_block(device, bytes, out);
+  pthread_mutex_unlock(&i->lists);
   pthread_mutex_unlock(turn_of(device));
   return status;
 }
 
 static void island_free(tn__device *device, void *address, size_t bytes) {
+  island *i = device->state;
   memory *m = memory_of(device);
   size_t n = 0;
   if (address == NULL) return;
   pthread_mutex_lock(turn_of(device));
+  pthread_mutex_lock(&i->lists);
   while (n < m->count && m->pages + m->blocks[n].at != (char *)address) n++;
   TN__INVARIANT(n < m->count);
   (void)madvise(address, m->blocks[n].bytes, MADV_DONTNEED);
   memmove(m->blocks + n, m->blocks + n + 1, (m->count - n - 1) * sizeof(block));
   m->count--;
   update_used(m);
+  pthread_mutex_unlock(&i->lists);
   pthread_mutex_unlock(turn_of(device));
 }
 
@@ -203,14 +213,30 @@ tn__memory_scope tn__island_scope_of(const tn__device *device, const void *addre
   return TN__MEMORY_SCOPES;
 }
 
-/* In either memory, whether it is allocated there or not: a fault it is not. */
-static bool island_holds(const tn__device *device, const void *address, size_t bytes) {
-  const island *i = device->state;
-  for (int m = 0; m < MEMORIES; m++) {
-    uintptr_t at = (uintptr_t)address - (uintptr_t)i->memories[m].pages;
-    if (i->memories[m].pages != NULL && at < i->memories[m].bytes && bytes <= i->memories[m].bytes - at) return true;
+/* Are all of the bytes in one allocation? */
+static bool is_in_block(const memory *m, const void *address, size_t bytes) {
+  size_t low = 0, high = m->count;
+  uintptr_t at = (uintptr_t)address - (uintptr_t)m->pages;
+  if (m->pages == NULL || at >= m->bytes) return false;
+  while (low < high) { /* to the first block behind it */
+    size_t middle = low + (high - low) / 2;
+    if (m->blocks[middle].at <= at)
+      low = middle + 1;
+    else
+      high = middle;
   }
-  return false;
+  if (low == 0) return false;
+  const block *b = &m->blocks[low - 1];
+  return at - b->at <= b->asked && bytes <= b->asked - (at - b->at);
+}
+
+static bool island_holds(const tn__device *device, const void *address, size_t bytes) {
+  island *i = device->state;
+  bool holds = false;
+  pthread_mutex_lock(&i->lists);
+  for (int m = 0; m < MEMORIES; m++) holds |= is_in_block(&i->memories[m], address, bytes);
+  pthread_mutex_unlock(&i->lists);
+  return holds;
 }
 
 static void *island_view(const tn__device *device, void *address, size_t offset) { return (char *)address + offset; }

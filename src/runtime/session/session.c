@@ -191,7 +191,8 @@ static tn_status *check_held(tn_session *session, const tn__function *f, const t
   if (device == NULL) return NULL;
   char what[160];
   snprintf(what, sizeof what, "%s \"%.128s\"", output ? "output" : "input", value->info.name);
-  return tn__opened_check_held(device, what, tn__rt_data_of(tensor), (size_t)tn__bind_buffer_bytes(value, tensor));
+  return tn__opened_check_held(session->vm.shared, device, what, tn__rt_data_of(tensor),
+                               (size_t)tn__bind_buffer_bytes(value, tensor));
 }
 
 /* `*data`, the host's, becomes memory of the input's device, to which the machine brings it. */

@@ -800,6 +800,30 @@ static void on_each(void (*check)(const subject *), bool computing) {
   }
 }
 
+/* What it holds are allocations, each by itself, to the byte. */
+static void check_holds(const subject *s) {
+  enum { SIZES = 5 };
+  static const size_t sizes[SIZES] = {1, 64, 1000, 4000, 5000};
+  open_device d;
+  char *memory[SIZES];
+  begin(&d, s);
+  for (int i = 0; i < SIZES; i++) memory[i] = get(&d, sizes[i]);
+  for (int i = 0; i < SIZES && d.driver->holds != NULL && !s->driver->inline_host; i++) {
+    assert_true(d.driver->holds(&d.device, memory[i], sizes[i]));
+    assert_true(d.driver->holds(&d.device, memory[i] + sizes[i] - 1, 1));
+    assert_false(d.driver->holds(&d.device, memory[i], sizes[i] + 1));
+    assert_false(d.driver->holds(&d.device, memory[i] + 1, sizes[i]));
+    assert_false(d.driver->holds(&d.device, memory[i] + sizes[i], 1));
+    assert_false(d.driver->holds(&d.device, memory[i], SIZE_MAX));
+    assert_false(d.driver->holds(&d.device, &d, 1));
+  }
+  for (int i = 0; i < SIZES; i++) {
+    put_back(&d, memory[i], sizes[i]);
+    if (d.driver->holds != NULL) assert_false(d.driver->holds(&d.device, memory[i], 1));
+  }
+  end(&d);
+}
+
 static void test_addresses(void **state) { on_each(check_addresses, false); }
 static void test_memory(void **state) { on_each(check_memory, true); }
 static void test_copies_within(void **state) { on_each(check_copies_within, true); }
@@ -814,6 +838,7 @@ static void test_two_streams(void **state) { on_each(check_two_streams, true); }
 static void test_limits(void **state) { on_each(check_limits, false); }
 static void test_left(void **state) { on_each(check_left, false); }
 static void test_host_memory(void **state) { on_each(check_host_memory, false); }
+static void test_holds(void **state) { on_each(check_holds, false); }
 static void test_queues(void **state) { on_each(check_queues, true); }
 
 int main(void) {
@@ -823,6 +848,7 @@ int main(void) {
       cmocka_unit_test(test_two),         cmocka_unit_test(test_limits),      cmocka_unit_test(test_left),
       cmocka_unit_test(test_host_memory), cmocka_unit_test(test_queues),      cmocka_unit_test(test_borrowed),
       cmocka_unit_test(test_streams),     cmocka_unit_test(test_two_streams), cmocka_unit_test(test_between),
+      cmocka_unit_test(test_holds),
   };
   return cmocka_run_group_tests_name("device conformance", tests, find_subjects, forget_subjects);
 }

@@ -415,6 +415,71 @@ static void test_tensors_of_somebody_else(void **state) {
   tn_executable_release(other);
 }
 
+/* A tensor that is larger than the memory that it begins in, by an element or by much, before or behind it: with every
+ * way to bind one, and in copies. Nothing of it is touched. */
+static void test_tensors_that_reach_too_far(void **state) {
+  static _Alignas(64) float x[2 * N], y[2 * N], z[2 * N];
+  static const struct {
+    int64_t from, count; /* elements, of N that there are */
+    const char *words;
+  } cases[] = {{0, N + 1, "ends before"},
+               {0, 2 * N, "ends before"},
+               {1, N, "ends before"},
+               {N - 1, 2, "ends before"},
+               {-1, N, "not that of this executable"},
+               {N, 1, "not that of this executable"},
+               {-N, N, "not that of this executable"},
+               {0, 1 << 24, "ends before"},
+               {1 << 26, 1, "not that of this executable"}};
+  tn_executable *exe = load_text(NULL);
+  DLManagedTensorVersioned *tensor = make(exe, there);
+  tn_session *session;
+  check_ok(tn_session_create(exe, NULL, &session));
+  fill(x, 1);
+  for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+    for (int way = 0; way < 8; way++) {
+      const bool fits = cases[c].count <= 2 * N, output = way % 2 == 1;
+      const tn_binding binding = way / 2 == 0   ? TN_BIND_NEXT
+                                 : way / 2 == 1 ? TN_BIND_PERSISTENT
+                                                : TN_BIND_NEXT_IN_PLACE;
+      int64_t shape[1] = {cases[c].count};
+      DLTensor wrong = tensor->dl_tensor, in = on_host(x), outs[2] = {on_host(y), on_host(z)};
+      wrong.shape = in.shape = outs[0].shape = outs[1].shape = shape;
+      wrong.data = (char *)wrong.data + 4 * cases[c].from;
+      if (way >= 6 && cases[c].from >= 0)
+        wrong.data = tensor->dl_tensor.data, wrong.byte_offset = (uint64_t)(4 * cases[c].from);
+      if (!fits && output) continue; /* the host's side would have to be as large */
+      tn_status *status = NULL;
+      if (way < 6) {
+        if (output) check_ok(tn_session_set_input(session, NULL, "x", &in, TN_BIND_NEXT));
+        status = output ? tn_session_set_output(session, NULL, "y", &wrong, binding)
+                        : tn_session_set_input(session, NULL, "x", &wrong, binding);
+        if (status == NULL) status = tn_session_invoke(session, NULL);
+      } else if (output) {
+        outs[0] = wrong;
+        status = tn_session_invoke_with_outputs(session, NULL, &in, 1, outs, 2);
+      } else if (fits) {
+        status = tn_device_tensor_copy(exe, &wrong, &outs[0]);
+      } else {
+        status = tn_session_invoke_with_outputs(session, NULL, &wrong, 1, NULL, 0);
+      }
+      assert_non_null(status);
+      assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+      if (strstr(tn_status_message(status), cases[c].words) == NULL) print_message("%s\n", tn_status_message(status));
+      assert_non_null(strstr(tn_status_message(status), cases[c].words));
+      tn_status_free(status);
+      check_ok(tn_session_set_input(session, NULL, "x", NULL, TN_BIND_NEXT));
+      check_ok(tn_session_set_output(session, NULL, "y", NULL, TN_BIND_NEXT));
+    }
+  DLTensor in = on_host(x), results[2] = {tensor->dl_tensor, {0}}; /* and the session goes on */
+  check_ok(tn_session_invoke_with_outputs(session, NULL, &in, 1, results, 2));
+  read_from(exe, tensor, y);
+  check_results(x, y, NULL);
+  tn_session_release(session);
+  tensor->deleter(tensor);
+  tn_executable_release(exe);
+}
+
 static void test_tensors_that_cannot_be_made(void **state) {
   const int64_t shape[1] = {N}, negative[1] = {-1}, huge[2] = {INT64_MAX, 2};
   char words[160];
@@ -491,6 +556,7 @@ static int run_on(const char *name, DLDevice device) {
       cmocka_unit_test(test_sizes_that_values_tell),
       cmocka_unit_test(test_tensors_that_cannot_be_bound),
       cmocka_unit_test(test_tensors_of_somebody_else),
+      cmocka_unit_test(test_tensors_that_reach_too_far),
       cmocka_unit_test(test_tensors_that_cannot_be_made),
       cmocka_unit_test(test_without_memory),
   };

@@ -539,6 +539,56 @@ static void test_an_arm_that_does_not_run(void **state) {
   null_check_closed();
 }
 
+/* Its driver knows of no memory; what callers were given of it the executable knows. Other memory may be anybody's. */
+static void test_extents_of_callers_tensors(void **state) {
+  static const char text[] = "graph \"g\" {\n  input x: f32[n]\n  y: f32[n] = negate(x)\n  output \"y\" = y\n}\n";
+  const char *const place[] = {"y=island:2"};
+  tn_compile_options options = {.size = sizeof options,
+                                .target = "native;island -device=2",
+                                .host = "native",
+                                .no_cache = true,
+                                .compile_threads = 1,
+                                .place = place,
+                                .place_count = 1};
+  tn_module *module;
+  tn_executable *exe;
+  tn_session *session;
+  null_forget();
+  check_ok(tn_compile("g.tng", text, sizeof text - 1, &options, &module));
+  check_ok(tn_module_load(module, NULL, &exe));
+  tn_module_release(module);
+  tn__device_driver driver = null_driver(kDLExtDev);
+  for (uint32_t i = 1; i < exe->device_count; i++) exe->drivers[i] = &driver;
+  check_ok(tn_session_create(exe, NULL, &session));
+  int64_t shape[1] = {1000};
+  DLManagedTensorVersioned *tensors[3];
+  for (int i = 0; i < 3; i++) check_ok(tn_device_tensor_create(exe, exe->devices[1], TN_F32, 1, shape, &tensors[i]));
+  tensors[0]->deleter(tensors[0]); /* the middle of a list goes as well as its end */
+  for (int64_t n = 999; n < 1002; n++)
+    for (int i = 1; i < 3; i++) {
+      shape[0] = n;
+      DLTensor bound = tensors[i]->dl_tensor;
+      bound.shape = shape;
+      check_ok(tn_session_set_input(session, NULL, "x", &bound, TN_BIND_NEXT));
+      tn_status *status = tn_session_invoke(session, NULL);
+      if (n <= 1000)
+        check_ok(status);
+      else
+        check_fails(status, TN_INVALID_ARGUMENT,
+                    "input \"x\": the tensor has 4004 bytes on island:2, and the memory that it begins in ends before: "
+                    "make it as large as its shape says");
+    }
+  static float foreign[1];
+  DLTensor bound = tensors[1]->dl_tensor;
+  shape[0] = 1, bound.shape = shape, bound.data = foreign;
+  check_ok(tn_session_set_input(session, NULL, "x", &bound, TN_BIND_NEXT));
+  check_ok(tn_session_invoke(session, NULL));
+  for (int i = 1; i < 3; i++) tensors[i]->deleter(tensors[i]);
+  tn_session_release(session);
+  tn_executable_release(exe);
+  null_check_closed();
+}
+
 static void test_a_kernel_that_fails(void **state) {
   program p;
   tn_session *session;
@@ -650,6 +700,7 @@ int main(void) {
       cmocka_unit_test(test_no_memory_of_the_host),
       cmocka_unit_test(test_many_calls),
       cmocka_unit_test(test_an_arm_that_does_not_run),
+      cmocka_unit_test(test_extents_of_callers_tensors),
       cmocka_unit_test(test_a_kernel_that_fails),
       cmocka_unit_test(test_limits_of_devices),
       cmocka_unit_test(test_constants_of_devices_that_are_one),
