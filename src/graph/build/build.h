@@ -246,7 +246,10 @@ tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, in
 typedef struct tn__resize_axis {
   int axis;
   const tn__expr *size; /* of the result */
-  tn__value *scale;     /* f64 scalar: result / operand, before rounding the size; may be computed at run time */
+  /* result / operand, before rounding the size; may be computed at run time: an f64 scalar, or, where it comes from
+   * sizes, NULL and its numerator and denominator, i64 scalars that make the coordinates exact. */
+  tn__value *scale;
+  tn__value *ratio[2];
   tn__value *roi_start, *roi_end; /* f64 scalars; tf_crop_and_resize only */
 } tn__resize_axis;
 typedef struct tn__resize_spec {

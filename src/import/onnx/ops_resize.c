@@ -10,17 +10,32 @@ typedef struct target {
   int count;
   int axes[TN__MAX_RANK];
   const tn__expr *sizes[TN__MAX_RANK];
-  tn__value *scales[TN__MAX_RANK]; /* f64 scalars */
-  bool unchanged[TN__MAX_RANK];    /* known to stay as they are */
+  tn__value *scales[TN__MAX_RANK];   /* f64 scalars; or, when sizes were given, NULL and */
+  tn__value *ratio[TN__MAX_RANK][2]; /* the scale's numerator and denominator, i64 scalars */
+  bool unchanged[TN__MAX_RANK];      /* known to stay as they are */
 } target;
 
 static tn__value *element_at(tn__onode *n, tn__value *x, int64_t i) {
   return tn__on_reshape(n, tn__on_slice_axis(n, x, 0, tn__on_index(n, i), tn__on_index(n, i + 1)), 0, NULL);
 }
 
-static tn__value *as_f64(tn__onode *n, const tn__expr *e) {
-  if (tn__ir_is_int(e)) return tn__g_scalar(n->g, TN_F64, (double)e->value.i);
-  return tn__g_convert(n->g, tn__g_from_elements(n->g, TN_I64, &e, 1, 0), TN_F64);
+static tn__value *as_i64(tn__onode *n, const tn__expr *e) { return tn__g_from_elements(n->g, TN_I64, &e, 1, 0); }
+
+/* Products of a size and a scale are rounded to f32 while f32 has all whole numbers: 10 * 1.3 is 13, although the f32
+ * next to 1.3 is below it. */
+static const double exact_in_f32 = 1 << 24;
+
+static double scaled_size(int64_t size, double scale) {
+  double product = (double)size * scale;
+  return floor(product < exact_in_f32 ? (double)(float)product : product);
+}
+
+/* The same at run time, an f64 scalar. */
+static tn__value *scaled_size_at_run(tn__onode *n, const tn__expr *size, tn__value *scale) {
+  tn__value *product = tn__on_mul(n, tn__g_convert(n->g, as_i64(n, size), TN_F64), scale);
+  tn__value *rounded = tn__g_convert(n->g, tn__g_convert(n->g, product, TN_F32), TN_F64);
+  tn__value *small = tn__g_compare(n->g, TN__CMP_LT, product, tn__on_scalar(n, exact_in_f32, product));
+  return tn__on_unary(n, "floor", tn__g_select(n->g, small, rounded, product));
 }
 
 /* size = floor(dimension * scale) */
@@ -34,13 +49,13 @@ static void scales_known(tn__onode *n, target *t, const double *scales) {
     if (t->unchanged[i]) {
       t->sizes[i] = dim;
     } else if (tn__ir_is_int(dim)) {
-      double size = floor((double)dim->value.i * scales[i]);
+      double size = scaled_size(dim->value.i, scales[i]);
       if (size > 1e15) tn__on_fail(n, "scale %g makes dimension %d too large", scales[i], t->axes[i]);
       t->sizes[i] = tn__on_index(n, (int64_t)size);
     } else if (scales[i] == floor(scales[i])) {
       t->sizes[i] = tn__ir_mul_i(n->ir, dim, (int64_t)scales[i]);
     } else {
-      tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, dim), t->scales[i]));
+      tn__value *size = scaled_size_at_run(n, dim, t->scales[i]);
       t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
     }
   }
@@ -51,7 +66,7 @@ static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
     tn__on_fail(n, "has %lld scales for %d dimensions", (long long)tn__g_dim_const(scales, 0), t->count);
   for (int i = 0; i < t->count; i++) {
     t->scales[i] = element_at(n, tn__g_convert(n->g, scales, TN_F64), i);
-    tn__value *size = tn__on_unary(n, "floor", tn__on_mul(n, as_f64(n, n->in[0]->dims[t->axes[i]]), t->scales[i]));
+    tn__value *size = scaled_size_at_run(n, n->in[0]->dims[t->axes[i]], t->scales[i]);
     tn__value *right = tn__g_compare(n->g, TN__CMP_GT, t->scales[i], tn__on_scalar(n, 0, size));
     size = tn__g_select(n->g, right, size, tn__on_scalar(n, -1, size)); /* else a size that is refused */
     const char *text = tn__arena_printf(n->arena, "the scale of dimension %d is not a positive number", t->axes[i]);
@@ -59,56 +74,63 @@ static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
   }
 }
 
-/* One scale for all: the least or greatest that the wanted sizes ask for. */
+/* One scale for all: the least or greatest ratio of the wanted sizes to the dimensions. A size is the dimension times
+ * it, halves rounded up. */
 static void keep_aspect(tn__onode *n, target *t, bool not_larger) {
-  tn__value *common = NULL;
-  for (int i = 0; i < t->count; i++)
-    common = common == NULL ? t->scales[i]
-             : not_larger   ? tn__on_min(n, common, t->scales[i])
-                            : tn__on_max(n, common, t->scales[i]);
-  double known = 0;
+  tn__graph *g = n->g;
+  const char *sign = not_larger ? "at most" : "at least";
+  tn__value *above = NULL, *below = NULL;
   for (int i = 0; i < t->count; i++) {
     const tn__expr *dim = n->in[0]->dims[t->axes[i]];
-    if (!tn__ir_is_int(dim) || !tn__ir_is_int(t->sizes[i]) || dim->value.i == 0) {
-      known = NAN;
-      break;
-    }
-    double own = (double)t->sizes[i]->value.i / (double)dim->value.i;
-    known = i == 0 ? own : not_larger ? fmin(known, own) : fmax(known, own);
-  }
-  for (int i = 0; i < t->count; i++) {
-    const tn__expr *dim = n->in[0]->dims[t->axes[i]];
-    t->scales[i] = isnan(known) ? common : tn__g_scalar(n->g, TN_F64, known);
-    t->unchanged[i] = known == 1;
-    if (!isnan(known)) {
-      if (known * (double)dim->value.i > 1e15)
-        tn__on_fail(n, "scale %g makes dimension %d too large", known, t->axes[i]);
-      t->sizes[i] = tn__on_index(n, (int64_t)(known * (double)dim->value.i + 0.5));
+    tn__graph_assume(g, tn__ir_lt(n->ir, tn__on_index(n, 0), dim),
+                     "dimension %d has no elements, and no ratio to a size that it is to be %s", t->axes[i], sign);
+    tn__value *const *own = t->ratio[i];
+    if (above == NULL) {
+      above = own[0], below = own[1];
       continue;
     }
-    tn__value *size = tn__on_unary(n, "floor", tn__on_add_s(n, tn__on_mul(n, as_f64(n, dim), common), 0.5));
-    t->sizes[i] = tn__graph_count_symbol(n->g, tn__g_convert(n->g, size, TN_I64), NULL);
+    tn__value *left = tn__on_mul(n, own[0], below), *right = tn__on_mul(n, above, own[1]);
+    tn__value *takes = tn__g_compare(g, not_larger ? TN__CMP_LT : TN__CMP_GT, left, right);
+    above = tn__g_select(g, takes, own[0], above);
+    below = tn__g_select(g, takes, own[1], below);
   }
+  for (int i = 0; i < t->count; i++) {
+    const tn__expr *dim = n->in[0]->dims[t->axes[i]];
+    t->ratio[i][0] = above, t->ratio[i][1] = below;
+    t->unchanged[i] = above->elements != NULL && below->elements != NULL && above->elements[0] == below->elements[0];
+    tn__value *halves = tn__on_mul_s(n, tn__on_mul(n, above, as_i64(n, dim)), 2);
+    halves = tn__on_add(n, halves, below);
+    tn__value *size = tn__on_div(n, halves, tn__on_mul_s(n, below, 2));
+    t->sizes[i] = t->unchanged[i] ? dim : tn__graph_count_symbol(g, size, NULL);
+  }
+}
+
+/* Below 2^30 no product of two sizes wraps that a coordinate is made of, and below 2^20 none of three. */
+static void require_small(tn__onode *n, const tn__expr *size, int axis, int bits) {
+  tn__graph_assume(n->g, tn__ir_lt(n->ir, size, tn__on_index(n, INT64_C(1) << bits)),
+                   "dimension %d is resized between sizes below 2^%d only, and one is %s", axis, bits,
+                   tn__g_size_text(n->g, size));
 }
 
 static void sizes_given(tn__onode *n, target *t, const tn__expr *const *sizes, int count) {
   if (count != t->count) tn__on_fail(n, "has %d sizes for %d dimensions", count, t->count);
+  const char *policy = tn__on_string(n, "keep_aspect_ratio_policy", "stretch");
+  bool not_larger = strcmp(policy, "not_larger") == 0, stretches = strcmp(policy, "stretch") == 0;
+  if (!not_larger && !stretches && strcmp(policy, "not_smaller") != 0)
+    tn__on_fail(n, "keep_aspect_ratio_policy \"%s\" is none of stretch, not_larger and not_smaller", policy);
   for (int i = 0; i < t->count; i++) {
     const tn__expr *dim = n->in[0]->dims[t->axes[i]];
     tn__on_require_count(n, sizes[i], tn__arena_printf(n->arena, "the size of dimension %d", t->axes[i]));
     t->sizes[i] = sizes[i];
     t->unchanged[i] = sizes[i] == dim;
-    bool known = tn__ir_is_int(sizes[i]) && tn__ir_is_int(dim) && dim->value.i != 0;
-    tn__value *whole = known ? NULL : as_f64(n, dim);
-    t->scales[i] = known ? tn__g_scalar(n->g, TN_F64, (double)sizes[i]->value.i / (double)dim->value.i)
-                         : tn__on_div(n, as_f64(n, sizes[i]), whole);
+    if (!t->unchanged[i] || !stretches) {
+      require_small(n, sizes[i], t->axes[i], stretches ? 30 : 20);
+      require_small(n, dim, t->axes[i], stretches ? 30 : 20);
+    }
+    t->ratio[i][0] = as_i64(n, sizes[i]);
+    t->ratio[i][1] = as_i64(n, dim);
   }
-  const char *policy = tn__on_string(n, "keep_aspect_ratio_policy", "stretch");
-  bool not_larger = strcmp(policy, "not_larger") == 0;
-  if (not_larger || strcmp(policy, "not_smaller") == 0)
-    keep_aspect(n, t, not_larger);
-  else if (strcmp(policy, "stretch") != 0)
-    tn__on_fail(n, "keep_aspect_ratio_policy \"%s\" is none of stretch, not_larger and not_smaller", policy);
+  if (!stretches) keep_aspect(n, t, not_larger);
 }
 
 static bool upsample(const tn__onode *n) { return strcmp(n->name, "Upsample") == 0; }
@@ -184,7 +206,8 @@ void tn__onnx_resize(tn__onode *n) {
   for (int i = 0; i < t.count; i++) {
     if (t.unchanged[i] && !crop) continue;
     tn__resize_axis *axis = &spec.axes[spec.count++];
-    *axis = (tn__resize_axis){.axis = t.axes[i], .size = t.sizes[i], .scale = t.scales[i]};
+    *axis = (tn__resize_axis){
+        .axis = t.axes[i], .size = t.sizes[i], .scale = t.scales[i], .ratio = {t.ratio[i][0], t.ratio[i][1]}};
     if (!crop) continue;
     axis->roi_start = element_at(n, tn__g_convert(n->g, n->in[1], TN_F64), i);
     axis->roi_end = element_at(n, tn__g_convert(n->g, n->in[1], TN_F64), t.count + i);

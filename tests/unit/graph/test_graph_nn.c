@@ -234,8 +234,11 @@ static void resize_case(void **state, int index, bool scale_at_run) {
   for (int i = 0; i < 2; i++) {
     tn__value *scale =
         scale_at_run ? tn__g_take(g, scales, tn__g_scalar_i64(g, TN_I64, i), 0) : f64(g, resizes[index].scale[i]);
-    spec.axes[i] = (tn__resize_axis){2 + i, ix(g, resizes[index].size[i]), scale, f64(g, resizes[index].roi[i]),
-                                     f64(g, resizes[index].roi[2 + i])};
+    spec.axes[i] = (tn__resize_axis){.axis = 2 + i,
+                                     .size = ix(g, resizes[index].size[i]),
+                                     .scale = scale,
+                                     .roi_start = f64(g, resizes[index].roi[i]),
+                                     .roi_end = f64(g, resizes[index].roi[2 + i])};
   }
   const tensor in[] = {{image, {1, 1, 3, 4}}, {resizes[index].scale, {2}}};
   tn__value *y = tn__g_resize(g, x, &spec);
