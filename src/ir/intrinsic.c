@@ -28,6 +28,26 @@ static scalar eval_neg(tn_dtype dtype, const scalar *args) {
   return (scalar){.i = (int64_t)(0 - (uint64_t)args[0].i)};
 }
 
+static uint64_t own_bits(tn_dtype dtype, int64_t value) {
+  int bits = tn__dtype_bits(dtype);
+  return bits == 64 ? (uint64_t)value : (uint64_t)value & ((UINT64_C(1) << bits) - 1);
+}
+
+/* Of integers by squaring, modulo two to the power of the type's bits. A negative exponent gives the power truncated
+ * towards zero, and of 0, where it is infinite, the greatest number. */
+static scalar eval_pow(tn_dtype dtype, const scalar *args) {
+  if (tn__dtype_is_float(dtype)) return (scalar){.f = pow(args[0].f, args[1].f)};
+  if (tn__dtype_is_signed(dtype) && args[1].i < 0) {
+    bool odd = (args[1].i & 1) != 0;
+    int64_t most = (int64_t)(UINT64_MAX >> (65 - tn__dtype_bits(dtype)));
+    return (scalar){.i = args[0].i == 0 ? most : args[0].i == 1 ? 1 : args[0].i == -1 ? (odd ? -1 : 1) : 0};
+  }
+  uint64_t result = 1, base = (uint64_t)args[0].i;
+  for (uint64_t y = own_bits(dtype, args[1].i); y != 0; y >>= 1, base *= base)
+    if ((y & 1) != 0) result *= base;
+  return (scalar){.i = (int64_t)result};
+}
+
 static scalar eval_fma(tn_dtype dtype, const scalar *args) {
   if (dtype == TN_F64) return (scalar){.f = fma(args[0].f, args[1].f, args[2].f)};
   /* For f32 the f64 result would be rounded twice. */
@@ -36,11 +56,6 @@ static scalar eval_fma(tn_dtype dtype, const scalar *args) {
 
 static scalar eval_is_nan(tn_dtype dtype, const scalar *args) { return (scalar){.i = isnan(args[0].f) != 0}; }
 static scalar eval_is_inf(tn_dtype dtype, const scalar *args) { return (scalar){.i = isinf(args[0].f) != 0}; }
-
-static uint64_t own_bits(tn_dtype dtype, int64_t value) {
-  int bits = tn__dtype_bits(dtype);
-  return bits == 64 ? (uint64_t)value : (uint64_t)value & ((UINT64_C(1) << bits) - 1);
-}
 
 static scalar eval_popcount(tn_dtype dtype, const scalar *args) {
   return (scalar){.i = __builtin_popcountll(own_bits(dtype, args[0].i))};
@@ -85,7 +100,7 @@ static const tn__intrinsic_row rows[TN__CALL_COUNT] = {
     [TN__CALL_EXPM1] = {"expm1", 1, FLOATS, .unary = expm1},
     [TN__CALL_LOG] = {"log", 1, FLOATS, .unary = log},
     [TN__CALL_LOG1P] = {"log1p", 1, FLOATS, .unary = log1p},
-    [TN__CALL_POW] = {"pow", 2, FLOATS, .binary = pow},
+    [TN__CALL_POW] = {"pow", 2, FLOATS, INTEGERS, .evaluate = eval_pow},
     [TN__CALL_SIN] = {"sin", 1, FLOATS, .unary = sin},
     [TN__CALL_COS] = {"cos", 1, FLOATS, .unary = cos},
     [TN__CALL_TAN] = {"tan", 1, FLOATS, .unary = tan},

@@ -24,7 +24,20 @@ static const tn__expr *root(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr 
   return tn__ir_select(ir, is_least, tn__ir_float(ir, x->dtype, infinite), value);
 }
 
+/* By squaring, modulo two to the power of the type's bits. */
+static const tn__expr *whole_power(tn__ir *ir, const tn__expr *x, const tn__expr *y) {
+  enum { MOST = 64 };
+  if (y->kind != TN__EXPR_INT || y->value.i < 0 || y->value.i > MOST) return NULL;
+  const tn__expr *result = tn__ir_int(ir, x->dtype, 1), *base = x;
+  for (int64_t rest = y->value.i; rest > 0; rest >>= 1) {
+    if ((rest & 1) != 0) result = tn__ir_mul(ir, result, base);
+    if (rest > 1) base = tn__ir_mul(ir, base, base);
+  }
+  return result;
+}
+
 const tn__expr *tn__ir_small_power(tn__ir *ir, const tn__expr *x, const tn__expr *y) {
+  if (!tn__dtype_is_float(x->dtype)) return whole_power(ir, x, y);
   if (y->kind != TN__EXPR_FLOAT || (x->dtype != TN_F32 && x->dtype != TN_F64)) return NULL;
   double power = y->value.f;
   if (power == 1) return x;

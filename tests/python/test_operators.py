@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import tenon
 
@@ -151,6 +151,32 @@ class Operators(unittest.TestCase):
             with self.subTest(mode=mode, ratio=ratio):
                 self.check_channels(lambda a: run("RoiAlign", a, corners, batches, mode=mode, sampling_ratio=ratio,
                                                   output_height=3, output_width=4, spatial_scale=0.9), x)
+
+    def test_powers_of_integers(self):
+        """Exact modulo the type's range; a negative exponent truncates towards zero."""
+        def power(x, y, bits):
+            if y < 0:
+                value = {0: 2 ** (bits - 1) - 1, 1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
+            else:
+                value = pow(x, y, 2 ** bits)
+            return (value + 2 ** (bits - 1)) % 2 ** bits - 2 ** (bits - 1)
+        bases = [0, 1, -1, 2, -2, 3, -3, 7, 10, 46341, -2 ** 31, 2 ** 31 - 1, -3]
+        exponents = [0, 1, 2, 3, 5, 19, 22, 31, 39, 63, 64, 2 ** 31 - 1, -1, -2]
+        pairs = np.array(list(itertools.product(bases, exponents)))
+        for base, exponent in itertools.product((np.int32, np.int64), (np.int32, np.int64, np.uint64, np.int8)):
+            x, y = pairs[:, 0].astype(base), pairs[:, 1].astype(exponent)
+            want = [power(int(a), int(b), 8 * x.itemsize) for a, b in zip(x, y)]
+            np.testing.assert_array_equal(run("Pow", x, y), want)
+        x = np.array([2, -3, 2 ** 40 + 1, 0], np.int64)
+        for y in [0, 1, 2, 3, 4, 7, 39, 63, 64, 65, 2 ** 40, -1, -5]:  # constants
+            want = [power(int(a), y, 64) for a in x]
+            for kind in (np.int64, np.float32):
+                constant = numpy_helper.from_array(np.array(y, kind), "k")
+                inputs = [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)]
+                graph = helper.make_graph([helper.make_node("Pow", ["x", "k"], ["y"])], "g", inputs,
+                                          [helper.make_empty_tensor_value_info("y")], [constant])
+                model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=9)
+                np.testing.assert_array_equal(tenon.compile(model, threads=1, cache=False)(x), want, f"{kind} {y}")
 
     def kept_boxes(self, corners, scores, most, overlap, least):
         """Triples as NonMaxSuppression gives them, one candidate after the other."""

@@ -66,12 +66,61 @@ static LLVMValueRef family_call(tn__cg *cg, const family_row *row, LLVMValueRef 
   return LLVMBuildCall2(cg->builder, function_type, function, args, (unsigned)count, "");
 }
 
-static LLVMValueRef int_call(tn__cg *cg, const tn__expr *e, LLVMValueRef x) {
+/* By squaring until no lane has a bit of the exponent left (eval_pow in ir/intrinsic.c). */
+static LLVMValueRef whole_power(tn__cg *cg, LLVMValueRef x, LLVMValueRef y, bool is_signed) {
+  LLVMTypeRef type = type_of(x), params[] = {type, type}, function_type = LLVMFunctionType(type, params, 2, 0);
+  unsigned bits = LLVMGetIntTypeWidth(LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type);
+  LLVMValueRef function;
+  LLVMBasicBlockRef saved;
+  char name[64];
+  snprintf(name, sizeof(name), "tn.pow.%c%u.%d", is_signed ? 'i' : 'u', bits, tn__cg_lanes(type));
+  if (tn__cg_helper_begin(cg, name, function_type, false, &function, &saved)) {
+    tn__cg_helper_is_pure(cg, function);
+    LLVMValueRef base = LLVMGetParam(function, 0), exponent = LLVMGetParam(function, 1), zero = iconst(base, 0);
+    LLVMValueRef one = iconst(base, 1), first[] = {one, base, exponent}, phis[3], next[3];
+    LLVMBasicBlockRef entry = LLVMGetInsertBlock(cg->builder);
+    LLVMBasicBlockRef loop = LLVMAppendBasicBlockInContext(cg->context, function, "loop");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(cg->context, function, "done");
+    LLVMBuildBr(cg->builder, loop);
+    tn__cg_at(cg, loop);
+    for (int i = 0; i < 3; i++) phis[i] = LLVMBuildPhi(cg->builder, type, "");
+    LLVMValueRef odd = LLVMBuildICmp(cg->builder, LLVMIntNE, LLVMBuildAnd(cg->builder, phis[2], one, ""), zero, "");
+    LLVMValueRef factor = LLVMBuildSelect(cg->builder, odd, phis[1], one, "");
+    next[0] = LLVMBuildMul(cg->builder, phis[0], factor, "");
+    next[1] = LLVMBuildMul(cg->builder, phis[1], phis[1], "");
+    next[2] = LLVMBuildLShr(cg->builder, phis[2], one, "");
+    for (int i = 0; i < 3; i++) {
+      LLVMValueRef values[] = {first[i], next[i]};
+      LLVMAddIncoming(phis[i], values, (LLVMBasicBlockRef[]){entry, loop}, 2);
+    }
+    LLVMValueRef more = tn__cg_any(cg, LLVMBuildICmp(cg->builder, LLVMIntNE, next[2], zero, ""));
+    LLVMBuildCondBr(cg->builder, more, loop, done);
+    tn__cg_at(cg, done);
+    LLVMValueRef result = next[0];
+    if (is_signed) {
+      LLVMValueRef minus = iconst(base, -1), most = iconst(base, (int64_t)(UINT64_MAX >> (65 - bits)));
+      LLVMValueRef last = LLVMBuildICmp(cg->builder, LLVMIntNE, LLVMBuildAnd(cg->builder, exponent, one, ""), zero, "");
+      LLVMValueRef sign = LLVMBuildSelect(cg->builder, last, minus, one, "");
+      LLVMValueRef inverse =
+          LLVMBuildSelect(cg->builder, LLVMBuildICmp(cg->builder, LLVMIntEQ, base, minus, ""), sign, zero, "");
+      inverse = LLVMBuildSelect(cg->builder, LLVMBuildICmp(cg->builder, LLVMIntEQ, base, one, ""), one, inverse, "");
+      inverse = LLVMBuildSelect(cg->builder, LLVMBuildICmp(cg->builder, LLVMIntEQ, base, zero, ""), most, inverse, "");
+      LLVMValueRef negative = LLVMBuildICmp(cg->builder, LLVMIntSLT, exponent, zero, "");
+      result = LLVMBuildSelect(cg->builder, negative, inverse, result, "");
+    }
+    LLVMBuildRet(cg->builder, result);
+    tn__cg_helper_end(cg, saved);
+  }
+  return LLVMBuildCall2(cg->builder, function_type, function, (LLVMValueRef[]){x, y}, 2, "");
+}
+
+static LLVMValueRef int_call(tn__cg *cg, const tn__expr *e, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef type = type_of(x), types[] = {type};
   LLVMValueRef args[] = {x, LLVMConstInt(cg->i1, 0, 0)};
   switch (e->intrinsic) {
     case TN__CALL_NEG: return LLVMBuildNeg(cg->builder, x, "");
     case TN__CALL_ABS: return tn__dtype_is_signed(e->dtype) ? tn__cg_intrinsic(cg, "llvm.abs", types, 1, args, 2) : x;
+    case TN__CALL_POW: return whole_power(cg, x, y, tn__dtype_is_signed(e->dtype));
     case TN__CALL_POPCOUNT: return tn__cg_intrinsic1(cg, "llvm.ctpop", x);
     case TN__CALL_CLZ: return tn__cg_intrinsic(cg, "llvm.ctlz", types, 1, args, 2);
     default: tn__cg_fail(cg, "intrinsic %d on integers", (int)e->intrinsic);
@@ -133,7 +182,7 @@ LLVMValueRef tn__cg_call(tn__cg *cg, const tn__expr *e, const tn__cg_value *valu
   if (e->intrinsic == TN__CALL_DOT4) return tn__cg_dot4(cg, NULL, &values[0], &values[1], lanes);
   if (e->intrinsic == TN__CALL_DOT2) return tn__cg_dot2(cg, NULL, &values[0], &values[1], lanes);
   if (e->intrinsic == TN__CALL_SUM8) return tn__cg_sum8(cg, args[0]);
-  if (!tn__dtype_is_float(dtype)) return int_call(cg, e, args[0]);
+  if (!tn__dtype_is_float(dtype)) return int_call(cg, e, args[0], args[1]);
   LLVMValueRef v = float_call(cg, e, args);
   return e->dtype == TN_BOOL ? v : tn__cg_round_to(cg, e->dtype, v);
 }

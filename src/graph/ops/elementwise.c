@@ -128,11 +128,8 @@ static const tn__expr *scalar_floor_mod(tn__ir *ir, const tn__node *node, args_t
   return tn__ir_select(ir, apart, tn__ir_add(ir, remainder, x[1]), remainder);
 }
 
-/* Integer powers go through f64: exact as long as the result is below 2^53. */
 static const tn__expr *scalar_power(tn__ir *ir, const tn__node *node, args_t x) {
-  if (tn__dtype_is_float(x[0]->dtype)) return tn__ir_call2(ir, TN__CALL_POW, x[0], x[1]);
-  const tn__expr *power = tn__ir_call2(ir, TN__CALL_POW, tn__ir_cast(ir, TN_F64, x[0]), tn__ir_cast(ir, TN_F64, x[1]));
-  return tn__ir_cast(ir, x[0]->dtype, power);
+  return tn__ir_call2(ir, TN__CALL_POW, x[0], x[1]);
 }
 
 static const tn__expr *scalar_compare(tn__ir *ir, const tn__node *node, args_t x) {
@@ -430,7 +427,8 @@ static const tn__op rows[] = {
                "The remainder with the divisor's sign."),
     TN__ROW_IS(2, "maximum", TN__FACT_COMMUTES, infer_number, scalar_maximum, "The greater one; NaN when either is."),
     TN__ROW_IS(2, "minimum", TN__FACT_COMMUTES, infer_number, scalar_minimum, "The smaller one; NaN when either is."),
-    TN__ROW(2, "power", infer_power, scalar_power, "a to the power of b; integers through f64."),
+    TN__ROW(2, "power", infer_power, scalar_power,
+            "a to the power of b; of integers it wraps, and is truncated towards zero for negative b."),
     TN__ROW(2, "atan2", infer_float, scalar_atan2, "The angle of the point (b, a)."),
     TN__ROW_IS(2, "and", TN__FACT_COMMUTES, infer_bits, scalar_and, "Logical of bool, bitwise of integers."),
     TN__ROW_IS(2, "or", TN__FACT_COMMUTES, infer_bits, scalar_or, "Logical of bool, bitwise of integers."),

@@ -51,6 +51,40 @@ void tn__onnx_variadic(tn__onode *n) {
 
 void tn__onnx_reciprocal(tn__onode *n) { n->out[0] = tn__on_div(n, tn__on_scalar(n, 1, n->in[0]), n->in[0]); }
 
+/* The exponents in the type of the base, which have the same powers modulo the type's range of B bits: those of odd
+ * numbers repeat after 2^(B - 2), and those of even ones are 0 from there on. A negative exponent counts as odd or even
+ * only. */
+static tn__value *exponents_in(tn__onode *n, tn__value *exponent, tn_dtype dtype) {
+  int bits = tn__dtype_bits(exponent->dtype) + (tn__dtype_is_unsigned(exponent->dtype) ? 1 : 0);
+  if (bits > tn__dtype_bits(dtype)) {
+    int64_t period = INT64_C(1) << (tn__dtype_bits(dtype) - 2);
+    tn_dtype own = exponent->dtype;
+    tn__value *one = tn__g_scalar_i64(n->g, own, 1), *end = tn__g_scalar_i64(n->g, own, period);
+    tn__value *odd = tn__g_binary(n->g, "and", exponent, one);
+    tn__value *rest = tn__g_binary(n->g, "and", exponent, tn__g_scalar_i64(n->g, own, period - 1));
+    tn__value *small = tn__g_compare(n->g, TN__CMP_LT, exponent, end);
+    tn__value *same = tn__g_select(n->g, small, exponent, tn__on_add(n, rest, end));
+    if (tn__dtype_is_signed(own)) {
+      tn__value *negative = tn__g_compare(n->g, TN__CMP_LT, exponent, tn__g_scalar_i64(n->g, own, 0));
+      same = tn__g_select(n->g, negative, tn__on_sub(n, odd, tn__g_scalar_i64(n->g, own, 2)), same);
+    }
+    exponent = same;
+  }
+  return tn__g_convert(n->g, exponent, dtype);
+}
+
+/* Are they integers, or floating numbers that are known to be? Then in a type of integers. */
+static bool whole_exponents(tn__onode *n, tn__value **exponent) {
+  const double *known;
+  int count;
+  if (!tn__dtype_is_float((*exponent)->dtype)) return true;
+  if (!tn__on_known_floats(n, 1, &known, &count)) return false;
+  for (int i = 0; i < count; i++)
+    if (known[i] != trunc(known[i]) || !(fabs(known[i]) < 0x1p63)) return false;
+  *exponent = tn__g_convert(n->g, *exponent, TN_I64);
+  return true;
+}
+
 /* The result has the base's type; the power is computed in the wider kind of the two. */
 void tn__onnx_pow(tn__onode *n) {
   tn__value *base = n->in[0], *exponent = old_broadcast(n, n->in[0], n->in[1]);
@@ -64,8 +98,9 @@ void tn__onnx_pow(tn__onode *n) {
     return;
   }
   tn_dtype dtype = base->dtype;
-  if (!tn__dtype_is_float(dtype) && tn__dtype_is_float(exponent->dtype)) dtype = TN_F64;
-  exponent = tn__g_convert(n->g, exponent, dtype);
+  bool whole = !tn__dtype_is_float(dtype) && whole_exponents(n, &exponent);
+  if (!tn__dtype_is_float(dtype) && !whole) dtype = TN_F64;
+  exponent = whole ? exponents_in(n, exponent, dtype) : tn__g_convert(n->g, exponent, dtype);
   tn__value *power = tn__g_binary(n->g, "power", tn__g_convert(n->g, base, dtype), exponent);
   n->out[0] = tn__g_convert(n->g, power, base->dtype);
 }

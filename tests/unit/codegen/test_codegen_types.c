@@ -52,6 +52,7 @@ static const op plain_ops[] = {
     {"round_even", CALL, TN__CALL_ROUND_EVEN},
     {"sqrt", CALL, TN__CALL_SQRT},
     {"fma", CALL, TN__CALL_FMA},
+    {"pow of integers", CALL, TN__CALL_POW},
     {"is_nan", CALL, TN__CALL_IS_NAN},
     {"is_inf", CALL, TN__CALL_IS_INF},
     {"popcount", CALL, TN__CALL_POPCOUNT},
@@ -72,6 +73,7 @@ static int all_ops(op *out) {
 
 static bool takes(const op *o, tn_dtype dtype) {
   bool is_float = tn__dtype_is_float(dtype), is_int = tn__dtype_is_int(dtype);
+  if (o->class == CALL && o->code == TN__CALL_POW) return is_int; /* of floats: unit.codegen_math, in ulp */
   if (o->class == CALL) return tn__intrinsic_takes(tn__intrinsic_of((tn__intrinsic)o->code), dtype);
   if (o->class == BITCAST)
     return tn_dtype_size((tn_dtype)o->code) == tn_dtype_size(dtype) && dtype != TN_BOOL && o->code != TN_BOOL;
