@@ -124,5 +124,51 @@ class NearestBySizes(unittest.TestCase):
                     np.testing.assert_array_equal(got, want, str((policy, mode, rounding, source, asked)))
 
 
+class Pads(unittest.TestCase):
+    """Negative pads crop first, and what is left is repeated."""
+
+    def test_pads_of_both_signs(self):
+        modes = {"wrap": "wrap", "edge": "edge", "reflect": "reflect"}
+        outputs = list(modes)
+        nodes = [node("Pad", ["x", "pads"], [y], mode=y) for y in outputs]
+        open_ends = compiled(nodes, [info("x", INT64, ["n"]), info("pads", INT64, [2])],
+                             [info(y, INT64, [f"n{y}"]) for y in outputs])
+        x = np.arange(6)
+        for low in range(-4, 9):
+            for high in range(-4, 9):
+                left = x[max(-low, 0):len(x) - max(-high, 0)]
+                if left.size == 0:
+                    continue
+                want = [np.pad(left, (max(low, 0), max(high, 0)), mode=y) for y in outputs]
+                for y, got, right in zip(outputs, open_ends(x, np.array([low, high])), want):
+                    np.testing.assert_array_equal(got, right, str((y, low, high)))
+        for low, high in ((-1, 2), (3, -3), (-2, -1), (-2, 9)):
+            constant = numpy_helper.from_array(np.array([low, high]), "pads")
+            fixed = compiled(nodes, [info("x", INT64, [6])], [info(y, INT64, ["n" + y]) for y in outputs], [constant])
+            left = x[max(-low, 0):len(x) - max(-high, 0)]
+            for y, got in zip(outputs, fixed(x)):
+                np.testing.assert_array_equal(got, np.pad(left, (max(low, 0), max(high, 0)), mode=y), str((y, low, high)))
+
+    def test_nothing_left(self):
+        model = compiled([node("Pad", ["x", "pads"], ["y"], mode="wrap", name="pad")],
+                         [info("x", INT64, ["n"]), info("pads", INT64, [2])], [info("y", INT64, ["m"])])
+        self.assertEqual(model(np.arange(3), np.array([-3, 0])).tolist(), [])
+        with self.assertRaisesRegex(tenon.Error, r'node "pad" \(Pad, opset 19\): 0 elements are left of a dimension of n = 3 when '
+                                                 r'it is cropped, and none can be repeated'):
+            model(np.arange(3), np.array([-3, 2]))
+
+
+class GridSampleInDouble(unittest.TestCase):
+    def test_double_precision(self):
+        """Coordinates and weights have the type of the grid: in f32 the error is 1e-8."""
+        x = np.array([[[[0.0, 1.0, 2.0, 3.0, 4.0]]]])
+        at = np.linspace(-0.9, 0.9, 37)
+        grid = np.stack([at, np.zeros_like(at)], -1)[None, None]
+        double = TensorProto.DOUBLE
+        model = compiled([node("GridSample", ["x", "grid"], ["y"], mode="linear", align_corners=1)],
+                         [info("x", double, x.shape), info("grid", double, grid.shape)], [info("y", double, [1, 1, 1, 37])], opset=20)
+        np.testing.assert_allclose(model(x, grid)[0, 0, 0], (at + 1) * 2, rtol=0, atol=1e-14)
+
+
 if __name__ == "__main__":
     sys.exit(unittest.main())

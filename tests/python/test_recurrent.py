@@ -18,8 +18,11 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def step(kind, x, h, c, w, r, b, peepholes, linear):
-    """One step of one row: the new h and c. Gates are in ONNX's order."""
+def step(kind, x, h, c, w, r, b, peepholes, linear, most):
+    """One step of one row: the new h and c. Gates are in ONNX's order; their sums are clipped to [-most, most]."""
+    def gate(function, value):
+        return function(np.clip(value, -most, most))
+
     n = h.size
     wx = [w[g * n:(g + 1) * n] @ x + b[g * n:(g + 1) * n] for g in range(GATES[kind])]
     rb = [b[(GATES[kind] + g) * n:(GATES[kind] + g + 1) * n] for g in range(GATES[kind])]
@@ -28,29 +31,29 @@ def step(kind, x, h, c, w, r, b, peepholes, linear):
         return r[g * n:(g + 1) * n] @ state + rb[g]
 
     if kind == "RNN":
-        return np.tanh(wx[0] + rh(0, h)), c
+        return gate(np.tanh, wx[0] + rh(0, h)), c
     if kind == "GRU":
-        z, reset = sigmoid(wx[0] + rh(0, h)), sigmoid(wx[1] + rh(1, h))
-        fresh = np.tanh(wx[2] + (reset * rh(2, h) if linear else rh(2, reset * h)))
+        z, reset = gate(sigmoid, wx[0] + rh(0, h)), gate(sigmoid, wx[1] + rh(1, h))
+        fresh = gate(np.tanh, wx[2] + (reset * rh(2, h) if linear else rh(2, reset * h)))
         return (1 - z) * fresh + z * h, c
-    i = sigmoid(wx[0] + rh(0, h) + peepholes[:n] * c)
-    f = sigmoid(wx[2] + rh(2, h) + peepholes[2 * n:] * c)
-    c = f * c + i * np.tanh(wx[3] + rh(3, h))
-    return sigmoid(wx[1] + rh(1, h) + peepholes[n:2 * n] * c) * np.tanh(c), c
+    i = gate(sigmoid, wx[0] + rh(0, h) + peepholes[:n] * c)
+    f = gate(sigmoid, wx[2] + rh(2, h) + peepholes[2 * n:] * c)
+    c = f * c + i * gate(np.tanh, wx[3] + rh(3, h))
+    return gate(sigmoid, wx[1] + rh(1, h) + peepholes[n:2 * n] * c) * np.tanh(c), c
 
 
-def layer(kind, x, w, r, b, lengths, h0, c0, peepholes, directions, linear):
+def layer(kind, x, w, r, b, lengths, h0, c0, peepholes, directions, linear, most):
     y = np.zeros((x.shape[0], directions, x.shape[1], r.shape[2]))
     for d, row in itertools.product(range(directions), range(x.shape[1])):
         h, c = h0[d, row], c0[d, row]
         for t in range(lengths[row]) if d == 0 else reversed(range(lengths[row])):
-            h, c = step(kind, x[t, row], h, c, w[d], r[d], b[d], peepholes[d], linear)
+            h, c = step(kind, x[t, row], h, c, w[d], r[d], b[d], peepholes[d], linear, most)
             y[t, d, row] = h
     return y
 
 
 class Recurrent(unittest.TestCase):
-    def check(self, kind, batch, hidden, directions, full, linear=False, steps=5):
+    def check(self, kind, batch, hidden, directions, full, linear=False, steps=5, most=0.0):
         """`full`: with everything that may be left out."""
         random = np.random.default_rng(batch * 1000 + hidden)
         features, gates = 6, GATES[kind] * hidden
@@ -72,6 +75,8 @@ class Recurrent(unittest.TestCase):
             inputs.append(helper.make_tensor_value_info("lengths", INT32, ["batch"]))
         constants = {"w": w, "r": r} | ({"b": b, "h0": h0, "c0": c0, "p": peepholes} if full else {})
         more = {"linear_before_reset": int(linear)} if kind == "GRU" else {}
+        if most:
+            more["clip"] = most
         node = helper.make_node(kind, names, ["y"], hidden_size=hidden,
                                 direction="bidirectional" if directions == 2 else "forward", **more)
         graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", FLOAT, None)],
@@ -79,7 +84,7 @@ class Recurrent(unittest.TestCase):
         model = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9),
                               threads=1)
         got = model.run({"x": x, "lengths": lengths} if full else {"x": x})["y"]
-        expected = layer(kind, x, w, r, b, lengths, h0, c0, peepholes, directions, linear)
+        expected = layer(kind, x, w, r, b, lengths, h0, c0, peepholes, directions, linear, most or np.inf)
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
 
     def test_sizes(self):
@@ -101,6 +106,12 @@ class Recurrent(unittest.TestCase):
         for batch, hidden in [(1, 8), (5, 20)]:
             with self.subTest(batch=batch, hidden=hidden):
                 self.check("GRU", batch, hidden, 2, full=True, linear=True)
+
+    def test_clipped_gates(self):
+        """The cell state is not clipped: it grows beyond the limit and h is of what it is."""
+        for kind, most in itertools.product(GATES, (0.2, 0.6)):
+            with self.subTest(kind=kind, most=most):
+                self.check(kind, 3, 20, 2, full=True, steps=9, most=most)
 
 
 if __name__ == "__main__":

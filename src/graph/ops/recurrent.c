@@ -90,10 +90,8 @@ static bool activation_is(const cell *s, int index, const char *name) {
 }
 
 /* Activation `index` of a; names and default parameters are ONNX's. */
-static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
+static const tn__expr *activate_as_is(const cell *s, int index, const tn__expr *a) {
   tn__ir *ir = s->ir;
-  double clip = tn__node_float(s->node, "clip", 0);
-  if (clip > 0) a = tn__ir_min(ir, tn__ir_max(ir, a, number(s, -clip)), number(s, clip));
   const tn__expr *zero = number(s, 0), *one = number(s, 1), *negative = tn__ir_lt(ir, a, zero);
   if (activation_is(s, index, "Tanh")) return call(s, TN__CALL_TANH, a);
   if (activation_is(s, index, "Relu")) return tn__ir_max(ir, a, zero);
@@ -126,6 +124,13 @@ static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
   tn__throwf(tn__ir_arena(ir)->escape, TN_UNSUPPORTED, "%s%srecurrence: the activations \"%s\" are not all known",
              s->node->origin == NULL ? "" : s->node->origin, s->node->origin == NULL ? "" : ": ",
              tn__node_string(s->node, "activations", ""));
+}
+
+/* The same of a gate's sum, which is clipped before. */
+static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
+  double clip = tn__node_float(s->node, "clip", 0);
+  if (clip > 0) a = tn__ir_min(s->ir, tn__ir_max(s->ir, a, number(s, -clip)), number(s, clip));
+  return activate_as_is(s, index, a);
 }
 
 /* ---- elements ---------------------------------------------------------------------------------------------------- */
@@ -380,7 +385,7 @@ static const tn__stmt *lstm_cell(const cell *s, const tn__expr *j) {
   const tn__expr *forget = tn__node_int(s->node, "input_forget", 0) != 0 ? tn__ir_sub(ir, number(s, 1), in->self)
                                                                          : activate(s, 0, pre_forget);
   const tn__expr *next = sum(s, scaled(s, forget, old), scaled(s, in->self, activate(s, 1, gate_at(s, 3, j))));
-  const tn__stmt *out = set_state(s, j, scaled(s, activate(s, 0, pre_out), activate(s, 2, c->self)));
+  const tn__stmt *out = set_state(s, j, scaled(s, activate(s, 0, pre_out), activate_as_is(s, 2, c->self)));
   const tn__stmt *body = tn__ir_let(ir, c, next, tn__ir_seq2(ir, store2(s, s->c, s->batch, j, c->self), out));
   return tn__ir_let(ir, in, activate(s, 0, pre_in), body);
 }

@@ -55,45 +55,47 @@ static void infer_grid_sample(tn__graph *graph, tn__node *node) {
 typedef struct sampler {
   tn__ir *ir;
   const tn__node *node;
+  tn_dtype dtype; /* of coordinates and weights: f32, or f64 for a grid of f64 */
   bool align, zeros, border, reflection;
 } sampler;
 
-static const tn__expr *f32(tn__ir *ir, double value) { return tn__ir_float(ir, TN_F32, value); }
+static const tn__expr *number(const sampler *s, double value) { return tn__ir_float(s->ir, s->dtype, value); }
 
 /* x reflected at both ends of [low, high] until it is inside. */
-static const tn__expr *reflect(tn__ir *ir, const tn__expr *x, const tn__expr *low, const tn__expr *high) {
+static const tn__expr *reflect(const sampler *s, const tn__expr *x, const tn__expr *low, const tn__expr *high) {
+  tn__ir *ir = s->ir;
   const tn__expr *range = tn__ir_sub(ir, high, low), *twice = tn__ir_add(ir, range, range);
   const tn__expr *t = tn__ir_mod(ir, tn__ir_call1(ir, TN__CALL_ABS, tn__ir_sub(ir, x, low)), twice);
   const tn__expr *back = tn__ir_sub(ir, high, tn__ir_sub(ir, t, range));
   const tn__expr *inside = tn__ir_select(ir, tn__ir_lt(ir, range, t), back, tn__ir_add(ir, low, t));
-  return tn__ir_select(ir, tn__ir_le(ir, range, f32(ir, 0)), low, inside);
+  return tn__ir_select(ir, tn__ir_le(ir, range, number(s, 0)), low, inside);
 }
 
 /* The coordinate of a grid value in elements, moved inside as the padding says. */
 static const tn__expr *coordinate(const sampler *s, const tn__expr *value, const tn__expr *size) {
   tn__ir *ir = s->ir;
-  const tn__expr *length = tn__ir_cast(ir, TN_F32, size), *one = f32(ir, 1), *half = f32(ir, 0.5);
-  const tn__expr *n = tn__ir_add(ir, tn__ir_cast(ir, TN_F32, value), one), *last = tn__ir_sub(ir, length, one);
+  const tn__expr *length = tn__ir_cast(ir, s->dtype, size), *one = number(s, 1), *half = number(s, 0.5);
+  const tn__expr *n = tn__ir_add(ir, tn__ir_cast(ir, s->dtype, value), one), *last = tn__ir_sub(ir, length, one);
   const tn__expr *x = s->align ? tn__ir_mul(ir, tn__ir_mul(ir, n, half), last)
                                : tn__ir_mul(ir, tn__ir_sub(ir, tn__ir_mul(ir, n, length), one), half);
   if (attr_is(s->node, "mode", "nearest")) x = tn__ir_call1(ir, TN__CALL_ROUND_EVEN, x);
-  const tn__expr *low = s->align ? f32(ir, 0) : f32(ir, -0.5);
+  const tn__expr *low = s->align ? number(s, 0) : number(s, -0.5);
   const tn__expr *high = s->align ? last : tn__ir_sub(ir, length, half);
   const tn__expr *outside = tn__ir_or(ir, tn__ir_lt(ir, x, low), tn__ir_lt(ir, high, x));
-  if (s->border) return tn__ir_select(ir, outside, tn__ir_min(ir, tn__ir_max(ir, x, f32(ir, 0)), last), x);
-  return s->reflection ? tn__ir_select(ir, outside, reflect(ir, x, low, high), x) : x;
+  if (s->border) return tn__ir_select(ir, outside, tn__ir_min(ir, tn__ir_max(ir, x, number(s, 0)), last), x);
+  return s->reflection ? tn__ir_select(ir, outside, reflect(s, x, low, high), x) : x;
 }
 
 /* The element index of tap position `x` (a whole f32), always inside; *valid becomes false where zeros stand. */
 static const tn__expr *tap_index(const sampler *s, const tn__expr *x, const tn__expr *size, const tn__expr **valid) {
   tn__ir *ir = s->ir;
-  const tn__expr *length = tn__ir_cast(ir, TN_F32, size), *zero = f32(ir, 0),
-                 *last = tn__ir_sub(ir, length, f32(ir, 1));
+  const tn__expr *length = tn__ir_cast(ir, s->dtype, size), *zero = number(s, 0),
+                 *last = tn__ir_sub(ir, length, number(s, 1));
   if (s->zeros) *valid = tn__ir_and(ir, *valid, tn__ir_and(ir, tn__ir_le(ir, zero, x), tn__ir_le(ir, x, last)));
   if (s->reflection) {
-    const tn__expr *low = s->align ? zero : f32(ir, -0.5),
-                   *high = s->align ? last : tn__ir_sub(ir, length, f32(ir, 0.5));
-    x = tn__ir_select(ir, tn__ir_or(ir, tn__ir_lt(ir, x, low), tn__ir_lt(ir, high, x)), reflect(ir, x, low, high), x);
+    const tn__expr *low = s->align ? zero : number(s, -0.5),
+                   *high = s->align ? last : tn__ir_sub(ir, length, number(s, 0.5));
+    x = tn__ir_select(ir, tn__ir_or(ir, tn__ir_lt(ir, x, low), tn__ir_lt(ir, high, x)), reflect(s, x, low, high), x);
   }
   /* In i64, where the bounds can be proven whatever the coordinate is. */
   const tn__expr *index = tn__ir_cast(ir, TN_I64, tn__ir_min(ir, tn__ir_max(ir, x, zero), last));
@@ -103,17 +105,17 @@ static const tn__expr *tap_index(const sampler *s, const tn__expr *x, const tn__
 /* Weight of tap k (0 ...) at `fraction` in [0, 1) behind the coordinate's floor. */
 static const tn__expr *tap_weight(const sampler *s, const tn__expr *k, const tn__expr *fraction) {
   tn__ir *ir = s->ir;
-  if (attr_is(s->node, "mode", "nearest")) return f32(ir, 1);
+  if (attr_is(s->node, "mode", "nearest")) return number(s, 1);
   if (attr_is(s->node, "mode", "linear"))
-    return tn__ir_select(ir, tn__ir_eq(ir, k, tn__ir_index(ir, 0)), tn__ir_sub(ir, f32(ir, 1), fraction), fraction);
+    return tn__ir_select(ir, tn__ir_eq(ir, k, tn__ir_index(ir, 0)), tn__ir_sub(ir, number(s, 1), fraction), fraction);
   const double a = -0.75; /* Keys' cubic */
-  const tn__expr *d = tn__ir_sub(ir, fraction, tn__ir_cast(ir, TN_F32, tn__ir_add_i(ir, k, -1)));
+  const tn__expr *d = tn__ir_sub(ir, fraction, tn__ir_cast(ir, s->dtype, tn__ir_add_i(ir, k, -1)));
   d = tn__ir_call1(ir, TN__CALL_ABS, d);
-  const tn__expr *near = tn__ir_sub(ir, tn__ir_mul(ir, f32(ir, a + 2), d), f32(ir, a + 3));
-  near = tn__ir_add(ir, tn__ir_mul(ir, tn__ir_mul(ir, near, d), d), f32(ir, 1));
-  const tn__expr *far = tn__ir_sub(ir, tn__ir_mul(ir, f32(ir, a), d), f32(ir, 5 * a));
-  far = tn__ir_sub(ir, tn__ir_mul(ir, tn__ir_add(ir, tn__ir_mul(ir, far, d), f32(ir, 8 * a)), d), f32(ir, 4 * a));
-  return tn__ir_select(ir, tn__ir_le(ir, d, f32(ir, 1)), near, far);
+  const tn__expr *near = tn__ir_sub(ir, tn__ir_mul(ir, number(s, a + 2), d), number(s, a + 3));
+  near = tn__ir_add(ir, tn__ir_mul(ir, tn__ir_mul(ir, near, d), d), number(s, 1));
+  const tn__expr *far = tn__ir_sub(ir, tn__ir_mul(ir, number(s, a), d), number(s, 5 * a));
+  far = tn__ir_sub(ir, tn__ir_mul(ir, tn__ir_add(ir, tn__ir_mul(ir, far, d), number(s, 8 * a)), d), number(s, 4 * a));
+  return tn__ir_select(ir, tn__ir_le(ir, d, number(s, 1)), near, far);
 }
 
 static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, const tn__buffer *const *inputs,
@@ -125,6 +127,7 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
   int64_t taps = attr_is(node, "mode", "nearest") ? 1 : attr_is(node, "mode", "linear") ? 2 : 4;
   sampler s = {.ir = ir,
                .node = node,
+               .dtype = inputs[1]->dtype == TN_F64 ? TN_F64 : TN_F32,
                .align = tn__node_int(node, "align_corners", 0) != 0,
                .zeros = attr_is(node, "padding", "zeros"),
                .border = attr_is(node, "padding", "border"),
@@ -142,7 +145,7 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
   }
   const tn__buffer *place = tn__te_compute(te, tn__lower_name(lower, "place"), &places, value);
   tn__te_axes axes = tn__lower_axes(lower, node->outputs[0]);
-  const tn__expr *extents[TN__MAX_RANK], *index[TN__MAX_RANK], *weight = f32(ir, 1), *valid = tn__ir_bool(ir, true);
+  const tn__expr *extents[TN__MAX_RANK], *index[TN__MAX_RANK], *weight = number(&s, 1), *valid = tn__ir_bool(ir, true);
   for (int d = 0; d < spatial; d++) extents[d] = tn__ir_index(ir, taps);
   tn__te_axes reduce = tn__te_axes_create(te, "k", spatial, extents);
   index[0] = at[0] = axes.index[0];
@@ -151,7 +154,7 @@ static void declare_grid_sample(tn__lower_context *lower, const tn__node *node, 
   for (int d = 0; d < spatial; d++) {
     at[grid->rank - 1] = tn__ir_index(ir, d);
     const tn__expr *x = tn__ir_load(ir, place, at), *base = taps == 1 ? x : tn__ir_call1(ir, TN__CALL_FLOOR, x);
-    const tn__expr *step = tn__ir_cast(ir, TN_F32, tn__ir_add_i(ir, reduce.index[d], taps == 4 ? -1 : 0));
+    const tn__expr *step = tn__ir_cast(ir, s.dtype, tn__ir_add_i(ir, reduce.index[d], taps == 4 ? -1 : 0));
     weight = tn__ir_mul(ir, weight, tap_weight(&s, reduce.index[d], tn__ir_sub(ir, x, base)));
     index[first + d] = tap_index(&s, tn__ir_add(ir, base, step), a->shape[first + d], &valid);
   }

@@ -544,9 +544,9 @@ void tn__onnx_slice(tn__onode *n) {
 
 /* ---- pad --------------------------------------------------------------------------------------------------------- */
 
-/* Source positions of a padded dimension: an i64 vector of low + size + high indices. */
-static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
-                              const tn__expr *high) {
+/* Source positions of a padded dimension: an i64 vector of low + size + high indices, of pads that are not negative. */
+static tn__value *pad_positions(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
+                                const tn__expr *high) {
   tn__ir *ir = n->ir;
   const tn__expr *total = tn__ir_add(ir, tn__ir_add(ir, low, size), high), *last = tn__ir_add_i(ir, size, -1);
   tn__value *at = tn__g_from_elements(n->g, TN_I64, &low, 1, 0);
@@ -559,6 +559,22 @@ static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *si
   const tn__expr *period = tn__ir_max(ir, tn__ir_mul_i(ir, last, 2), tn__ir_index(ir, 1));
   tn__value *phase = tn__g_binary(n->g, "floor_mod", at, tn__g_from_elements(n->g, TN_I64, &period, 1, 0));
   return tn__on_sub(n, end, tn__on_unary(n, "abs", tn__on_sub(n, phase, end)));
+}
+
+/* Negative pads crop before what is left is wrapped or reflected. */
+static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
+                              const tn__expr *high) {
+  tn__ir *ir = n->ir;
+  const tn__expr *zero = tn__on_index(n, 0), *cropped = tn__ir_max(ir, tn__ir_sub(ir, zero, low), zero);
+  const tn__expr *left = tn__ir_sub(ir, tn__ir_add(ir, size, tn__ir_min(ir, high, zero)), cropped);
+  low = tn__ir_max(ir, low, zero);
+  high = tn__ir_max(ir, high, zero);
+  const tn__expr *nothing = tn__ir_eq(ir, tn__ir_add(ir, tn__ir_add(ir, low, left), high), zero);
+  tn__graph_assume(n->g, tn__ir_or(ir, tn__ir_lt(ir, zero, left), nothing),
+                   "%s elements are left of a dimension of %s when it is cropped, and none can be repeated",
+                   tn__g_size_text(n->g, left), tn__g_size_text(n->g, size));
+  tn__value *at = pad_positions(n, mode, left, low, high);
+  return tn__ir_is_int_value(cropped, 0) ? at : tn__on_add(n, at, tn__g_from_elements(n->g, TN_I64, &cropped, 1, 0));
 }
 
 static tn__value *pad_by_index(tn__onode *n, const char *mode, tn__value *x, const tn__expr *const *low,
