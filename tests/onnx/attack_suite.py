@@ -340,7 +340,7 @@ class Attacker:
     runner = None  # of this process
     program = None
     folder = None
-    timeout = 20
+    timeout = 1800
     only = None
     thorough = False
 
@@ -592,7 +592,7 @@ def parse_arguments():
     parser.add_argument("--only", metavar="GLOB", help="run only the cases whose name matches")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="worker processes (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=20, help="seconds that one case may take (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds after which a case hangs (%(default)s)")
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="print the N models that took longest")
     parser.add_argument("--log", type=Path, metavar="FILE", help="write what each model took and failed as it ends")
     arguments = parser.parse_args()

@@ -559,7 +559,7 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=1, help="threads of each compiled model (%(default)s)")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="worker processes (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds that one test may take (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds after which a test hangs (%(default)s)")
     parser.add_argument("--update", action="store_true",
                         help=f"rewrite {LIST.name} for the tests that were run; the floors of the kinds still hold")
     parser.add_argument("--list", type=Path, default=LIST, help="the list of tests that do not pass")

@@ -71,7 +71,7 @@ class Attacks(unittest.TestCase):
 
 
 class ProgramTest(unittest.TestCase):
-    def runner(self, program=PROGRAM, timeout=20.0):
+    def runner(self, program=PROGRAM, timeout=1800.0):
         runner = attack_suite.Runner(program, timeout)
         runner.start()
         self.addCleanup(runner.stop)

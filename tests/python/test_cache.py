@@ -160,7 +160,7 @@ class CacheTest(unittest.TestCase):
         processes = [subprocess.Popen([required("TENON_CLI"), "compile", "--no-measure", self.model, "-o", self.folder / f"{i}.tnx"],
                                       env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i in range(8)]
         for process in processes:
-            _, errors = process.communicate(timeout=300)
+            _, errors = process.communicate()
             self.assertEqual((process.returncode, errors), (0, b""))
         self.assertEqual(len({self.bytes_of(f"{i}.tnx") for i in range(8)}), 1)
         self.assertEqual([path for path in self.entries() if not path.name.startswith(("exe-", "obj-"))], [])

@@ -118,7 +118,7 @@ class DocsTest(unittest.TestCase):
 
     def run_in_scratch(self, *command, **options):
         result = subprocess.run(command, cwd=self.folder, env=self.environment, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, timeout=120, **options)
+                                stderr=subprocess.STDOUT, **options)
         self.assertEqual(result.returncode, 0, f"{command}:\n{result.stdout}")
         return result.stdout
 

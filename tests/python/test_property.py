@@ -90,7 +90,7 @@ def parse_arguments():
     parser.add_argument("--cli", default=os.environ.get("TENON_CLI"), help="the tenon command, for its --check")
     parser.add_argument("-j", "--jobs", type=int, default=len(os.sched_getaffinity(0)),
                         help="worker processes (%(default)s)")
-    parser.add_argument("--timeout", type=float, default=60, help="seconds that one graph may take (%(default)s)")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds after which a graph hangs (%(default)s)")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "tenon-property",
                         help="where failing graphs are written (%(default)s)")
     parser.add_argument("--shrink", type=int, default=10, help="shrink at most so many failures (%(default)s)")

@@ -55,7 +55,7 @@ class Browser(ReportTest):
         command = [required("TENON_CHROMIUM"), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                    "--disable-dev-shm-usage", f"--user-data-dir={self.folder / 'profile'}", f"--window-size={size[0]},{size[1]}",
                    *arguments, (page or self.page).as_uri()]
-        result = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=240)
+        result = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 

@@ -74,15 +74,27 @@ static void release(run *r) {
   tn_module_release(r->module);
 }
 
-static double seconds(void) {
+/* Of this process, which no other work of the machine makes more. */
+static double cpu_seconds(void) {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static void *cancel_soon(void *session) {
-  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  tn_session_cancel(session);
+typedef struct canceller {
+  tn_session *session;
+  atomic_bool ended;
+  double at; /* cpu_seconds() of the first time */
+} canceller;
+
+/* More than once, as the kernel may not have begun. */
+static void *cancel_soon(void *user) {
+  canceller *c = user;
+  while (!atomic_load(&c->ended)) {
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    if (c->at == 0) c->at = cpu_seconds();
+    tn_session_cancel(c->session);
+  }
   return NULL;
 }
 
@@ -93,16 +105,17 @@ static void check_cancelled(const char *kernel, int threads, int64_t open) {
   for (int i = 0; i < count; i++) r.inputs[i] = tensor_of(&r, i, tn_executable_input(r.exe, NULL, i), open);
   r.output = tensor_of(&r, 2, tn_executable_output(r.exe, NULL, 0), open);
   pthread_t thread;
-  double start = seconds();
-  assert_int_equal(pthread_create(&thread, NULL, cancel_soon, r.session), 0);
+  canceller c = {.session = r.session};
+  assert_int_equal(pthread_create(&thread, NULL, cancel_soon, &c), 0);
   tn_status *status = tn_session_invoke_with_outputs(r.session, NULL, r.inputs, count, &r.output, 1);
-  double took = seconds() - start;
+  const double end = cpu_seconds();
+  atomic_store(&c.ended, true);
   pthread_join(thread, NULL);
   if (tn_status_code_of(status) != TN_CANCELLED || strstr(tn_status_message(status), "cancelled in kernel") == NULL)
     fail_msg("%s with %d threads was not cancelled: %s", kernel, threads, tn_status_message(status));
   tn_status_free(status);
-  if (took > 1.5)
-    fail_msg("%s with %d threads was cancelled after 0.05 s and ended after %.2f s", kernel, threads, took);
+  if (end - c.at > 20) /* the kernels take minutes, and this is for slow machines, too */
+    fail_msg("%s with %d threads ended %.2f s of CPU time after it was cancelled", kernel, threads, end - c.at);
   release(&r);
 }
 

@@ -192,8 +192,7 @@ static int32_t meet(const tn_kernel_env *env, void *closure, int64_t begin, int6
   meeting *m = closure;
   if (!pthread_equal(pthread_self(), m->caller)) atomic_store(&m->worker_processor, sched_getcpu());
   atomic_fetch_add(&m->arrived, 1);
-  for (int i = 0; i < 10000 && atomic_load(&m->worker_processor) < 0; i++)
-    nanosleep(&(struct timespec){0, 1000000}, NULL);
+  while (atomic_load(&m->worker_processor) < 0) nanosleep(&(struct timespec){0, 1000000}, NULL);
   return TN_KERNEL_OK;
 }
 
