@@ -21,7 +21,7 @@ FUNCTION = re.compile(r"^`(\w+)` in `(src/[\w/]+\.c)`")
 FILE = re.compile(r"`(src/[\w/]+\.c)`")
 TARGET = re.compile(r"^`(\w+)`$")
 NO_TARGET = re.compile(r"^none: \w")
-OPENS = re.compile(r"(?<![\w.>])(?:tn__file_map_open|dlopen|sqlite3_open_v2|open|read|recv|fopen(?=\([^;]*\"r))\(")
+OPENS = re.compile(r"(?<![\w.>])(?:tn__file_map_open|dlopen|sqlite3_open_v2|read|recv|open(?=\([^;]*O_RD)|fopen(?=\([^;]*\"r))\(")
 # The functions that all others call, and the comparison of two files by their bytes.
 PRIMITIVES = {"src/base/file.c", "src/base/beside.c"}
 

@@ -8,6 +8,7 @@ usage: check_style.py [ROOT]
 - Functions of the library that are not static start with tn_ (public) or tn__ (inside); a name in include/tenon is tn_.
 - Macros of headers start with TN or tn__, and the header has the guard of its path.
 - No marks of unfinished work.
+- The environment is read by secure_getenv() in src: it counts for nothing where a program has other rights than its caller.
 
 What it reads is C as this project writes it (formatted by clang-format), not all of C.
 """
@@ -21,6 +22,7 @@ from check_common import check_tree
 MAX_FILE_LINES = 1500
 MAX_FUNCTION_LINES = 120
 MAX_COLUMNS = 120
+INSECURE = re.compile(r"(?<!_)\bgetenv\(")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 # Generated tables are exempt, and DLPack's own header, whose names are DLPack's.
 GENERATED = re.compile(r"(\.pb-c\.[ch]|_generated\.[ch]|\.inc)$|^dlpack\.h$")
@@ -115,6 +117,8 @@ def check_file(relative, text):
             yield number, f"a mark of unfinished work: {UNFINISHED.search(line).group(0)}"
         if relative.suffix != ".py" and len(line) > MAX_COLUMNS:
             yield number, f"the line has {len(line)} columns, more than {MAX_COLUMNS}"
+        if relative.parts[0] == "src" and INSECURE.search(line):
+            yield number, "getenv: a program with other rights than its caller's would obey it; secure_getenv does not"
     if relative.suffix == ".py":
         spans = python_functions(text)
     else:

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 bool tn__cache_folder_name(const char *directory, char *out, size_t size) {
-  const char *own = getenv("TENON_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const char *own = secure_getenv("TENON_CACHE_DIR"), *xdg = secure_getenv("XDG_CACHE_HOME"),
+             *home = secure_getenv("HOME");
   int length = -1;
   if (directory || (own && own[0]))
     length = snprintf(out, size, "%s", directory ? directory : own);

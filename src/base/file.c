@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/trusted.h"
+
 static tn_status *system_error(const char *path, const char *what, int error) {
   char text[128];
   const char *reason = strerror_r(error, text, sizeof(text));
@@ -22,12 +24,15 @@ static tn_status *system_error(const char *path, const char *what, int error) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static tn_status *map_descriptor(const char *path, int fd, tn__file_map *out) {
+static tn_status *map_descriptor(const char *path, int fd, bool trusted, tn__file_map *out) {
   static const uint8_t nothing[1] = {0};
   struct stat info;
+  char why[64];
   if (fstat(fd, &info) != 0) return system_error(path, "cannot read", errno);
   if (S_ISDIR(info.st_mode)) return system_error(path, "cannot read", EISDIR);
   if (!S_ISREG(info.st_mode)) return tn_status_create(TN_IO, "%s: cannot read: it is not a regular file", path);
+  if (trusted && tn__distrust(&info, why) != NULL)
+    return tn_status_create(TN_FAILED_PRECONDITION, "%s: cannot trust the file: %s; it counts for nothing", path, why);
   if (info.st_size == 0) {
     out->data = nothing;
     return NULL;
@@ -38,15 +43,19 @@ static tn_status *map_descriptor(const char *path, int fd, tn__file_map *out) {
   return NULL;
 }
 
-tn_status *tn__file_map_open(const char *path, tn__file_map *out) {
+static tn_status *map_file(const char *path, bool trusted, tn__file_map *out) {
   *out = (tn__file_map){0};
   /* Non-blocking only matters for a named pipe without a writer, which is refused below instead of waited for. */
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return system_error(path, "cannot open", errno);
-  tn_status *status = map_descriptor(path, fd, out);
+  tn_status *status = map_descriptor(path, fd, trusted, out);
   close(fd);
   return status;
 }
+
+tn_status *tn__file_map_open(const char *path, tn__file_map *out) { return map_file(path, false, out); }
+
+tn_status *tn__file_map_trusted(const char *path, tn__file_map *out) { return map_file(path, true, out); }
 
 void tn__file_map_close(tn__file_map *map) {
   if (map->handle != NULL) munmap(map->handle, map->size);

@@ -12,6 +12,7 @@
 
 #include "base/cache_folder.h"
 #include "base/log.h"
+#include "base/trusted.h"
 
 struct tn__cache {
   const char *directory;
@@ -23,9 +24,10 @@ struct tn__cache {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Made where it is not there. NULL: what is in it may be read. */
+/* Made where it is not there. NULL: what is in it may be read, and nobody else put it there. */
 static tn_status *make_readable(const char *directory) {
   tn_status *status = tn__make_directories(directory);
+  if (!status) status = tn__folder_check_trusted(directory, "TENON_CACHE_DIR");
   if (!status && access(directory, R_OK | X_OK) != 0) status = tn_status_create(TN_IO, "cannot read \"%s\"", directory);
   return status;
 }
@@ -166,8 +168,12 @@ static void mark_used(const char *path) {
 bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn__file_map *map, tn__bytes *out) {
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);
-  tn_status *status = tn__file_map_open(path, map);
+  tn_status *status = tn__file_map_trusted(path, map);
   if (status) {
+    if (tn_status_code_of(status) == TN_FAILED_PRECONDITION) {
+      tn__log(&cache->log, TN_LOG_WARNING, "compile cache: %s", tn_status_message(status));
+      unlink(path); /* a new one would have its mode */
+    }
     tn_status_free(status);
     return false;
   }

@@ -461,7 +461,7 @@ tn_status *cli_read_key(const cli_args *args, cli_compile *setup) {
 }
 
 tn_load_options cli_load_options(const cli_args *args, const cli_compile *setup) {
-  tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = getenv("TENON_PERF_MAP") != NULL};
+  tn_load_options load = {.size = sizeof load, .log = &setup->log, .perf_map = secure_getenv("TENON_PERF_MAP") != NULL};
   load.constants_path = cli_value(args, "--constants");
   load.inspect_only = setup->inspect_only;
   if (setup->map_count > 0) load.device_map = setup->map->of.names, load.device_map_count = setup->map_count;

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
+#include "base/trusted.h"
 #include "cache/cache.h"
 #include "codegen/backend.h"
 #include "machine/machine_file.h"
@@ -66,7 +67,7 @@ static tn_status *use_file(const char *path, tn__target *target, tn__strbuf *not
   tn__file_map map;
   tn__machine machine = target->cpu.row, usual = target->cpu.machine;
   tn_status *status = NULL;
-  TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
+  TN_RETURN_IF_ERROR(notes ? tn__file_map_trusted(path, &map) : tn__file_map_open(path, &map));
   if (notes && !is_whole(&map)) status = tn_status_create(TN_DATA_LOSS, "%s: the measurement is damaged", path);
   if (!status) status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
   if (!status && notes) copy_notes(&map, notes);
@@ -154,6 +155,7 @@ static void use_measurement(const tn_compile_options *options, const char *folde
   path_of(folder, target, path, sizeof path);
   tn_status *status = use_file(path, target, notes);
   if (status && writes) {
+    if (tn_status_code_of(status) == TN_FAILED_PRECONDITION) unlink(path); /* a new one would have its mode */
     tn_status_free(status);
     status = measure_alone(folder, path, target, false, notes);
   }
@@ -180,7 +182,7 @@ static tn_status *find_machine(const tn_compile_options *options, tn__target *ou
   if (!tn__target_is_native(out)) return NULL;
   snprintf(from, 512, "usual for such a CPU; nothing is measured, as the options say");
   if (options->no_measure) return NULL;
-  snprintf(from, 512, "usual for such a CPU; nothing is measured without a folder for the cache");
+  snprintf(from, 512, "usual for such a CPU; nothing is measured without a folder for the cache that is yours alone");
   tn__cache_access access = tn__cache_folder(NULL, folder, sizeof folder);
   if (access != TN__CACHE_NONE) use_measurement(options, folder, access == TN__CACHE_WRITES, out, from, notes);
   return NULL;
@@ -203,8 +205,9 @@ static tn_status *measure_again(void) {
   char folder[4096], path[4096 + 32];
   TN_RETURN_IF_ERROR(tn__target_parse(NULL, &target));
   if (tn__cache_folder(NULL, folder, sizeof folder) != TN__CACHE_WRITES)
-    return tn_status_create(TN_FAILED_PRECONDITION,
-                            "there is no folder to keep a measurement in: set TENON_CACHE_DIR to one");
+    return tn_status_create(
+        TN_FAILED_PRECONDITION,
+        "there is no folder to keep a measurement in: set TENON_CACHE_DIR to one that is yours alone");
   path_of(folder, &target, path, sizeof path);
   tn__strbuf_init(&notes, NULL);
   tn_status *status = measure_alone(folder, path, &target, true, &notes);

@@ -67,6 +67,7 @@ class StyleTest(unittest.TestCase):
             "src/base/lines.c:1501: the file has 1501 lines, more than 1500",
             f"src/base/names.c:7: a mark of unfinished work: {mark}",
             "src/base/names.c:249: the line has 121 columns, more than 120",
+            "src/base/names.c:250: getenv: a program with other rights than its caller's would obey it; secure_getenv does not",
             "src/base/names.c:3: wrong is neither static nor named tn_ or tn__",
             "src/base/names.c:8: the function tn__long has 121 lines, more than 120",
         ])

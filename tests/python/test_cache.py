@@ -204,6 +204,35 @@ class CacheTest(unittest.TestCase):
         self.assertRegex(errors, r"^tenon: compile cache: .*: cannot write: Permission denied\n$")
         self.assertEqual({path: path.read_bytes() for path in self.entries()}, before)
 
+    def test_a_folder_that_others_may_write_to_is_not_used(self):
+        """Neither read nor written, with a note; also one that another user owns, where the test may make such."""
+        self.compile()
+        entries = self.entries()
+        others = [lambda: self.cache.chmod(0o777), lambda: self.cache.chmod(0o1777)]
+        if os.geteuid() == 0:
+            others += [lambda: (self.cache.chmod(0o755), os.chown(self.cache, 12345, -1))]
+        before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in entries}
+        for distrust in others:
+            distrust()
+            result, errors = self.compile()
+            self.assertFalse(result["from_cache"])
+            self.assertRegex(errors, r"^tenon: no compile cache: \S+: cannot use the folder: (others may write to it \(mode 777\)|"
+                                     r"user 12345 owns it); make it yours alone \(chown, chmod go-w\), or name another one in "
+                                     r"TENON_CACHE_DIR\n$")
+            self.assertEqual({path: (path.read_bytes(), path.stat().st_mtime_ns) for path in self.entries()}, before)
+        os.chown(self.cache, os.geteuid(), -1)
+        self.cache.chmod(0o755)
+        self.assertTrue(self.compile()[0]["from_cache"])
+
+    def test_an_entry_that_others_may_write_to_is_not_used(self):
+        self.compile()
+        for path in self.entries():
+            path.chmod(0o666)
+        result, errors = self.compile()
+        self.assertFalse(result["from_cache"])
+        self.assertIn("cannot trust the file: others may write to it (mode 666); it counts for nothing", errors)
+        self.assertTrue(self.compile()[0]["from_cache"])  # what was made instead is used
+
     def test_places(self):
         """$TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon."""
         home, xdg = self.folder / "home", self.folder / "xdg"

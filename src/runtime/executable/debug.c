@@ -2,20 +2,34 @@
  * Interface"): a list of ELF images in memory, whose head GDB knows by name. That list is the one thing in Tenon that
  * belongs to the process; a mutex guards it. */
 #include <elf.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/trusted.h"
 #include "runtime/executable/executable.h"
 
 /* ---- perf ------------------------------------------------------------------------------------------------------- */
 
+/* Everybody may put something under that name, so what is there must be a file of this user's, and no link. */
+static FILE *open_own(const char *path) {
+  struct stat info;
+  char why[64];
+  int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+  if (fd < 0) return NULL;
+  bool own = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink == 1 && tn__distrust(&info, why) == NULL;
+  FILE *file = own ? fdopen(fd, "a") : NULL;
+  if (file == NULL) close(fd);
+  return file;
+}
+
 void tn__debug_write_perf_map(const tn_executable *exe) {
   char path[64];
   snprintf(path, sizeof(path), "/tmp/perf-%ld.map", (long)getpid());
-  FILE *file = fopen(path, "ae");
+  FILE *file = open_own(path);
   if (file == NULL) return;
   for (uint32_t i = 0; i < exe->kernel_count; i++) {
     const tn__kernel_entry *kernel = &exe->kernels[i];

@@ -10,12 +10,14 @@
 #include "base/alloc.h"
 #include "base/program.h"
 #include "base/strbuf.h"
+#include "base/trusted.h"
 
 enum { MOST_PATH = 4096 };
 
 typedef struct search {
   const char *driver;
   char path[MOST_PATH]; /* of the plug-in, once it was found */
+  bool named;           /* in a folder of TENON_PLUGIN_PATH */
   tn__strbuf places;    /* that were looked in */
 } search;
 
@@ -31,7 +33,7 @@ static bool is_in_path(search *s) {
   const char *path = secure_getenv("TENON_PLUGIN_PATH");
   while (path != NULL && *path != '\0') {
     size_t length = strcspn(path, ":");
-    if (length > 0 && is_in(s, path, length, "")) return true;
+    if (length > 0 && is_in(s, path, length, "")) return s->named = true;
     path += length + (path[length] == ':');
   }
   return false;
@@ -79,7 +81,17 @@ static tn_status *of_another_version(const search *s, uint32_t version) {
   return of_no_use(s, what);
 }
 
+/* A folder that was named may be anybody's. Tenon's own is as trusted as Tenon. */
+static tn_status *check_place(const search *s) {
+  char folder[MOST_PATH];
+  if (!s->named) return NULL;
+  snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(s->path, '/') - s->path), s->path);
+  return tn_status_prefix(tn__folder_check_trusted(folder, "TENON_PLUGIN_PATH"), "the plug-in \"%s\" is not opened",
+                          s->path);
+}
+
 static tn_status *open_found(const search *s, DLDeviceType type, const tn__device_driver **out) {
+  TN_RETURN_IF_ERROR(check_place(s));
   void *library = dlopen(s->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (library == NULL) {
     const char *why = dlerror();

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/trusted.h"
 #include "tune/database/database.h"
 
 enum {
@@ -180,12 +181,21 @@ static tn_status *set_up(tn_database *db, const tn_database_options *options, co
   return kind.version == schema->count ? NULL : migrate(db, schema);
 }
 
+/* Nobody named it: what others put there counts for nothing. */
+static tn_status *check_default_folder(const char *folder) {
+  tn_status *status = tn__folder_check_trusted(folder, "TENON_TUNE_DB or TENON_CACHE_DIR");
+  if (tn_status_code_of(status) != TN_NOT_FOUND) return status;
+  tn_status_free(status); /* it will be made */
+  return NULL;
+}
+
 static tn_status *default_path(tn__strbuf *out) {
   char folder[4096];
-  const char *own = getenv("TENON_TUNE_DB");
+  const char *own = secure_getenv("TENON_TUNE_DB");
   if (own != NULL && own[0] != '\0') {
     tn__strbuf_append(out, own);
   } else if (tn__cache_folder_name(NULL, folder, sizeof(folder))) {
+    TN_RETURN_IF_ERROR(check_default_folder(folder));
     tn__strbuf_printf(out, "%s/tuning.db", folder);
   } else {
     return tn_status_create(TN_NOT_FOUND,

@@ -10,7 +10,7 @@
 static const char *const name = "tenon-tune";
 
 TN_MUST_USE static bool in_path(char *path, size_t size) {
-  const char *folder = getenv("PATH");
+  const char *folder = secure_getenv("PATH");
   while (folder != NULL && *folder != 0) {
     int length = (int)strcspn(folder, ":");
     int written = snprintf(path, size, "%.*s/%s", length, folder, name);
@@ -22,7 +22,7 @@ TN_MUST_USE static bool in_path(char *path, size_t size) {
 }
 
 tn_status *tn__workers_program(const char *given, char *path, size_t size) {
-  if (given == NULL) given = getenv("TENON_WORKER");
+  if (given == NULL) given = secure_getenv("TENON_WORKER");
   if (given == NULL || *given == 0) {
     if (tn__program_beside(name, path, size) && access(path, X_OK) == 0) return NULL;
     if (in_path(path, size)) return NULL;

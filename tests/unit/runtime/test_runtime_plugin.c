@@ -2,6 +2,7 @@
  * names, and that threads may open them at once. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -96,6 +97,13 @@ static void test_plug_ins_of_no_use(void **state) {
            "the plug-in \"%s\" cannot be opened (%s: invalid ELF header): install the plug-ins that came with this "
            "Tenon (%s)",
            file, file, tn_version());
+  check_fails(tn__plugin_driver(kDLCUDA, "trial", &driver), TN_FAILED_PRECONDITION, text);
+  /* In a folder where others may put another one. */
+  assert_int_equal(chmod(folder, 0777), 0);
+  snprintf(text, sizeof text,
+           "the plug-in \"%s\" is not opened: %s: cannot use the folder: others may write to it (mode 777); make it "
+           "yours alone (chown, chmod go-w), or name another one in TENON_PLUGIN_PATH",
+           file, folder);
   check_fails(tn__plugin_driver(kDLCUDA, "trial", &driver), TN_FAILED_PRECONDITION, text);
   unlink(file);
   rmdir(folder);

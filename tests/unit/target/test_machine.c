@@ -1,6 +1,7 @@
 /* Machine files: what is read, what is refused and in which words, and that answers don't depend on them. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -370,6 +371,30 @@ static void is_measured_once(void **state) {
   assert_int_equal(system(command), 0);
 }
 
+/* A measurement that others may have written, or a folder for one that they may write to. */
+static void others_measurements_are_not_used(void **state) {
+  char folder[] = "/tmp/tenon-machine-XXXXXX", from[512], command[600], path[512];
+  assert_non_null(mkdtemp(folder));
+  tn_compile_options options = {.size = sizeof(options)};
+  assert_int_equal(setenv("TENON_CACHE_DIR", folder, 1), 0);
+  tn__target target;
+  check_ok(tn__kernels_machine_target(&options, &target, from));
+  assert_int_equal(strncmp(from, "measured, and kept in ", 22), 0);
+  snprintf(path, sizeof(path), "%s", from + 22);
+  change_megahertz(path);
+  assert_int_equal(chmod(path, 0666), 0);
+  check_ok(tn__kernels_machine_target(&options, &target, from));
+  assert_int_not_equal(target.cpu.machine.core.megahertz, 777);
+  assert_int_equal(strncmp(from, "measured, and kept in ", 22), 0); /* a new one */
+  change_megahertz(path);
+  assert_int_equal(chmod(folder, 0777), 0);
+  check_ok(tn__kernels_machine_target(&options, &target, from));
+  assert_string_equal(from,
+                      "usual for such a CPU; nothing is measured without a folder for the cache that is yours alone");
+  snprintf(command, sizeof(command), "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
+}
+
 static void is_not_measured_without_a_place(void **state) {
   char from[512];
   tn__target target, plain_native = table("native");
@@ -378,7 +403,7 @@ static void is_not_measured_without_a_place(void **state) {
     tn_compile_options options;
     const char *from;
   } cases[] = {
-      {{0}, "usual for such a CPU; nothing is measured without a folder for the cache"},
+      {{0}, "usual for such a CPU; nothing is measured without a folder for the cache that is yours alone"},
       {{.no_measure = true}, "usual for such a CPU; nothing is measured, as the options say"},
       {{.target = "x86-64-v3"}, "usual for the target"},
   };
@@ -408,6 +433,7 @@ int main(void) {
       cmocka_unit_test(threads_that_never_meet_measure_nothing),
       cmocka_unit_test(measures_what_can_be),
       cmocka_unit_test(is_measured_once),
+      cmocka_unit_test(others_measurements_are_not_used),
       cmocka_unit_test(is_not_measured_without_a_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

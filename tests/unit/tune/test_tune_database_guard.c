@@ -1,6 +1,7 @@
 /* Databases of tuning records that somebody made to mislead or to harm whoever opens them. */
 #include <sqlite3.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -150,10 +151,26 @@ static void a_database_is_opened_defensively(void **state) {
               "a.db: cannot read or write a record: its texts have more than 67108864 bytes");
 }
 
+/* The usual place is the folder of the compile cache, which nobody named. */
+static void the_usual_place_is_the_users_alone(void **state) {
+  tn_database *db;
+  assert_int_equal(unsetenv("TENON_TUNE_DB") + setenv("TENON_CACHE_DIR", "cache", 1), 0);
+  check_ok(tn_database_open(NULL, NULL, &db));
+  tn_database_release(db);
+  assert_int_equal(chmod("cache", 0777), 0);
+  check_fails(tn_database_open(NULL, NULL, &db), TN_FAILED_PRECONDITION,
+              "cache: cannot use the folder: others may write to it (mode 777); make it yours alone (chown, chmod "
+              "go-w), or name another one in TENON_TUNE_DB or TENON_CACHE_DIR");
+  check_ok(tn_database_open("cache/tuning.db", NULL, &db)); /* it was named */
+  tn_database_release(db);
+  assert_int_equal(unsetenv("TENON_CACHE_DIR"), 0);
+  (void)state;
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
   const struct CMUnitTest tests[] = {TEST(other_schemas_are_refused_and_left),
                                      TEST(space_in_definitions_does_not_count), TEST(steps_are_counted),
-                                     TEST(a_database_is_opened_defensively)};
+                                     TEST(a_database_is_opened_defensively), TEST(the_usual_place_is_the_users_alone)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
