@@ -21,10 +21,10 @@ def required(variable):
 
 
 def run(*command, status=0, environment=None):
-    """Runs a command that must end with `status`. Returns what it printed on stdout and stderr."""
+    """Runs a command that must end with `status` (None: with any). Returns what it printed on stdout and stderr."""
     result = subprocess.run([str(word) for word in command], text=True, capture_output=True,
                             env=os.environ | (environment or {}))
-    if result.returncode != status:
+    if status is not None and result.returncode != status:
         raise AssertionError(f"{' '.join(map(str, command))} ended with {result.returncode}, not {status}:\n"
                              f"{result.stdout}{result.stderr}")
     return result

@@ -16,11 +16,13 @@ import onnx
 from onnx import TensorProto
 
 import tenon
-from product import graph, info, node, required, run, tenon as cli
+from product import LIGHT, graph, info, node, required, run, tenon as cli
 from test_emit_c import constant, model_of
 
 FLOAT, INT64, BOOL, HALF, DOUBLE = (TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL, TensorProto.FLOAT16,
                                     TensorProto.DOUBLE)
+
+DECLARATIONS = Path(__file__).resolve().parents[2] / "bench" / "declarations"
 
 # A machine that has nothing: results go to its standard output by system calls of Linux.
 BARE = """
@@ -113,7 +115,7 @@ class C99(unittest.TestCase):
     def test_files_need_memory_functions_alone(self):
         source = self.emit(self.perceptron())
         text = source.read_text(encoding="utf-8")
-        self.assertNotRegex(text, r"\blong\b|#include <(?!stdint|stddef)")
+        self.assertNotRegex(text, r"\blong\b|#include <(?!float|stdint|stddef)")
         self.assertFalse((self.folder / "m.o").exists())
         for compiler in filter(None, (required("TENON_CC"), shutil.which("clang-19"), shutil.which("clang"))):
             for flags in (("-O0",), ("-O2", "-ffreestanding"), ("-O3", "-march=x86-64-v3")):
@@ -123,11 +125,26 @@ class C99(unittest.TestCase):
                 wanted = run("nm", "-u", self.folder / "m.o").stdout.split()[1::2]
                 self.assertLessEqual(set(wanted), {"memcpy", "memmove", "memset"}, (compiler, flags))
 
+    def test_arithmetic_that_would_be_changed_is_refused(self):
+        """test_c_flags.py has all of the options."""
+        source = self.emit(self.perceptron())
+        said = run(required("TENON_CC"), "-std=c99", "-O2", "-ffast-math", "-c", "-o", self.folder / "m.o", source, status=1).stderr
+        self.assertIn("cannot keep results right: -ffast-math or -Ofast changes arithmetic; add -fno-fast-math", said)
+
+    def test_networks_and_declarations_without_a_warning(self):
+        for path in [*sorted(LIGHT.glob("light_*.onnx")), *sorted(DECLARATIONS.glob("*.te"))]:
+            command = ("build", path, "--emit", "c99", "-o", self.folder / "m.c") if path.suffix == ".te" else (
+                "compile", path, "--emit", "c", "-o", self.folder / "m")
+            cli(*command, "--target", "c99", "--no-measure")
+            for compiler in (required("TENON_CC"), required("TENON_OTHER_CC")):
+                with self.subTest(f"{path.name} {compiler}"):
+                    run(compiler, "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-fsyntax-only", self.folder / "m.c")
+
     def test_machines_of_32_bits(self):
         source = self.emit(of_many_types(self.rng))
         (self.folder / "string.h").write_text(STRING_H, encoding="utf-8")
         if os.uname().machine == "x86_64":
-            run(required("TENON_CC"), "-m32", "-ffreestanding", f"-I{self.folder}", "-std=c99", "-Wall", "-Wextra", "-pedantic",
+            run(required("TENON_CC"), "-m32", "-msse2", "-mfpmath=sse", "-ffreestanding", f"-I{self.folder}", "-std=c99", "-Wall", "-Wextra", "-pedantic",
                 "-Werror", "-O2", "-S", "-o", self.folder / "m.s", source)
 
     def test_the_other_order_of_bytes(self):

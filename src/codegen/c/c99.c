@@ -4,10 +4,62 @@
 #include "codegen/c/emit.h"
 #include "runtime/format/source_unit.h"
 
-static const char head[] =
+/* What the arithmetic of the text rests on. Where a compiler says that it will not hold, the text refuses to compile;
+ * clang names few of the options by a macro, and the pragmas below take the others back. Before them stands what clang
+ * refuses when an option has made infinities or NaNs undefined. */
+static const char assumptions[] =
+    "#include <float.h>\n"
     "#include <stddef.h>\n"
     "#include <stdint.h>\n"
     "\n"
+    "#if defined(__FAST_MATH__) || defined(_M_FP_FAST)\n"
+    "#error \"cannot keep results right: -ffast-math or -Ofast changes arithmetic; add -fno-fast-math (MSVC: "
+    "/fp:precise)\"\n"
+    "#elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0\n"
+    "#error \"cannot keep results right: -ffinite-math-only excludes infinities and NaNs; add -fno-finite-math-only\"\n"
+    "#elif defined(__ASSOCIATIVE_MATH__)\n"
+    "#error \"cannot keep results right: sums may be reordered; add -fno-unsafe-math-optimizations "
+    "-fno-associative-math\"\n"
+    "#elif defined(__RECIPROCAL_MATH__)\n"
+    "#error \"cannot keep results right: quotients may become products; add -fno-reciprocal-math\"\n"
+    "#elif defined(__NO_SIGNED_ZEROS__)\n"
+    "#error \"cannot keep results right: signs of zeros may be ignored; add -fsigned-zeros\"\n"
+    "#endif\n"
+    /* 16: _Float16 alone has a format of its own. clang says 0 of an x86 that has SSE, but not SSE2. */
+    "#if (defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16) || \\\n"
+    "    (defined(__clang__) && (defined(__i386__) || defined(__x86_64__)) && !defined(__SSE2_MATH__)) || \\\n"
+    "    (defined(_M_IX86_FP) && _M_IX86_FP < 2)\n"
+    "#error \"cannot keep results right: float or double is computed with more precision; on x86 add -msse2 "
+    "-mfpmath=sse\"\n"
+    "#endif\n"
+    "#if FLT_RADIX != 2 || FLT_MANT_DIG != 24 || FLT_MAX_EXP != 128 || DBL_MANT_DIG != 53 || DBL_MAX_EXP != 1024\n"
+    "#error \"cannot keep results right: float and double are not the 32 and 64 bits of IEEE 754\"\n"
+    "#endif\n"
+    "typedef char tn_needs_int_of_32_bits[sizeof(int) == 4 ? 1 : -1];\n"
+    "typedef char tn_needs_double_constants_without_fsingle_precision_constant[sizeof(1.0) == 8 ? 1 : -1];\n"
+    "typedef char tn_needs_shifts_that_keep_signs[-3 >> 1 == -2 ? 1 : -1];\n"
+    "typedef char tn_needs_conversions_that_wrap_around[(int32_t)0xfffffffeu == -2 ? 1 : -1];\n"
+    "#if defined(__clang__)\n"
+    "#pragma clang diagnostic ignored \"-Wunknown-warning-option\"\n"
+    "#pragma clang diagnostic push\n"
+    "#pragma clang diagnostic error \"-Wnan-infinity-disabled\"\n"
+    "static inline __attribute__((unused)) int tn_needs_infinities_and_nans(double x) {\n"
+    "  return __builtin_isnan(x) | __builtin_isinf(x); /* add -fhonor-nans -fhonor-infinities */\n"
+    "}\n"
+    "#pragma clang diagnostic pop\n"
+    "#pragma clang diagnostic ignored \"-Wignored-pragmas\"\n"
+    "#pragma clang diagnostic ignored \"-Wunknown-pragmas\"\n"
+    "#pragma float_control(precise, on)\n"
+    /* Where float_control is not there. */
+    "#if __clang_major__ >= 19\n"
+    "#pragma clang fp reassociate(off) reciprocal(off)\n"
+    "#endif\n"
+    "#pragma STDC FP_CONTRACT OFF\n"
+    "#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"\n"
+    "#endif\n"
+    "\n";
+
+static const char head[] =
     "typedef int8_t tn_i8;\n"
     "typedef int16_t tn_i16;\n"
     "typedef int32_t tn_i32;\n"
@@ -47,11 +99,7 @@ static const char head[] =
     "#define TN_SQRT TN_SQRT\n"
     "#define TN_SQRTF TN_SQRTF\n"
     "#endif\n"
-    "#if defined(__clang__)\n"
-    "#pragma STDC FP_CONTRACT OFF\n"
-    "#pragma clang diagnostic ignored \"-Wunknown-warning-option\"\n"
-    "#pragma clang diagnostic ignored \"-Wbitwise-instead-of-logical\"\n"
-    "#elif defined(__GNUC__)\n"
+    "#if defined(__GNUC__) && !defined(__clang__)\n"
     "#pragma GCC optimize(\"no-math-errno\", \"no-trapping-math\", \"fp-contract=off\")\n"
     "#pragma GCC diagnostic ignored \"-Wmaybe-uninitialized\"\n"
     /* Loops that are unrolled before vectors are looked for are not made vectors. */
@@ -115,7 +163,7 @@ tn__code tn__codegen_c99(tn__arena *arena, const tn__codegen_module *module) {
     if (entry != NULL) tn__cc_entry(&cc, entry);
   }
   const char *text = tn__arena_take(arena, body);
-  tn__strbuf_printf(out, "/* Made by tenon %s. */\n%s", tn_version(), head);
+  tn__strbuf_printf(out, "/* Made by tenon %s. */\n%s%s", tn_version(), assumptions, head);
   if (uses_memory(text)) tn__strbuf_append(out, memory);
   return tn__cc_finish(arena, &tn__cc_c99, text, out);
 }

@@ -4,6 +4,10 @@
 
 static const char head[] =
     "/* For NVRTC or nvcc with --fmad=false. */\n"
+    "#if (defined(__USE_FAST_MATH__) && __USE_FAST_MATH__) || (defined(__CUDA_FTZ) && __CUDA_FTZ) || \\\n"
+    "    (defined(__CUDA_PREC_DIV) && !__CUDA_PREC_DIV) || (defined(__CUDA_PREC_SQRT) && !__CUDA_PREC_SQRT)\n"
+    "#error \"cannot keep results right: --use_fast_math or a part of it changes arithmetic\"\n"
+    "#endif\n"
     "typedef signed char tn_i8;\n"
     "typedef short tn_i16;\n"
     "typedef int tn_i32;\n"

@@ -173,7 +173,7 @@ static const char *branched_select(tn__cc *cc, const tn__expr *e, const char *co
   tn__expr_common_parts(cc->ir, e->args[1], e->args[2], make_part, cc);
   const char *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
   tn__cc_line(cc, "%s %s;", tn__cc_value_type(e->dtype), name);
-  tn__cc_open(cc, "if (%s)", condition);
+  tn__cc_open_if(cc, condition);
   assign_in_scope(cc, name, e->args[1]);
   cc->indent--;
   tn__cc_open(cc, "} else");

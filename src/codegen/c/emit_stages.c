@@ -128,7 +128,7 @@ static void emit_fetches(stages *p, const tn__expr *at) {
   tn__cc *cc = p->cc;
   const tn__expr *more = tn__ir_lt(cc->ir, at, p->loop->as.loop.var->extent);
   bool guarded = !tn__ir_prove(cc->ir, more);
-  if (guarded) tn__cc_open(cc, "if (%s)", tn__cc_whole(cc, more));
+  if (guarded) tn__cc_open_if(cc, tn__cc_whole(cc, more));
   cc->asynchronous = true;
   for (int i = 0; i < p->fetch_count; i++) {
     cc->apart = true;

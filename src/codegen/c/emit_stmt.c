@@ -332,7 +332,7 @@ static void emit_store(tn__cc *cc, const tn__stmt *s) {
 }
 
 static void emit_if(tn__cc *cc, const tn__stmt *s) {
-  tn__cc_open(cc, "if (%s)", tn__cc_whole(cc, s->as.branch.condition));
+  tn__cc_open_if(cc, tn__cc_whole(cc, s->as.branch.condition));
   emit_scoped(cc, s->as.branch.then_body);
   if (s->as.branch.else_body != NULL) {
     cc->indent--;

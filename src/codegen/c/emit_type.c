@@ -59,6 +59,24 @@ void tn__cc_open(tn__cc *cc, const char *format, ...) {
   cc->indent++;
 }
 
+/* Is the first parenthesis closed by the last one? */
+static bool is_enclosed(const char *text, size_t length) {
+  int depth = 0;
+  if (length < 2 || text[0] != '(') return false;
+  for (size_t i = 0; i < length; i++) {
+    depth += (text[i] == '(') - (text[i] == ')');
+    if (depth == 0) return i + 1 == length;
+  }
+  return false;
+}
+
+/* clang takes `if ((a == b))` for an assignment that somebody meant. */
+void tn__cc_open_if(tn__cc *cc, const char *condition) {
+  size_t length = strlen(condition);
+  while (is_enclosed(condition, length)) condition++, length -= 2;
+  tn__cc_open(cc, "if (%.*s)", (int)length, condition);
+}
+
 void tn__cc_close(tn__cc *cc) {
   cc->indent--;
   tn__cc_line(cc, "}");
@@ -196,13 +214,20 @@ static const char *rounded(tn__cc *cc, tn_dtype dtype, const char *value) {
   return dtype == TN_BF16 ? TN__CC_TEXT(cc, "tn_round_bf16(%s)", value) : value;
 }
 
+/* A whole number as f32 or f64. */
+static const char *widened(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value) {
+  const char *text = TN__CC_TEXT(cc, "((%s)%s)", tn__cc_value_type(to), value);
+  bool folded = cc->dialect == &tn__cc_c99 && !tn__dtype_is_unsigned(from); /* support.txt: tn_whole_f32 */
+  return folded ? TN__CC_TEXT(cc, "tn_whole_%s%s", tn__cc_suffix(to), text) : text;
+}
+
 /* One rounding: whole numbers of 64 bits go to 16-bit floats by way of one that keeps that it was rounded. */
 static const char *whole_to_float(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value) {
   int bits = tn__dtype_bits(from);
-  if (to == TN_F32 || to == TN_F64) return TN__CC_TEXT(cc, "((%s)%s)", tn__cc_value_type(to), value);
-  if (bits <= 16) return rounded(cc, to, TN__CC_TEXT(cc, "(tn_f32)%s", value));
+  if (to == TN_F32 || to == TN_F64) return widened(cc, from, to, value);
+  if (bits <= 16) return rounded(cc, to, widened(cc, from, TN_F32, value));
   const char *wide = bits == 64 ? TN__CC_TEXT(cc, "tn_sticky_f64_of_%s(%s)", tn__cc_suffix(from), value)
-                                : TN__CC_TEXT(cc, "(tn_f64)%s", value);
+                                : widened(cc, from, TN_F64, value);
   return rounded(cc, to, TN__CC_TEXT(cc, "tn_odd_f32(%s)", wide));
 }
 

@@ -357,7 +357,7 @@ static const char *side_text(tn__cc *cc, const tn__expr *e, unsigned without) {
 static const char *branch_text(tn__cc *cc, const char *condition, const tn__expr *yes, const tn__expr *no) {
   const char *name = TN__CC_TEXT(cc, "t%d", cc->temps++);
   tn__cc_line(cc, "%s %s;", tn__cc_vector_type(cc, yes->dtype), name);
-  tn__cc_open(cc, "if (%s)", condition);
+  tn__cc_open_if(cc, condition);
   int held = cc->held.count;
   tn__cc_line(cc, "%s = %s;", name, spread(cc, yes));
   tn__cc_forget_from(cc, held);
@@ -518,7 +518,7 @@ static void emit_if(tn__cc *cc, const tn__stmt *s) {
   }
   for (int i = 0; i < 2 && condition->kind == TN__EXPR_AND && s->as.branch.else_body == NULL; i++)
     if (!tn__cc_varies(cc, condition->args[i])) {
-      tn__cc_open(cc, "if (%s)", tn__cc_whole(cc, condition->args[i]));
+      tn__cc_open_if(cc, tn__cc_whole(cc, condition->args[i]));
       tn__cc_stmt(cc, tn__ir_if(cc->ir, condition->args[1 - i], s->as.branch.then_body, NULL));
       tn__cc_close(cc);
       return;
