@@ -1,9 +1,11 @@
-/* import "FILE": what a file of declarations says is there as if it stood in the place of the import. Nobody should be
- * read by building a file but what lies beside it, so a path goes down from the folder of the file that it stands in:
- * it is not absolute, has no "..", and ends with ".te". */
+/* import "FILE": what a file of declarations says is there as if it stood in the place of the import. Building a file
+ * reads nothing but what lies beside it, so a path goes down from the folder of the file that it stands in: it is not
+ * absolute, has no "..", and ends with ".te"; links on the way lead to places below that folder. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/file.h"
 #include "te/syntax.h"
 
@@ -30,12 +32,30 @@ static void check_path(const tn__syn_parser *p, const tn__token *at, const char 
   if (!is_text(path)) tn__lexer_fail(&p->lex, at, "an import names a file of declarations, which ends with .te");
 }
 
-/* The file beside the one that is being read. */
-static const char *path_beside(tn__arena *arena, const tn__te_source *source, const char *file, const char *path) {
+/* The folder of the file that is being read. */
+static const char *folder_of(tn__arena *arena, const tn__te_source *source, const char *file) {
   const char *slash = strrchr(file, '/');
-  if (source->depth == 1 && source->folder != NULL)
-    return source->folder[0] == '\0' ? path : tn__arena_printf(arena, "%s/%s", source->folder, path);
-  return slash == NULL ? path : tn__arena_printf(arena, "%.*s/%s", (int)(slash - file), file, path);
+  if (source->depth == 1 && source->folder != NULL) return source->folder;
+  if (slash == file) return "/";
+  return slash == NULL ? "" : tn__arena_strndup(arena, file, (size_t)(slash - file));
+}
+
+/* The path of a file in that folder, without links into `real`. */
+static const char *path_beside(const tn__syn_parser *p, const tn__te_source *source, const tn__token *at,
+                               const char *name, char real[PATH_MAX]) {
+  const char *folder = folder_of(p->arena, source, p->lex.name);
+  const char *path = folder[0] == '\0' ? name : tn__arena_printf(p->arena, "%s/%s", folder, name);
+  switch (tn__path_below(folder, name, real)) {
+    case TN__BELOW_FAILED: tn__lexer_fail(&p->lex, at, "%s: cannot open: %s", path, strerror(errno)); break;
+    case TN__BELOW_OUTSIDE:
+      tn__lexer_fail(&p->lex, at,
+                     "cannot import %s: a link leads out of the folder of the file that the import stands in; copy the "
+                     "file there",
+                     path);
+      break;
+    case TN__BELOW_THERE: break;
+  }
+  return path;
 }
 
 /* True when the file was read before. One that is being read would need itself. */
@@ -99,12 +119,13 @@ bool tn__te_import_begin(tn__syn_parser *p, tn__te_source *source, tn__syn_impor
     tn__lexer_fail(&p->lex, &at,
                    "an import is of a file beside the one that it stands in, and this text stands in none");
   check_path(p, &at, path);
-  *out = (tn__syn_import){.path = path_beside(p->arena, source, p->lex.name, path), .index = source->files.count};
+  char real[PATH_MAX];
+  *out = (tn__syn_import){.path = path_beside(p, source, &at, path, real), .index = source->files.count};
   bool before = is_read(p, source, &at, out->path);
   if (!before) {
     if (source->depth > MOST_DEPTH) tn__lexer_fail(&p->lex, &at, "imports nested more than %d levels deep", MOST_DEPTH);
     if (out->index == MOST_FILES) tn__lexer_fail(&p->lex, &at, "more than %d files", MOST_FILES);
-    tn_status *status = tn__te_file_text(p->arena, out->path, &out->text, &out->length);
+    tn_status *status = tn__te_file_text(p->arena, real, &out->text, &out->length);
     if (status != NULL) tn__errors_throw(p->lex.errors, p->arena, &(tn__place){at.text, at.line, at.column}, status);
     if (source->bytes + out->length > TN__TE_MOST_TEXT)
       tn__lexer_fail(&p->lex, &at, "more than %d bytes of text in all files", (int)TN__TE_MOST_TEXT);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/below.h"
 #include "base/file.h"
 #include "import/onnx/internal.h"
 
@@ -114,20 +115,17 @@ static void check_location(tn__onnx_model *model, const char *location, const ch
 
 static void close_map(void *map) { tn__file_map_close(map); }
 
-/* The folder with all links resolved; the file must be below it after its links are resolved too. */
 static const tn__file_map *map_external(tn__onnx_model *model, const char *location, const char *what) {
   tn__arena *arena = model->arena;
-  char folder[PATH_MAX], file[PATH_MAX];
-  const char *joined = tn__arena_printf(arena, "%s/%s", model->folder, location);
-  if (realpath(model->folder, folder) == NULL || realpath(joined, file) == NULL) {
-    if (errno == ENOENT || errno == ENOTDIR)
-      tn__throwf(arena->escape, TN_NOT_FOUND, "%s: its external data \"%s\" is not in the model's folder", what,
-                 location);
+  char file[PATH_MAX];
+  tn__below below = tn__path_below(model->folder, location, file);
+  if (below == TN__BELOW_FAILED && (errno == ENOENT || errno == ENOTDIR))
+    tn__throwf(arena->escape, TN_NOT_FOUND, "%s: its external data \"%s\" is not in the model's folder", what,
+               location);
+  if (below == TN__BELOW_FAILED)
     tn__throwf(arena->escape, TN_IO, "%s: its external data \"%s\" cannot be read: %s", what, location,
                strerror(errno));
-  }
-  size_t length = strlen(folder);
-  if (strcmp(folder, "/") != 0 && (strncmp(file, folder, length) != 0 || file[length] != '/'))
+  if (below == TN__BELOW_OUTSIDE)
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT,
                "%s: its external data \"%s\" is a symbolic link out of the model's folder", what, location);
   tn__file_map *map = TN__NEW(arena, tn__file_map);

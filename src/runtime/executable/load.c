@@ -231,6 +231,13 @@ static tn_status *check_constants_file(const tn_executable *exe, const tn__link_
                           have, want);
 }
 
+/* A file's name and no path, as it is written: it lies beside the executable, wherever that comes from. */
+static bool is_plain_name(const tn__link_record *link) {
+  const char *name = (const char *)(link + 1);
+  bool dots = (link->name == 1 || link->name == 2) && memcmp(name, "..", link->name) == 0;
+  return link->name > 0 && !dots && memchr(name, '/', link->name) == NULL && memchr(name, '\0', link->name) == NULL;
+}
+
 /* The folder of `path` and the name in the link, in a region block. */
 static tn_status *constants_path(tn_executable *exe, const char *path, const tn__link_record *link, char **out) {
   const char *name = (const char *)(link + 1), *slash = path == NULL ? NULL : strrchr(path, '/');
@@ -259,6 +266,7 @@ tn_status *tn__load_constants(tn_executable *exe, const char *path, const tn_loa
   const tn__link_record *link = (const void *)(exe->file + where->offset);
   if (where->size < sizeof(*link) || link->name > where->size - sizeof(*link))
     return tn__load_corrupt("its link to a file of constants has %llu bytes", (unsigned long long)where->size);
+  if (!is_plain_name(link)) return tn__load_corrupt("its link to a file of constants leads to another folder");
   const char *file = options->constants_path;
   char *kept;
   if (file == NULL) {

@@ -80,6 +80,18 @@ static void constants_live_apart(void **state) {
   tn_executable *exe;
   check_fails(tn_executable_load_memory(data, size, NULL, &exe), TN_NOT_FOUND,
               "the constants are in a file of their own: model.weights: cannot open: No such file or directory");
+  /* The name is a name: nothing outside of the executable's folder is looked at. */
+  static const char *const away[] = {"../l.weights", "/el.weights12", "mo/el.weights"};
+  for (int i = 0; i < 3; i++) {
+    uint8_t *forged = malloc(size);
+    memcpy(forged, data, size);
+    for (size_t at = 0; at + 13 <= size; at++)
+      if (memcmp(forged + at, "model.weights", 13) == 0) memcpy(forged + at, away[i], strlen(away[i]));
+    rehash(forged, size);
+    check_fails(tn_executable_load_memory(forged, size, NULL, &exe), TN_DATA_LOSS,
+                "the executable is damaged: its link to a file of constants leads to another folder");
+    free(forged);
+  }
   tn_load_options elsewhere = {.size = sizeof(elsewhere), .constants_path = f.constants};
   check_ok(tn_executable_load_memory(data, size, &elsewhere, &exe));
   tn_executable_release(exe);
