@@ -326,9 +326,10 @@ static const tn__rewrite_rule rules[] = {
     {"convolution of dequantised values", "convolution", quantized_convolution},
 };
 
+const tn__rule_set tn__rules_raise = {rules, sizeof rules / sizeof *rules};
+
 void tn__pass_raise(tn__graph *graph, const tn__optimize_options *options) {
-  const tn__rule_set set = {rules, sizeof rules / sizeof *rules};
   tn__rewriter rewriter;
   tn__rewriter_init(&rewriter, graph, options);
-  tn__pass_rewrite(&rewriter, &set, 1);
+  tn__pass_rewrite(&rewriter, &tn__rules_raise, 1);
 }

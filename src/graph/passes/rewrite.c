@@ -286,6 +286,8 @@ static bool apply_rules(tn__rewriter *rewriter, tn__node *node, const tn__rule_s
         continue;
       }
       tn__pass_put_in_place(rewriter, node->outputs[0], value);
+      const tn__optimize_options *options = rewriter->options;
+      if (options->fired != NULL) options->fired(options->fired_user, rule->name);
       return true;
     }
   return false;
