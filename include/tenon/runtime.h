@@ -174,7 +174,8 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
    * is copied there and from there by the session. Since 0.2. */
   DLDevice device;
 } tn_value_info;
-/* Functions by index, the first being the one that NULL names; NULL when there is no such index. */
+/* Functions by index, the first being the one that NULL names; NULL when there is no such index. Inner functions, which
+ * others use (bodies of loops, functions for one size), are not among them and cannot be called by name. */
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);
 /* Inputs and outputs by position: how many, -1 when there is no such function; and each, NULL when there is none. */

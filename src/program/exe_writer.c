@@ -59,6 +59,7 @@ struct tn__exe_func {
   const char *name;
   int index, scalar_count;
   int strided; /* 1 + the function for inputs of any strides, or 0 */
+  bool is_inner;
   tn__operand arena;
   TN__VEC(value) inputs;
   TN__VEC(value) outputs;
@@ -333,8 +334,11 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 
 void tn__exe_alias(tn__exe_func *f, int output, int input) { f->outputs.data[output].alias = input + 1; }
 
-void tn__exe_strided(tn__exe_func *f, const tn__exe_func *other, int input) {
+void tn__exe_inner(tn__exe_func *f) { f->is_inner = true; }
+
+void tn__exe_strided(tn__exe_func *f, tn__exe_func *other, int input) {
   f->strided = other->index + 1;
+  tn__exe_inner(other);
   f->inputs.data[input].strided = true;
 }
 
@@ -697,7 +701,8 @@ static tn__function_record put_function(const tn__exe_func *f, byte_vec *out) {
                                 .code_words = (uint32_t)f->code.count,
                                 .arena = f->arena,
                                 .strided = (uint32_t)f->strided,
-                                .events = (uint32_t)f->events};
+                                .events = (uint32_t)f->events,
+                                .inner = f->is_inner};
   record.inputs = put_values(f, out, f->inputs.data, f->inputs.count);
   record.outputs = put_values(f, out, f->outputs.data, f->outputs.count);
   record.register_count = (uint32_t)f->registers.count;

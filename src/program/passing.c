@@ -123,6 +123,12 @@ static bool is_case(const tn__dispatch *d, const char *name) {
   return found;
 }
 
+bool tn__prog_is_chosen(const tn__program *p, const tn__program_function *f) {
+  for (int i = 0; i < p->function_count; i++)
+    if (p->functions[i].dispatch != NULL && is_case(p->functions[i].dispatch, f->name)) return true;
+  return false;
+}
+
 /* The function that chooses this one by sizes, or is it; NULL: none. */
 static const tn__program_function *chooser_of(const tn__builder *b, const tn__program_function *f) {
   if (f->dispatch != NULL) return f;

@@ -492,6 +492,13 @@ static void add_kernels(tn__builder *b) {
   b->kernel_index = k.of_unit;
 }
 
+/* Bodies of branches and loops, and functions for one size, are the program's own. */
+static void mark_inner(const tn__builder *b) {
+  const tn__program *p = b->program;
+  for (int i = 0; i < p->function_count; i++)
+    if (p->functions[i].caller != NULL || tn__prog_is_chosen(p, &p->functions[i])) tn__exe_inner(b->funcs[i]);
+}
+
 static void build_function(tn__builder *b, const tn__program_function *function, tn__exe_func *func) {
   b->function = function;
   b->graph = function->graph;
@@ -515,6 +522,7 @@ tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, con
   if (driver->host != NULL) tn__exe_host(b.exe, driver->host->device_id);
   b.funcs = TN__NEW_ARRAY(b.arena, program->function_count, tn__exe_func *);
   for (int i = 0; i < program->function_count; i++) b.funcs[i] = tn__exe_function(b.exe, program->functions[i].name);
+  mark_inner(&b);
   add_kernels(&b);
   for (int i = 0; i < program->function_count; i++) build_function(&b, &program->functions[i], b.funcs[i]);
   for (int i = 0; i < text_count; i++) tn__exe_text(b.exe, text_names[i], texts[i], strlen(texts[i]));

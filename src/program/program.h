@@ -65,6 +65,9 @@ bool tn__prog_while_keeps(const tn__node *node, int k);
  * the loop is. */
 bool tn__prog_while_tests_scalars(const tn__node *node);
 
+/* Does another function choose this one by the sizes of its inputs? */
+bool tn__prog_is_chosen(const tn__program *program, const tn__program_function *function);
+
 /* Serialises the executable. The pieces live in the driver's arena, or are constants' own bytes. */
 tn__pieces tn__program_build(tn__driver *driver, const tn__program *program, const char *const *text_names,
                              const char *const *texts, int text_count, tn__program_stats *stats);

@@ -147,11 +147,13 @@ static inline tn__bytes build_nonzero(test_exe *t) {
   (uint32_t[]) { __VA_ARGS__ }
 
 /* power(x: f32[n], k: i64[]) -> 2^k x: a loop over two DYNAMIC registers; calls itself not at all.
- * apply(x, k) -> power(x, k), through a DYNAMIC and then an OUTPUT destination. */
-static inline tn__bytes build_loop(test_exe *t) {
+ * apply(x, k) -> power(x, k), through a DYNAMIC and then an OUTPUT destination. `is_inner`: power is not for
+ * callers. */
+static inline tn__bytes build_loop_with(test_exe *t, bool is_inner) {
   int twice = test_exe_kernel(t, "double", double_kernel, 2, 1);
   tn__exe_func *main_f = tn__exe_function(t->exe, "apply"), *f = tn__exe_function(t->exe, "power");
   tn__exe_func *functions[2] = {main_f, f};
+  if (is_inner) tn__exe_inner(f);
   int n[2], x[2], k[2], y[2];
   for (int i = 0; i < 2; i++) {
     n[i] = tn__exe_symbol(functions[i], "n");
@@ -190,6 +192,8 @@ static inline tn__bytes build_loop(test_exe *t) {
   tn__exe_emit(f, TN__OP_RETURN, NULL, 0);
   return test_exe_finish(t);
 }
+
+static inline tn__bytes build_loop(test_exe *t) { return build_loop_with(t, false); }
 
 typedef struct fixture {
   tn_executable *exe;

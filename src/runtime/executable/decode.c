@@ -247,13 +247,14 @@ static const tn__function_value *growing(const tn__function *f, uint32_t number,
   return value;
 }
 
-/* What grows is passed on only to what grows alike. */
+/* What grows is passed on only to what grows alike, an input to an input: how much of it counts is in its shape. */
 static bool passes_growing(const tn__function *f, uint32_t number, const tn__function *callee,
-                           const tn__function_value *theirs) {
+                           const tn__function_value *theirs, bool input) {
   bool whole;
   const tn__function_value *mine = growing(f, number, &whole);
   if (mine == NULL && theirs->grows < 0) return true;
-  return mine != NULL && whole && mine->grows == theirs->grows &&
+  return mine != NULL && whole && (f->registers[number].storage == TN__STORAGE_INPUT) == input &&
+         mine->grows == theirs->grows &&
          f->registers[number].dims[mine->grows].value == callee->registers[theirs->reg].dims[theirs->grows].value;
 }
 
@@ -274,9 +275,9 @@ static tn_status *check_growing_operands(const decoder *d, const tn__instruction
     fine = fine && growing(f, in->operands[i], &whole) == NULL;
   const tn__function *callee = in->op == TN__OP_CALL ? &d->exe->functions[in->callee] : NULL;
   for (uint32_t i = 0; callee != NULL && i < in->read_count; i++)
-    fine = fine && passes_growing(f, in->operands[i], callee, &callee->inputs[i]);
+    fine = fine && passes_growing(f, in->operands[i], callee, &callee->inputs[i], true);
   for (uint32_t i = 0; callee != NULL && i < in->write_count; i++)
-    fine = fine && passes_growing(f, in->operands[in->read_count + i], callee, &callee->outputs[i]);
+    fine = fine && passes_growing(f, in->operands[in->read_count + i], callee, &callee->outputs[i], false);
   return fine ? NULL : bad_code(f, in, "a buffer of which only some elements count is used as a whole");
 }
 
@@ -447,6 +448,23 @@ static tn_status *check_layout(const decoder *d) {
   return NULL;
 }
 
+/* Views whose size is known as late as the kernel runs: the layout of the call checks the others. */
+static bool is_late_view(const tn__function *f, uint32_t number) {
+  const tn__register *r = &f->registers[number], *root = &f->registers[r->root];
+  if (r->storage != TN__STORAGE_VIEW || (r->static_bytes >= 0 && root->static_bytes >= 0)) return false;
+  return !r->early || !root->early || root->storage == TN__STORAGE_DYNAMIC;
+}
+
+static void find_late_views(const tn__function *f) {
+  for (uint32_t i = 0; i < f->instruction_count; i++) {
+    tn__instruction *in = &f->instructions[i];
+    if (in->op != TN__OP_KERNEL) continue;
+    tn__code_uses uses = tn__code_uses_of(f->code + in->word);
+    for (tn__code_use use; tn__code_uses_next(&uses, &use);)
+      if ((use.letter == 'r' || use.letter == 'w') && is_late_view(f, use.word)) in->has_late_views = true;
+  }
+}
+
 /* ---- all of it -------------------------------------------------------------------------------------------------- */
 
 static tn_status *find_instructions(decoder *d) {
@@ -491,7 +509,9 @@ static tn_status *decode_all(decoder *d, tn__region *scratch) {
     TN_RETURN_IF_ERROR(check_growing_operands(d, &f->instructions[i]));
   }
   find_prologue(d);
-  return check_layout(d);
+  TN_RETURN_IF_ERROR(check_layout(d));
+  find_late_views(f);
+  return NULL;
 }
 
 tn_status *tn__load_decode(tn_executable *exe, tn__function *f) {

@@ -99,7 +99,7 @@ static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__fu
   put_values(out, f->inputs, f->input_count);
   tn__strbuf_append(out, ") -> (");
   put_values(out, f->outputs, f->output_count);
-  tn__strbuf_append(out, ")\n  arena ");
+  tn__strbuf_printf(out, ")%s\n  arena ", f->inner ? ", inner" : "");
   put_operand(out, &f->arena);
   for (uint32_t i = 1; i < exe->device_count && f->arenas != NULL; i++) {
     put_device(out, exe, i);

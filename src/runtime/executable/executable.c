@@ -255,9 +255,21 @@ void tn_executable_release(tn_executable *exe) {
 
 static const tn__function *find_function(const tn_executable *exe, const char *name) {
   if (name == NULL) return &exe->functions[0];
-  for (uint32_t i = 0; i < exe->function_count; i++)
-    if (strcmp(exe->functions[i].name, name) == 0) return &exe->functions[i];
+  for (uint32_t i = 0; i < exe->entry_count; i++)
+    if (strcmp(exe->functions[exe->entries[i]].name, name) == 0) return &exe->functions[exe->entries[i]];
   return NULL;
+}
+
+static tn_status *no_function(const tn_executable *exe, const char *name, const char *known) {
+  for (uint32_t i = 0; i < exe->function_count; i++) {
+    const tn__function *f = &exe->functions[i];
+    if (!f->inner || strcmp(f->name, name) != 0) continue;
+    return tn_status_create(TN_NOT_FOUND,
+                            "function \"%s\" cannot be called: it is an inner function, which \"%s\" uses; call one of "
+                            "%s",
+                            name, f->outer < 0 ? "?" : exe->functions[f->outer].name, known);
+  }
+  return tn_status_create(TN_NOT_FOUND, "the executable has no function \"%s\"; it has %s", name, known);
 }
 
 tn_status *tn__executable_function(const tn_executable *exe, const char *name, const tn__function **out) {
@@ -265,17 +277,18 @@ tn_status *tn__executable_function(const tn_executable *exe, const char *name, c
   if (*out != NULL) return NULL;
   char known[512] = "";
   size_t used = 0;
-  for (uint32_t i = 0; i < exe->function_count; i++) {
-    int n = snprintf(known + used, sizeof(known) - used, "%s\"%s\"", i > 0 ? ", " : "", exe->functions[i].name);
+  for (uint32_t i = 0; i < exe->entry_count; i++) {
+    const char *each = exe->functions[exe->entries[i]].name;
+    int n = snprintf(known + used, sizeof(known) - used, "%s\"%s\"", i > 0 ? ", " : "", each);
     if (n > 0 && used + (size_t)n < sizeof(known)) used += (size_t)n;
   }
-  return tn_status_create(TN_NOT_FOUND, "the executable has no function \"%s\"; it has %s", name, known);
+  return no_function(exe, name, known);
 }
 
-int tn_executable_function_count(const tn_executable *exe) { return (int)exe->function_count; }
+int tn_executable_function_count(const tn_executable *exe) { return (int)exe->entry_count; }
 
 const char *tn_executable_function_name(const tn_executable *exe, int index) {
-  return index < 0 || (uint32_t)index >= exe->function_count ? NULL : exe->functions[index].name;
+  return index < 0 || (uint32_t)index >= exe->entry_count ? NULL : exe->functions[exe->entries[index]].name;
 }
 
 int tn_executable_input_count(const tn_executable *exe, const char *function) {

@@ -59,6 +59,7 @@ typedef struct tn__instruction {
   tn_kernel kernel;         /* NULL: of a device that is not the host */
   const uint32_t *operands; /* KERNEL: roots of reads and writes, then scalars. CALL, BUILTIN: registers */
   uint32_t read_count, write_count, scalar_count;
+  bool has_late_views;   /* KERNEL: an operand is a view whose size the layout does not check */
   bool may_make_nothing; /* KERNEL: no result is known to have elements */
   uint32_t word;         /* offset in the code, for messages and the disassembler */
 } tn__instruction;
@@ -78,6 +79,9 @@ typedef struct tn__function {
   int index;
   uint32_t scalar_count, input_count, output_count, register_count, dim_count, list_count;
   uint32_t growing_inputs;
+  bool inner;                                 /* callers of the executable cannot name it (inner.c) */
+  bool by_strides;                            /* it is another's `strided` */
+  int outer;                                  /* a function that calls an inner one, or has it for strides; or -1 */
   uint32_t strided_inputs;                    /* those that `strided` reads with any strides */
   int strided;                                /* the function for inputs of any strides, or -1 */
   uint32_t instruction_count, prologue_count; /* the first instruction after the prologue */
@@ -169,8 +173,9 @@ struct tn_executable {
   tn__kernel_entry *kernels;
   tn__constant_entry *constants;
   tn__function *functions;
+  uint32_t *entries; /* numbers of those functions that callers can name; the first is 0 */
   tn__text_entry *texts;
-  uint32_t kernel_count, constant_count, function_count, text_count, device_count;
+  uint32_t kernel_count, constant_count, function_count, entry_count, text_count, device_count;
   bool is_divided;      /* there are devices that are not the host itself */
   bool has_events;      /* and their work is ordered by events: they have queues; else the host waits for each step */
   uint32_t event_count; /* of all functions */
@@ -246,6 +251,9 @@ TN_MUST_USE tn_status *tn__load_limits(tn_executable *executable, const tn_load_
 
 /* The function for inputs of any strides takes and gives what this one does. */
 TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);
+/* Which functions are inner: `marked` when the file says so for each. Calls of functions for inputs of any strides are
+ * refused, because their strides are true only when a session made them. */
+TN_MUST_USE tn_status *tn__load_find_inner(tn_executable *executable, bool marked);
 /* Inputs whose memory an output may take are not read when that has been written. */
 TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);
 

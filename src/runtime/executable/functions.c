@@ -356,6 +356,7 @@ static tn_status *load_function(tn_executable *exe, const tn__functions_header *
   f->scalar_count = record->scalar_count, f->register_count = record->register_count;
   f->input_count = record->input_count, f->output_count = record->output_count;
   f->strided = header->record_size < TN__FUNCTION_RECORD_1_1 ? -1 : less_one(record->strided);
+  f->inner = header->record_size >= sizeof(*record) && record->inner != 0;
   f->arena = record->arena;
   f->code = (const void *)(section + record->code), f->code_words = record->code_words;
   TN_RETURN_IF_ERROR(check_operand(f, &f->arena, "the size of the arena"));
@@ -399,5 +400,7 @@ tn_status *tn__load_functions(tn_executable *exe) {
     TN_RETURN_IF_ERROR(tn__verify_aliases(exe, &exe->functions[i]));
   }
   for (uint32_t i = 0; i < header->count; i++) TN_RETURN_IF_ERROR(tn__verify_strided(exe, &exe->functions[i]));
-  return NULL;
+  const tn__file_header *file = (const void *)exe->file;
+  return tn__load_find_inner(exe,
+                             file->minor >= TN__FILE_MINOR_INNER && header->record_size >= sizeof(tn__function_record));
 }

@@ -18,9 +18,10 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 9
-#define TN__FILE_PAGE 4096 /* alignment of native code and constants in the file */
-#define TN__FILE_ALIGN 64  /* of everything else, and of each constant */
+#define TN__FILE_MINOR 10
+#define TN__FILE_MINOR_INNER 10 /* from this minor version on inner functions are marked */
+#define TN__FILE_PAGE 4096      /* alignment of native code and constants in the file */
+#define TN__FILE_ALIGN 64       /* of everything else, and of each constant */
 #define TN__MOST_DEVICES 1024
 #define TN__NO_STRING 0 /* the offset of the empty string */
 
@@ -179,7 +180,9 @@ typedef struct tn__function_record {
   /* since 1.7 */
   uint32_t events; /* 1 + the number of events that the code records and awaits; 0: it has none, and several devices
                       work one after the other */
-  uint32_t reserved;
+  /* since 1.10 (was reserved) */
+  uint32_t inner; /* 1: only other functions call it, or sessions for inputs of any strides; callers of the executable
+                     cannot. Before 1.10 this follows from who calls it (TN__FILE_MINOR_INNER) */
 } tn__function_record;
 #define TN__FUNCTION_RECORD_1_0 offsetof(tn__function_record, origins) /* the size of this record in 1.0 */
 #define TN__FUNCTION_RECORD_1_1 offsetof(tn__function_record, arenas)

@@ -87,7 +87,8 @@ static tn_status *set_up(tn_session *session, const tn_session_options *options)
   TN_RETURN_IF_ERROR(tn__alloc(session->allocator, exe->function_count, sizeof(tn__function_state), 0, &memory));
   session->functions = memory;
   for (uint32_t i = 0; i < exe->function_count; i++)
-    TN_RETURN_IF_ERROR(create_function_state(session, &exe->functions[i], &session->functions[i]));
+    if (!exe->functions[i].inner)
+      TN_RETURN_IF_ERROR(create_function_state(session, &exe->functions[i], &session->functions[i]));
   return NULL;
 }
 
@@ -122,7 +123,8 @@ tn_status *tn_session_create(const tn_executable *exe, const tn_session_options 
 void tn__session_destroy(tn_session *session) {
   tn_profile_release(session->profile);
   for (uint32_t i = 0; i < session->exe->function_count && session->functions != NULL; i++)
-    release_function_state(session, &session->exe->functions[i], &session->functions[i]);
+    if (!session->exe->functions[i].inner)
+      release_function_state(session, &session->exe->functions[i], &session->functions[i]);
   tn__free(session->allocator, session->functions, session->exe->function_count * sizeof(tn__function_state), 0);
   tn__vm_release(&session->vm);
   tn_thread_pool_release(session->own_pool);
@@ -165,16 +167,18 @@ static tn_status *copy_input(tn_session *session, const tn__function *f, tn__fun
 
 /* A tensor of any strides goes to the function for these, `g`, as memory and strides; what the others know as the
  * tensor is only asked for its dimensions there. */
-static void place_input(const tn__function *f, const tn__function *g, tn__function_state *state, uint32_t index,
-                        const DLTensor *tensor, char *data, bool copied) {
+static tn_status *place_input(const tn__function *f, const tn__function *g, tn__function_state *state, uint32_t index,
+                              const DLTensor *tensor, char *data, bool copied) {
   if (g == f || !f->inputs[index].info.strided) {
     tn__frame_set_input(state->frame, index, data, tensor->shape);
-    return;
+    return NULL;
   }
   DLTensor there = *tensor;
   if (copied) there.data = data, there.byte_offset = 0, there.strides = NULL;
+  TN_RETURN_IF_ERROR(tn__bind_strided_check(&f->inputs[index], &there));
   tn__frame_set_input(state->frame, index, tn__strided_memory_of(&there).data, there.shape);
   tn__bind_strided_place(state->frame, f, index, &there, state->strides[index]);
+  return NULL;
 }
 
 /* Memory of an input or output where it is, for a tensor that is the host's. */
@@ -227,7 +231,7 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
       data = state->input_copies[i].data;
     }
     if (f->inputs[i].away) TN_RETURN_IF_ERROR(send_input(session, f, state, i, tensor, &data));
-    place_input(f, g, state, i, tensor, data, copied);
+    TN_RETURN_IF_ERROR(place_input(f, g, state, i, tensor, data, copied));
   }
   return NULL;
 }

@@ -27,6 +27,29 @@ tn__strided_memory tn__strided_memory_of(const DLTensor *tensor) {
   return memory;
 }
 
+/* The kernels read wherever the strides lead: no element lies outside of the memory that they get. */
+tn_status *tn__bind_strided_check(const tn__function_value *value, const DLTensor *tensor) {
+  tn__strided_memory memory = tn__strided_memory_of(tensor);
+  int64_t low = memory.origin, high = memory.origin, dense = 1;
+  bool overflow = false;
+  if (tn_element_count(tensor->ndim, tensor->shape) == 0) return NULL;
+  for (int i = tensor->ndim - 1; i >= 0; i--) {
+    int64_t stride = tensor->strides != NULL ? tensor->strides[i] : dense, reach;
+    overflow = overflow || tn__mul_overflow_i64(tensor->shape[i] - 1, stride, &reach) ||
+               tn__add_overflow_i64(stride < 0 ? low : high, reach, stride < 0 ? &low : &high) ||
+               tn__mul_overflow_i64(dense, tensor->shape[i], &dense);
+  }
+  if (!overflow && low >= 0 && high < memory.span) return NULL;
+  char shape[256], strides[256] = "";
+  tn__rt_format_shape(tensor->shape, tensor->ndim, shape, sizeof(shape));
+  if (tensor->strides != NULL) tn__rt_format_shape(tensor->strides, tensor->ndim, strides, sizeof(strides));
+  return tn_status_create(
+      TN_OUT_OF_RANGE,
+      "input \"%s\": the tensor of shape %s has strides %s, which lead outside of its memory of %lld "
+      "elements",
+      value->info.name, shape, strides, (long long)memory.span);
+}
+
 void tn__bind_strided_place(tn__frame *frame, const tn__function *f, uint32_t index, const DLTensor *tensor,
                             int64_t *numbers) {
   uint32_t extra = f->input_count;

@@ -458,6 +458,15 @@ static bool makes_nothing(const tn__frame *frame, const tn__instruction *in) {
   return most == 2;
 }
 
+/* A kernel goes by sizes in scalars: a view that it gets must be as large as the memory behind it. */
+static tn_status *check_late_views(tn__frame *frame, const tn__instruction *in) {
+  const int64_t *ignored;
+  tn__code_uses uses = tn__code_uses_of(frame->f->code + in->word);
+  for (tn__code_use use; tn__code_uses_next(&uses, &use);)
+    if (use.letter == 'r' || use.letter == 'w') TN_RETURN_IF_ERROR(tn__frame_current_dims(frame, use.word, &ignored));
+  return NULL;
+}
+
 static inline tn_status *run_kernel(tn__vm *vm, const tn__frame *frame, const tn__instruction *in, int32_t *result) {
   const uint32_t *operands = in->operands;
   uint32_t buffers = in->read_count + in->write_count;
@@ -530,7 +539,8 @@ static tn_status *interpret(tn__vm *vm, tn__frame *frame, uint32_t at, uint32_t 
         if (tn__rt_is_cancelled(&vm->caller.env)) return cancelled(vm, in);
         if (in->may_make_nothing && makes_nothing(frame, in)) break;
         int32_t result = TN_KERNEL_OK;
-        status = run_kernel(vm, frame, in, &result);
+        if (__builtin_expect(in->has_late_views, 0)) status = check_late_views(frame, in);
+        if (status == NULL) status = run_kernel(vm, frame, in, &result);
         if (__builtin_expect(result != TN_KERNEL_OK, 0)) status = tn__vm_kernel_failed(vm, in, result);
         break;
       }

@@ -1,7 +1,8 @@
 /* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. They were compiled
  * for x86-64-v2: "embed" from examples/embed/model.onnx; "flow" from what tests/fixtures/make_flow.py writes, since 1.6
  * with the sums of its loop on an island; "islands" from tests/fixtures/islands.tng, with a, c and u on one island and
- * b and t on another, since 1.8 in that one's second memory; "opencl" from that, with a, c and u on a device of OpenCL,
+ * b and t on another, since 1.8 in that one's second memory; "strided" from two sums and products with operands of any
+ * strides; "opencl" from that, with a, c and u on a device of OpenCL,
  * which it needs to run. Elsewhere the refusal must name both machines. */
 #include <dirent.h>
 #include <math.h>
@@ -73,11 +74,29 @@ static void run_islands(const tn_executable *exe) {
   tn_session_release(session);
 }
 
+/* r: p + q, s: p * q; p is read by its strides, transposed */
+static void run_strided(const tn_executable *exe) {
+  static _Alignas(64) float p[6] = {1, 2, 3, 4, 5, 6}, q[6] = {1, 0, -1, 2, 3, 4};
+  int64_t shape[2] = {2, 3}, strides[2] = {1, 2};
+  DLTensor inputs[] = {test_tensor(TN_F32, 2, shape, p), test_tensor(TN_F32, 2, shape, q)}, sum, product;
+  tn_session *session;
+  inputs[0].strides = strides;
+  check_ok(tn_session_create(exe, NULL, &session));
+  check_ok(tn_session_invoke_stateful(session, NULL, inputs, 2));
+  check_ok(tn_session_get_output(session, NULL, 0, &sum));
+  check_ok(tn_session_get_output(session, NULL, 1, &product));
+  assert_memory_equal(sum.data, ((float[]){2, 3, 4, 4, 7, 10}), sizeof p);
+  assert_memory_equal(product.data, ((float[]){1, 0, -5, 4, 12, 24}), sizeof p);
+  tn_session_release(session);
+}
+
 static void run_fixture(const char *name, const tn_executable *exe) {
   if (strncmp(name, "flow", 4) == 0)
     run_flow(exe);
   else if (strncmp(name, "islands", 7) == 0 || strncmp(name, "opencl", 6) == 0)
     run_islands(exe);
+  else if (strncmp(name, "strided", 7) == 0)
+    run_strided(exe);
   else
     run_embed(exe);
 }
@@ -121,7 +140,7 @@ static void fixtures_open_and_run(void **state) {
     free(entries[i]);
   }
   free(entries);
-  assert_true(opened >= 14 + has_opencl);
+  assert_true(opened >= 17 + has_opencl);
 }
 
 int main(void) {
