@@ -17,7 +17,7 @@ const char *tn_dtype_name(tn_dtype dtype) {
 }
 
 tn_dtype tn_dtype_parse(const char *name) {
-  for (int i = 0; i < NAME_COUNT; i++)
+  for (int i = 0; i < NAME_COUNT && name != NULL; i++)
     if (strcmp(names[i].name, name) == 0) return names[i].dtype;
   return TN_DTYPE_INVALID;
 }

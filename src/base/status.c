@@ -27,7 +27,8 @@ static char *format_text(const char *format, va_list args, size_t tail) {
 }
 
 tn_status *tn_status_create_v(tn_status_code code, const char *format, va_list args) {
-  char *message = format_text(format, args, 0);
+  char *message =
+      format == NULL ? strdup("unknown reason: the format of the message is NULL") : format_text(format, args, 0);
   tn_status *status = message == NULL ? NULL : malloc(sizeof(*status));
   if (status == NULL) {
     free(message);
@@ -47,7 +48,7 @@ tn_status *tn_status_create(tn_status_code code, const char *format, ...) {
 }
 
 tn_status *tn_status_prefix(tn_status *status, const char *format, ...) {
-  if (status == NULL || status->message == NULL) return status;
+  if (status == NULL || status->message == NULL || format == NULL) return status;
   size_t old_length = strlen(status->message);
   va_list args;
   va_start(args, format);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/options.h"
 #include "codegen/backend.h"
@@ -232,12 +233,19 @@ static tn_status *make_schedule(scheduling *c, const tn_schedule_options *option
 
 tn_status *tn_schedule_create(const tn_te *te, const char *target, const tn_schedule_options *options,
                               tn_schedule **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("te", te);
   scheduling c = {.te = te, .target = target};
   return make_schedule(&c, options, out);
 }
 
 tn_status *tn_schedule_replay(const tn_te *te, const char *target, const char *trace,
                               const tn_schedule_options *options, tn_schedule **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("te", te);
+  TN__NEED("trace", trace);
   scheduling c = {.te = te, .target = target, .trace = trace};
   return make_schedule(&c, options, out);
 }
@@ -260,16 +268,20 @@ static void print_body(void *user) {
 }
 
 tn_status *tn_schedule_trace(const tn_schedule *schedule, char **out) {
-  tn__strbuf text;
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("schedule", schedule);
+  tn__strbuf text;
   tn__strbuf_init(&text, schedule->allocator);
   tn__sched_trace_print(schedule->schedule, &text);
   return tn__decl_text_out(&text, out, NULL);
 }
 
 tn_status *tn_schedule_text(const tn_schedule *schedule, char **out) {
-  tn__strbuf text;
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("schedule", schedule);
+  tn__strbuf text;
   tn__strbuf_init(&text, schedule->allocator);
   printing p = {schedule, &text};
   tn__arena *arena = tn__ir_arena(schedule->ir);
@@ -290,6 +302,7 @@ static void apply_body(void *user) {
 }
 
 tn_status *tn_schedule_apply(tn_schedule *schedule, const char *step) {
+  TN__NEED("schedule", schedule);
   if (step == NULL || step[0] == 0 || strchr(step, '\n') != NULL)
     return tn_status_create(TN_INVALID_ARGUMENT, "a step is one line, such as split \"C.i\" 0 16");
   tn__strbuf text;
@@ -534,8 +547,12 @@ static void emit_body(tn__arena *arena, void *user) {
 
 tn_status *tn_te_emit(tn_schedule *const *schedules, int count, const tn_build_options *options, const char *stage,
                       char **out, size_t *out_size) {
+  TN__NEED("out", out);
+  TN__NEED("out_size", out_size);
   *out = NULL;
   *out_size = 0;
+  TN__NEED("stage", stage);
+  TN__NEED_EACH("schedules", schedules, "count", count);
   if (stage == NULL || stage_of(stage) == NULL)
     return tn_status_create(
         TN_INVALID_ARGUMENT,
@@ -576,8 +593,10 @@ static void build_body(tn__arena *arena, void *user) {
 }
 
 tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_options *options, tn_build **out) {
-  building b = {.schedules = schedules, .count = count};
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED_EACH("schedules", schedules, "count", count);
+  building b = {.schedules = schedules, .count = count};
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_build_options, options, &b.options));
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(b.options.allocator, 1, sizeof(tn_build), 0, &memory));
@@ -596,13 +615,19 @@ tn_status *tn_te_build(tn_schedule *const *schedules, int count, const tn_build_
 }
 
 const void *tn_build_object(const tn_build *build, size_t *size) {
+  if (build == NULL || size == NULL) return NULL;
   *size = build->object.size;
   return build->object.data;
 }
 
-const char *tn_build_header(const tn_build *build) { return build->header; }
+const char *tn_build_header(const tn_build *build) {
+  if (build == NULL) return NULL;
+  return build->header;
+}
 
 tn_status *tn_build_save(const tn_build *build, const char *base) {
+  TN__NEED("build", build);
+  TN__NEED("base", base);
   size_t size = strlen(base) + 3;
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 2, size, 0, &memory));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "declarations/handle.h"
 
 typedef struct arena_call {
@@ -84,11 +85,16 @@ void tn_te_release(tn_te *te) {
   tn__free(te->allocator != NULL ? &copy : NULL, te, sizeof *te, 0);
 }
 
-const char *tn_te_name(const tn_te *te) { return tn__te_name(te->te); }
+const char *tn_te_name(const tn_te *te) {
+  if (te == NULL) return NULL;
+  return tn__te_name(te->te);
+}
 
 tn_status *tn_te_print(const tn_te *te, char **out) {
-  tn__strbuf text;
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("te", te);
+  tn__strbuf text;
   tn__strbuf_init(&text, te->allocator);
   tn__te_print(te->te, &text);
   return tn__decl_text_out(&text, out, NULL);
@@ -194,7 +200,16 @@ static void parse_all(void *user) {
   if (refused != NULL) give_up(p, memory, last - first + 1, refused);
 }
 
+static tn_status *check_sizes(const parsing *p) {
+  for (int i = 0; i < p->dim_count; i++)
+    if (p->dims[i].name == NULL)
+      return tn_status_create(TN_INVALID_ARGUMENT, "%s: dims[%d] has no name: it is NULL", p->name, i);
+  return NULL;
+}
+
 static tn_status *parse(parsing *p) {
+  if (p->name == NULL) p->name = "te";
+  TN_RETURN_IF_ERROR(check_sizes(p));
   tn__arena_init(&p->arena, p->allocator, NULL);
   tn__decl_limit_reading(&p->work, &p->arena, p->name, p->length);
   tn_status *status = tn__decl_in_arena(&p->arena, parse_all, p);
@@ -204,8 +219,12 @@ static tn_status *parse(parsing *p) {
 
 tn_status *tn_te_parse_all(const char *name, const char *text, size_t length, const char *kernel,
                            const tn_dim_setting *dims, int dim_count, tn_te ***out, int *count) {
-  parsing p = {.name = name, .text = text, .length = length, .kernel = kernel, .dims = dims, .dim_count = dim_count};
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("count", count);
+  TN__NEED_LIST("text", text, "length", length);
+  TN__NEED_LIST("dims", dims, "dim_count", dim_count);
+  parsing p = {.name = name, .text = text, .length = length, .kernel = kernel, .dims = dims, .dim_count = dim_count};
   *count = 0;
   TN_RETURN_IF_ERROR(parse(&p));
   *out = p.list;
@@ -215,8 +234,12 @@ tn_status *tn_te_parse_all(const char *name, const char *text, size_t length, co
 
 tn_status *tn_te_parse_file(const char *path, const char *kernel, const tn_dim_setting *dims, int dim_count,
                             tn_te ***out, int *count) {
-  parsing p = {.name = path, .kernel = kernel, .dims = dims, .dim_count = dim_count};
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("path", path);
+  TN__NEED("count", count);
+  TN__NEED_LIST("dims", dims, "dim_count", dim_count);
+  parsing p = {.name = path, .kernel = kernel, .dims = dims, .dim_count = dim_count};
   *count = 0;
   TN_RETURN_IF_ERROR(parse(&p));
   *out = p.list;
@@ -225,22 +248,28 @@ tn_status *tn_te_parse_file(const char *path, const char *kernel, const tn_dim_s
 }
 
 void tn_te_list_release(tn_te **list, int count) {
+  if (list == NULL) return;
   for (int i = 0; i < count; i++) tn_te_release(list[i]);
   tn__free(NULL, list, (size_t)count * sizeof(tn_te *), 0);
 }
 
 tn_status *tn_te_parse(const char *name, const char *text, size_t length, const char *kernel,
                        const tn_dim_setting *dims, int dim_count, const tn_allocator *allocator, tn_te **out) {
+  TN__NEED("out", out);
+  *out = NULL;
   return tn_te_parse_in(NULL, name, text, length, kernel, dims, dim_count, allocator, out);
 }
 
 tn_status *tn_te_parse_in(const char *folder, const char *name, const char *text, size_t length, const char *kernel,
                           const tn_dim_setting *dims, int dim_count, const tn_allocator *allocator, tn_te **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED_LIST("text", text, "length", length);
+  TN__NEED_LIST("dims", dims, "dim_count", dim_count);
   parsing p = {.name = name, .text = text, .length = length, .kernel = kernel, .dims = dims, .dim_count = dim_count};
   p.folder = folder;
   p.allocator = allocator;
   p.last = true;
-  *out = NULL;
   TN_RETURN_IF_ERROR(parse(&p));
   *out = p.list[0];
   tn__free(allocator, p.list, sizeof(tn_te *), 0);
@@ -319,8 +348,16 @@ static bool build(building *b, void (*body)(void *user)) {
 
 static bool all_there(tn_te_expr *const *list, int count) {
   for (int i = 0; i < count; i++)
-    if (list[i] == NULL) return false;
+    if (list == NULL || list[i] == NULL) return false;
   return true;
+}
+
+/* What a call got is there: NULL comes of an earlier refusal, or is one. */
+static bool given(const building *b, bool there) {
+  if (!there && start(b))
+    b->te->refusal = tn_status_create(TN_INVALID_ARGUMENT, "te %s: cannot add %s: an argument is NULL; pass a value",
+                                      tn__te_name(b->te->te), b->name == NULL ? "what has no name" : b->name);
+  return there;
 }
 
 static void check_name(const building *b, const char *name) {
@@ -345,6 +382,7 @@ static void create(void *user) {
 }
 
 tn_status *tn_te_create(const char *name, const tn_allocator *allocator, tn_te **out) {
+  TN__NEED("out", out);
   *out = NULL;
   building b = {.name = name == NULL ? "" : name};
   TN_RETURN_IF_ERROR(new_handle(allocator, &b.te));
@@ -363,6 +401,7 @@ static void finish(void *user) {
 }
 
 tn_status *tn_te_finish(tn_te *te) {
+  TN__NEED("te", te);
   if (te->finished) return NULL;
   building b = {.te = te, .name = "the whole"};
   if (te->refusal == NULL) te->refusal = tn__decl_in_arena(&te->arena, finish, &b);
@@ -422,7 +461,7 @@ static void make_axis(void *user) {
 
 tn_te_expr *tn_te_axis(tn_te *te, const char *name, tn_te_expr *extent) {
   building b = {.te = te, .name = name, .value = extent};
-  return extent != NULL && build(&b, make_axis) ? expr_out(b.expr) : NULL;
+  return given(&b, extent != NULL) && build(&b, make_axis) ? expr_out(b.expr) : NULL;
 }
 
 static void make_variable(void *user) {
@@ -446,7 +485,7 @@ static void make_op(void *user) {
 
 tn_te_expr *tn_te_op(tn_te *te, const char *operation, int count, tn_te_expr *const *args) {
   building b = {.te = te, .name = operation, .count = count, .list = args};
-  return all_there(args, count) && build(&b, make_op) ? expr_out(b.expr) : NULL;
+  return given(&b, operation != NULL && all_there(args, count)) && build(&b, make_op) ? expr_out(b.expr) : NULL;
 }
 
 static void make_cast(void *user) {
@@ -456,7 +495,7 @@ static void make_cast(void *user) {
 
 tn_te_expr *tn_te_cast(tn_te *te, tn_dtype dtype, tn_te_expr *value) {
   building b = {.te = te, .name = "tn_te_cast", .dtype = dtype, .value = value};
-  return value != NULL && build(&b, make_cast) ? expr_out(b.expr) : NULL;
+  return given(&b, value != NULL) && build(&b, make_cast) ? expr_out(b.expr) : NULL;
 }
 
 static void make_read(void *user) {
@@ -474,13 +513,14 @@ static void make_read(void *user) {
 
 tn_te_expr *tn_te_read(tn_te *te, tn_te_tensor *tensor, int count, tn_te_expr *const *indices) {
   building b = {.te = te, .name = "tn_te_read", .tensor = tensor, .count = count, .list = indices};
-  return tensor != NULL && all_there(indices, count) && build(&b, make_read) ? expr_out(b.expr) : NULL;
+  return given(&b, tensor != NULL && all_there(indices, count)) && build(&b, make_read) ? expr_out(b.expr) : NULL;
 }
 
 static void make_input(void *user) {
   building *b = user;
   const tn__expr *shape[TN__MAX_RANK];
   check_name(b, b->name);
+  if (tn_dtype_size(b->dtype) == 0) refuse(b, "there is no such element type");
   if (b->count < 0 || b->count > TN__MAX_RANK) refuse(b, "more dimensions than a tensor may have");
   for (int i = 0; i < b->count; i++) {
     int64_t n;
@@ -493,7 +533,7 @@ static void make_input(void *user) {
 
 tn_te_tensor *tn_te_input(tn_te *te, const char *name, tn_dtype dtype, int rank, tn_te_expr *const *shape) {
   building b = {.te = te, .name = name, .dtype = dtype, .count = rank, .list = shape};
-  return all_there(shape, rank) && build(&b, make_input) ? tensor_out(b.buffers[0]) : NULL;
+  return given(&b, all_there(shape, rank)) && build(&b, make_input) ? tensor_out(b.buffers[0]) : NULL;
 }
 
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
@@ -542,7 +582,8 @@ static void make_compute(void *user) {
 
 tn_te_tensor *tn_te_compute(tn_te *te, const char *name, int axis_count, tn_te_expr *const *axes, tn_te_expr *value) {
   building b = {.te = te, .name = name, .count = axis_count, .list = axes, .value = value};
-  return value != NULL && all_there(axes, axis_count) && build(&b, make_compute) ? tensor_out(b.buffers[0]) : NULL;
+  return given(&b, value != NULL && all_there(axes, axis_count)) && build(&b, make_compute) ? tensor_out(b.buffers[0])
+                                                                                            : NULL;
 }
 
 static void make_reduce(void *user) {
@@ -568,7 +609,7 @@ tn_te_tensor *tn_te_reduce(tn_te *te, const char *name, const char *reduction, i
   b.over = over;
   b.over_count = over_count;
   bool there = term != NULL && all_there(axes, axis_count) && all_there(over, over_count);
-  return there && build(&b, make_reduce) ? tensor_out(b.buffers[0]) : NULL;
+  return given(&b, there) && build(&b, make_reduce) ? tensor_out(b.buffers[0]) : NULL;
 }
 
 static const tn__te_combiner *combiner_of(const building *b) {
@@ -607,16 +648,19 @@ static void make_reduce_with(void *user) {
 void tn_te_reduce_with(tn_te *te, const char *const *names, const tn_te_combiner *combiner, int axis_count,
                        tn_te_expr *const *axes, int over_count, tn_te_expr *const *over, tn_te_expr *const *terms,
                        tn_te_tensor **out) {
-  building b = {.te = te, .name = names[0], .names = names, .combiner = combiner, .count = axis_count, .list = axes};
+  building b = {.te = te, .name = names == NULL ? NULL : names[0], .names = names, .combiner = combiner};
+  b.count = axis_count;
+  b.list = axes;
   b.over = over;
   b.over_count = over_count;
   b.terms = terms;
-  int count = combiner->count < 0 || combiner->count > 4 ? 0 : combiner->count;
-  bool there = all_there(axes, axis_count) && all_there(over, over_count) && all_there(terms, count) &&
-               all_there(combiner->before, count) && all_there(combiner->after, count) &&
-               all_there(combiner->results, count) && all_there(combiner->identities, count);
-  bool made = there && build(&b, make_reduce_with);
-  for (int i = 0; i < count; i++) out[i] = made ? tensor_out(b.buffers[i]) : NULL;
+  int count = combiner == NULL || combiner->count < 0 || combiner->count > 4 ? 0 : combiner->count;
+  bool there = names != NULL && combiner != NULL && out != NULL && all_there(axes, axis_count) &&
+               all_there(over, over_count) && all_there(terms, count) && all_there(combiner->before, count) &&
+               all_there(combiner->after, count) && all_there(combiner->results, count) &&
+               all_there(combiner->identities, count);
+  bool made = given(&b, there) && build(&b, make_reduce_with);
+  for (int i = 0; i < count && out != NULL; i++) out[i] = made ? tensor_out(b.buffers[i]) : NULL;
 }
 
 static void make_arg(void *user) {
@@ -631,12 +675,15 @@ static void make_arg(void *user) {
 
 void tn_te_arg_reduce(tn_te *te, const char *const *names, bool greatest, int axis_count, tn_te_expr *const *axes,
                       tn_te_expr *over, tn_te_expr *value, tn_te_tensor **out) {
-  building b = {.te = te, .name = names[0], .names = names, .greatest = greatest, .count = axis_count, .list = axes};
+  building b = {.te = te, .name = names == NULL ? NULL : names[0], .names = names, .greatest = greatest};
+  b.count = axis_count;
+  b.list = axes;
   b.over = &over;
   b.over_count = 1;
   b.value = value;
-  bool made = over != NULL && value != NULL && all_there(axes, axis_count) && build(&b, make_arg);
-  for (int i = 0; i < 2; i++) out[i] = made ? tensor_out(b.buffers[i]) : NULL;
+  bool there = names != NULL && out != NULL && over != NULL && value != NULL && all_there(axes, axis_count);
+  bool made = given(&b, there) && build(&b, make_arg);
+  for (int i = 0; i < 2 && out != NULL; i++) out[i] = made ? tensor_out(b.buffers[i]) : NULL;
 }
 
 static void make_scan(void *user) {
@@ -648,7 +695,7 @@ static void make_scan(void *user) {
 
 tn_te_tensor *tn_te_scan(tn_te *te, const char *name, tn_dtype dtype, int axis_count, tn_te_expr *const *axes) {
   building b = {.te = te, .name = name, .dtype = dtype, .count = axis_count, .list = axes};
-  return all_there(axes, axis_count) && build(&b, make_scan) ? tensor_out(b.buffers[0]) : NULL;
+  return given(&b, all_there(axes, axis_count)) && build(&b, make_scan) ? tensor_out(b.buffers[0]) : NULL;
 }
 
 static void define_scan(void *user) {
@@ -673,7 +720,7 @@ void tn_te_scan_define(tn_te *te, tn_te_tensor *tensor, int axis_count, tn_te_ex
   b.number = depth;
   b.first = first;
   b.value = next;
-  if (tensor != NULL && next != NULL && all_there(axes, axis_count)) (void)build(&b, define_scan);
+  if (given(&b, tensor != NULL && next != NULL && all_there(axes, axis_count))) (void)build(&b, define_scan);
 }
 
 static void make_output(void *user) {
@@ -683,5 +730,5 @@ static void make_output(void *user) {
 
 void tn_te_output(tn_te *te, tn_te_tensor *tensor) {
   building b = {.te = te, .name = "tn_te_output", .tensor = tensor};
-  if (tensor != NULL) (void)build(&b, make_output);
+  if (given(&b, tensor != NULL)) (void)build(&b, make_output);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "codegen/backend.h"
 #include "declarations/handle.h"
 #include "driver/module.h"
@@ -204,8 +205,11 @@ static void module_body(tn__arena *arena, void *user) {
 }
 
 tn_status *tn_te_module(tn_schedule *const *schedules, int count, const tn_allocator *allocator, tn_module **out) {
-  job j = {.schedules = schedules, .count = count, .allocator = allocator};
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED_EACH("schedules", schedules, "count", count);
+  if (count == 0) return tn_status_create(TN_INVALID_ARGUMENT, "an executable has at least one function");
+  job j = {.schedules = schedules, .count = count, .allocator = allocator};
   TN_RETURN_IF_ERROR(tn__with_arena(allocator, module_body, &j));
   *out = j.module;
   return NULL;

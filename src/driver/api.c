@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "driver/devices.h"
 #include "driver/module.h"
 #include "graph/text.h"
@@ -129,6 +130,7 @@ tn_status *tn__driver_compile_by(const tn__chooser *chooser, const tn_model_func
 
 tn_status *tn_compile_arguments_check(const tn_model_function *functions, int count,
                                       const tn_compile_options *options) {
+  TN__NEED_LIST("functions", functions, "count", count);
   tn_compile_options o;
   if (count != 0) TN_RETURN_IF_ERROR(check_names(functions, count));
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &o));
@@ -146,6 +148,7 @@ static void find_source(tn__arena *arena, void *user) {
 }
 
 tn_status *tn_compile_makes_source(const tn_compile_options *options, bool *out) {
+  TN__NEED("out", out);
   source_call call = {.out = out};
   *out = false;
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
@@ -154,11 +157,16 @@ tn_status *tn_compile_makes_source(const tn_compile_options *options, bool *out)
 
 tn_status *tn_compile_functions(const tn_model_function *functions, int count, const tn_compile_options *options,
                                 tn_module **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED_LIST("functions", functions, "count", count);
   return tn__driver_compile_by(&tn__chooser_static, functions, count, options, out);
 }
 
 tn_status *tn_compile(const char *path, const void *data, size_t size, const tn_compile_options *options,
                       tn_module **out) {
+  TN__NEED("out", out);
+  *out = NULL;
   tn_model_function only = {"main", path, data, size};
   return tn_compile_functions(&only, 1, options, out);
 }
@@ -186,8 +194,12 @@ static void emit_body(tn__arena *arena, void *user) {
 
 tn_status *tn_compile_emit(const char *path, const void *data, size_t size, const tn_compile_options *options,
                            const char *stage, char **out, size_t *out_size) {
+  TN__NEED("out", out);
+  TN__NEED("out_size", out_size);
   *out = NULL;
   *out_size = 0;
+  TN__NEED("path", path);
+  TN__NEED("stage", stage);
   bool known = false;
   for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) known |= stage && strcmp(stages[i], stage) == 0;
   if (!known)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "runtime/executable/signature.h"
 
 void tn_module_release(tn_module *module) {
@@ -19,30 +20,40 @@ void tn_module_release(tn_module *module) {
 }
 
 const void *tn_module_data(const tn_module *module, size_t *size) {
+  if (module == NULL || size == NULL) return NULL;
   *size = module->size;
   return module->data;
 }
 
 tn_status *tn_module_save(const tn_module *module, const char *path) {
+  TN__NEED("module", module);
+  TN__NEED("path", path);
   tn__bytes piece = {module->data, module->size};
   return tn__file_write_atomic(path, &piece, 1, 0644);
 }
 
 tn_status *tn_module_load(const tn_module *module, const tn_load_options *options, tn_executable **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("module", module);
   return tn_executable_load_memory(module->data, module->size, options, out);
 }
 
 int tn_module_times(const tn_module *module, const tn_phase_time *const **out) {
+  if (module == NULL || out == NULL) return 0;
   *out = module->time_list;
   return module->time_count;
 }
 
 uint64_t tn_module_steps(const tn_module *module, uint64_t *most) {
-  if (most != NULL) *most = module->most_steps;
-  return module->steps;
+  if (most != NULL) *most = module == NULL ? 0 : module->most_steps;
+  return module == NULL ? 0 : module->steps;
 }
 
-bool tn_module_from_cache(const tn_module *module) { return module->from_cache; }
+bool tn_module_from_cache(const tn_module *module) {
+  if (module == NULL) return false;
+  return module->from_cache;
+}
 
 static tn_status *copy_times(tn_module *m, const tn__driver *driver) {
   if (driver->work != NULL && !m->from_cache) {
@@ -190,6 +201,7 @@ static void hash_contents(const tn_module *module) {
 }
 
 tn_status *tn_module_sign(tn_module *module, const void *key, size_t key_size) {
+  TN__NEED("module", module);
   size_t at = find_section(module, TN__SECTION_SIGNATURE);
   if (at == 0 || key == NULL || key_size == 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "a signature needs a key of at least one byte");
@@ -252,6 +264,8 @@ static const char *name_of_constants(const char *path, const char *name) {
 }
 
 tn_status *tn_module_split(tn_module *module, const char *constants_path, const char *name) {
+  TN__NEED("module", module);
+  TN__NEED("constants_path", constants_path);
   size_t at;
   constants_file constants;
   TN_RETURN_IF_ERROR(find_constants(module, &at));
@@ -262,6 +276,9 @@ tn_status *tn_module_split(tn_module *module, const char *constants_path, const 
 
 tn_status *tn_module_save_split(tn_module *module, const char *path, const char *constants_path, const char *name,
                                 const void *key, size_t key_size) {
+  TN__NEED("module", module);
+  TN__NEED("path", path);
+  TN__NEED("constants_path", constants_path);
   size_t at;
   constants_file constants;
   if (path == NULL || constants_path == NULL || tn__same_file(path, constants_path))

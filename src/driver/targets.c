@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "codegen/backend.h"
 #include "runtime/plugin/plugin.h"
 #include "target/text/text.h"
@@ -120,9 +121,10 @@ static void add_devices(tn__strbuf *out, DLDeviceType type, const char *name) {
 }
 
 tn_status *tn_targets_text(char **out) {
+  TN__NEED("out", out);
+  *out = NULL;
   tn__target host;
   tn__strbuf text;
-  *out = NULL;
   TN_RETURN_IF_ERROR(tn__target_parse(NULL, &host));
   tn__strbuf_init(&text, NULL);
   add_kinds(&text);

@@ -6,6 +6,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "driver/driver.h"
 #include "runtime/tensor.h"
@@ -16,7 +17,7 @@ typedef struct tensor_list {
 } tensor_list;
 
 void tn_tensors_free(tn_named_tensor *tensors, int count) {
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < count && tensors != NULL; i++) {
     free(tensors[i].name);
     tn_tensor_release(tensors[i].tensor);
   }
@@ -290,8 +291,11 @@ static void read_list(tn__arena *arena, void *user) {
 
 tn_status *tn_tensors_read_list(const char *path, bool optional, const tn_allocator *allocator, tn_named_tensor **out,
                                 int *count) {
+  TN__NEED("out", out);
+  TN__NEED("count", count);
   *out = NULL;
   *count = 0;
+  TN__NEED("path", path);
   tensor_list list = {0};
   proto_call call = {.path = path, .allocator = allocator, .list = &list, .optional = optional};
   tn_status *status = tn__with_arena(allocator, read_list, &call);
@@ -310,8 +314,11 @@ static bool ends_with(const char *text, const char *end) {
 }
 
 tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out, int *count) {
+  TN__NEED("out", out);
+  TN__NEED("count", count);
   *out = NULL;
   *count = 0;
+  TN__NEED("path", path);
   tensor_list list = {0};
   tn_status *status;
   if (ends_with(path, ".npy")) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "emit_c/emit_c.h"
 #include "tenon/compile.h"
@@ -163,6 +164,8 @@ static tn_status *emit(const tn_executable *exe, const char *name, const char *o
 }
 
 tn_status *tn_module_is_source(const tn_module *module, bool *out) {
+  TN__NEED("module", module);
+  TN__NEED("out", out);
   size_t size;
   const void *data = tn_module_data(module, &size);
   tn_executable *exe;
@@ -175,6 +178,10 @@ tn_status *tn_module_is_source(const tn_module *module, bool *out) {
 
 tn_status *tn_module_emit_c(const tn_module *module, const char *name, const char *object_path,
                             const char *header_path) {
+  TN__NEED("module", module);
+  TN__NEED("name", name);
+  TN__NEED("object_path", object_path);
+  TN__NEED("header_path", header_path);
   if (!tn__is_c_word(name))
     return tn_status_create(TN_INVALID_ARGUMENT, "\"%s\" cannot be a part of C's names: use letters, digits and _",
                             name);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/filled.h"
 #include "base/options.h"
 #include "driver/driver.h"
@@ -260,6 +261,9 @@ static void check_body(tn__arena *arena, void *user) {
 
 tn_status *tn_check(const char *path, const void *data, size_t size, const tn_compile_options *options,
                     const DLTensor *inputs, int input_count, const tn_check_options *check, tn_check_result *out) {
+  TN__NEED("path", path);
+  TN__NEED("out", out);
+  TN__NEED_LIST("inputs", inputs, "input_count", input_count);
   tn_check_result result = {.agrees = true};
   TN_RETURN_IF_ERROR(tn__filled_check("tn_check_result", out, sizeof result));
   tn__filled_write(out, &result, sizeof result);

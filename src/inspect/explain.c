@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "declarations/handle.h"
 #include "driver/driver.h"
@@ -105,6 +106,7 @@ static tn_status *explain(const tn_allocator *allocator, void (*body)(tn__arena 
 
 tn_status *tn_explain(const char *path, const void *data, size_t size, const tn_compile_options *options,
                       tn_explanation **out) {
+  TN__NEED("out", out);
   *out = NULL;
   if (!path) return tn_status_create(TN_INVALID_ARGUMENT, "the model needs a path, if only for messages");
   explain_call call = {.path = path, .data = data, .size = size};
@@ -149,7 +151,9 @@ static void te_body(tn__arena *arena, void *user) {
 
 tn_status *tn_te_explain(tn_te *const *tes, int count, const char *target, const tn_schedule_options *options,
                          tn_explanation **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED_EACH("tes", tes, "count", count);
   te_call call = {.tes = tes, .count = count, .target = target};
   TN_RETURN_IF_ERROR(tn__decl_schedule_options_read(options, &call.options));
   call.options.dense = true; /* as what is run to measure it */
@@ -167,8 +171,12 @@ void tn_explanation_release(tn_explanation *e) {
 }
 
 int tn_explanation_kernels(const tn_explanation *e, const tn_kernel_plan *const **out) {
+  if (e == NULL || out == NULL) return 0;
   *out = (const tn_kernel_plan *const *)e->kernels;
   return e->count;
 }
 
-const tn_machine_limits *tn_explanation_limits(const tn_explanation *e) { return &e->limits; }
+const tn_machine_limits *tn_explanation_limits(const tn_explanation *e) {
+  if (e == NULL) return NULL;
+  return &e->limits;
+}

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "driver/driver.h"
 #include "inspect/devices.h"
 
@@ -213,7 +214,9 @@ static void inspect_body(tn__arena *arena, void *user) {
 }
 
 tn_status *tn_inspect(const char *path, const tn_compile_options *options, char **json) {
+  TN__NEED("json", json);
   *json = NULL;
+  TN__NEED("path", path);
   tn__strbuf text;
   inspect_call call = {.path = path, .json = &text};
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));

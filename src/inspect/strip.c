@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/beside.h"
 #include "base/file.h"
 #include "driver/driver.h"
@@ -159,6 +160,8 @@ static void strip_body(tn__arena *arena, void *user) {
 
 tn_status *tn_executable_strip(const char *path, const char *texts, const tn_load_options *options,
                                const char *out_path) {
+  TN__NEED("path", path);
+  TN__NEED("out_path", out_path);
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   strip_call call = {.path = path, .out_path = out_path, .options = &all};

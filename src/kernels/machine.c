@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -232,8 +233,9 @@ static tn_status *write_machine(const tn_compile_options *options, tn__strbuf *t
 }
 
 tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char **out) {
-  tn_compile_options o = {.size = sizeof o};
+  TN__NEED("out", out);
   *out = NULL;
+  tn_compile_options o = {.size = sizeof o};
   TN_RETURN_IF_ERROR(tn__options_read("tn_compile_options", options, sizeof o, &o));
   tn__target target;
   TN_RETURN_IF_ERROR(tn__target_parse(o.target, &target));

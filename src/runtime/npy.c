@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/utf8.h"
 #include "runtime/tensor.h"
@@ -254,7 +255,10 @@ tn_status *tn__npy_describe(const char *name, const void *data, size_t size, uin
 
 tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t size, const tn_allocator *allocator,
                                      tn_tensor **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED_LIST("data", data, "size", size);
+  if (name == NULL) name = "npy";
   npy_header header = {0};
   size_t body;
   int64_t bytes;
@@ -278,7 +282,9 @@ tn_status *tn_tensor_read_npy_memory(const char *name, const void *data, size_t 
 }
 
 tn_status *tn_tensor_read_npy(const char *path, const tn_allocator *allocator, tn_tensor **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("path", path);
   tn__file_map map;
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
   tn_status *status = tn_tensor_read_npy_memory(path, map.data, map.size, allocator, out);
@@ -293,6 +299,8 @@ static tn_status *check_writable(const DLTensor *tensor, const char *path, tn_dt
     return tn_status_create(TN_UNSUPPORTED,
                             "%s: a tensor of DLPack type %u with %u bits and %u lanes cannot be written", path,
                             tensor->dtype.code, tensor->dtype.bits, tensor->dtype.lanes);
+  if (tensor->data == NULL && tensor->ndim >= 0 && tn_element_count(tensor->ndim, tensor->shape) > 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "%s: a tensor without data cannot be written: it is NULL", path);
   if (tensor->ndim < 0 || tensor->ndim > TN_MAX_RANK || tn_element_count(tensor->ndim, tensor->shape) < 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "%s: a tensor of rank %d and that shape cannot be written", path,
                             tensor->ndim);
@@ -362,6 +370,8 @@ static tn_status *write_strings(const DLTensor *tensor, const char *path) {
 }
 
 tn_status *tn_tensor_write_npy(const DLTensor *tensor, const char *path) {
+  TN__NEED("tensor", tensor);
+  TN__NEED("path", path);
   tn_dtype dtype = tn_dtype_of_dl(tensor->dtype);
   TN_RETURN_IF_ERROR(check_writable(tensor, path, dtype));
   if (dtype == TN_STRING) return write_strings(tensor, path);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/relax.h"
@@ -257,6 +258,7 @@ static tn_status *choose_processors(tn_thread_pool *pool, const tn_thread_pool_o
 }
 
 tn_status *tn_thread_pool_create(const tn_thread_pool_options *options, tn_thread_pool **out) {
+  TN__NEED("out", out);
   *out = NULL;
   tn_thread_pool_options all;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_thread_pool_options, options, &all));
@@ -302,7 +304,10 @@ void tn_thread_pool_release(tn_thread_pool *pool) {
   tn__free(allocator, pool, sizeof(*pool), TN__LINE_BYTES);
 }
 
-int tn_thread_pool_size(const tn_thread_pool *pool) { return pool->threads; }
+int tn_thread_pool_size(const tn_thread_pool *pool) {
+  if (pool == NULL) return 0;
+  return pool->threads;
+}
 
 void tn__pool_begin(tn_thread_pool *pool) {
   if (pool->worker_count > 0 && atomic_load_explicit(&pool->invokes, memory_order_relaxed) == 0) {
@@ -329,4 +334,7 @@ void tn__pool_caller_init(tn__pool_caller *caller, tn_thread_pool *pool) {
 
 tn_kernel_env tn__pool_env(tn_thread_pool *pool) { return pool->anyone.env; }
 
-const tn_kernel_env *tn_thread_pool_env(const tn_thread_pool *pool) { return &pool->env; }
+const tn_kernel_env *tn_thread_pool_env(const tn_thread_pool *pool) {
+  if (pool == NULL) return NULL;
+  return &pool->env;
+}

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "runtime/tensor.h"
 
 enum { ALIGNMENT = 64 };
@@ -20,6 +21,7 @@ struct tn_tensor {
 int64_t tn_element_count(int rank, const int64_t *shape) {
   int64_t count = 1;
   bool empty = false, overflow = false;
+  if (rank > 0 && shape == NULL) return -1;
   for (int i = 0; i < rank; i++) {
     if (shape[i] < 0) return -1;
     if (shape[i] == 0)
@@ -42,6 +44,7 @@ DLDataType tn_dtype_to_dl(tn_dtype dtype) {
 
 tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, const tn_allocator *allocator,
                             tn_tensor **out) {
+  TN__NEED("out", out);
   *out = NULL;
   size_t element = tn_dtype_size(dtype);
   if (element == 0) return tn_status_create(TN_INVALID_ARGUMENT, "a tensor of the unknown type %d", (int)dtype);
@@ -114,11 +117,18 @@ bool tn__rt_string_elements_bytes(const tn_string *strings, int64_t count, uint6
 
 tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_string *strings,
                                     const tn_allocator *allocator, tn_tensor **out) {
+  TN__NEED("out", out);
+  *out = NULL;
   uint64_t bytes;
   void *text;
   TN_RETURN_IF_ERROR(tn_tensor_create(TN_STRING, rank, shape, allocator, out));
   tn_tensor *tensor = *out;
   int64_t count = tn_element_count(rank, shape);
+  if (count > 0 && strings == NULL) {
+    tn_tensor_release(tensor);
+    *out = NULL;
+    return tn__argument_missing(__func__, "strings");
+  }
   bool countable = tn__rt_string_elements_bytes(strings, count, &bytes);
   tn_status *status = countable ? tn__alloc(allocator, 1, (size_t)bytes, 0, &text)
                                 : tn_status_create(TN_INVALID_ARGUMENT, "strings of more bytes than can be counted");
@@ -132,7 +142,7 @@ tn_status *tn_tensor_create_strings(int rank, const int64_t *shape, const tn_str
   return NULL;
 }
 
-DLTensor *tn_tensor_dl(tn_tensor *tensor) { return &tensor->dl; }
+DLTensor *tn_tensor_dl(tn_tensor *tensor) { return tensor == NULL ? NULL : &tensor->dl; }
 
 void tn_tensor_release(tn_tensor *tensor) {
   if (tensor == NULL) return;
@@ -234,6 +244,7 @@ tn_status *tn__tensor_check_device(const DLTensor *tensor, DLDevice wanted, bool
 }
 
 void tn_tensor_copy(const DLTensor *from, const DLTensor *to) {
+  if (from == NULL || to == NULL) return;
   size_t size = tn_dtype_size(tn_dtype_of_dl(from->dtype));
   int64_t count = tn_element_count(from->ndim, from->shape);
   if (count <= 0) return;

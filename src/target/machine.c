@@ -1,9 +1,14 @@
 /* What this machine can do, and what work needs there at the least: of <tenon/runtime.h>. */
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/filled.h"
 #include "target/limits.h"
 
 tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
+  TN__NEED("out", out);
+  if (threads < 0)
+    return tn_status_create(TN_INVALID_ARGUMENT, "tn_machine_measure: threads is %d: it can be 0 (the usual) or more",
+                            threads);
   tn__target host;
   tn_machine_limits limits;
   TN_RETURN_IF_ERROR(tn__filled_check("tn_machine_limits", out, sizeof limits));
@@ -14,8 +19,10 @@ tn_status *tn_machine_measure(int threads, tn_machine_limits *out) {
 }
 
 double tn_machine_roofline(const tn_machine_limits *m, double flops, double bytes, const char **bound) {
+  const char *ignored;
+  if (bound == NULL) bound = &ignored;
   *bound = "-";
-  if (flops < 0 || bytes < 0 || m->size == 0) return -1;
+  if (m == NULL || m->size == 0 || !(flops >= 0) || !(bytes >= 0)) return -1;
   double threads = m->threads, rate = m->memory_bytes_per_second;
   const char *place = "memory";
   if (bytes <= (double)m->l3_bytes) rate = m->l3_bytes_per_second * threads, place = "L3";

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/strbuf.h"
 #include "runtime/executable/opened.h"
 
@@ -98,10 +99,13 @@ static tn_status *measure(tn_dtype dtype, int rank, const int64_t *shape, size_t
 
 tn_status *tn_device_tensor_create(const tn_executable *exe, DLDevice device, tn_dtype dtype, int rank,
                                    const int64_t *shape, DLManagedTensorVersioned **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("executable", exe);
+  TN__NEED_LIST("shape", shape, "rank", rank);
   void *memory;
   int number;
   size_t bytes;
-  *out = NULL;
   TN_RETURN_IF_ERROR(check_runs(exe));
   if ((int)device.device_type == 0 && device.device_id == 0) device = (DLDevice){kDLCPU, 0};
   TN_RETURN_IF_ERROR(find_device(exe, "the tensor to be made", device, &number));
@@ -203,6 +207,9 @@ static tn_status *copy_with(tn__opened *devices, end *from, end *to) {
 }
 
 tn_status *tn_device_tensor_copy(const tn_executable *exe, const DLTensor *from, const DLTensor *to) {
+  TN__NEED("executable", exe);
+  TN__NEED("from", from);
+  TN__NEED("to", to);
   end source, target;
   tn__opened *devices;
   TN_RETURN_IF_ERROR(check_runs(exe));

@@ -1,6 +1,7 @@
 /* The bytecode as text, by the operands of TN__INSTRUCTIONS. */
 #include <stdlib.h>
 
+#include "base/arguments.h"
 #include "base/strbuf.h"
 #include "runtime/executable/executable.h"
 
@@ -114,7 +115,9 @@ static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__fu
 }
 
 tn_status *tn_executable_disassemble(const tn_executable *exe, char **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("executable", exe);
   tn__strbuf text;
   tn__strbuf_init(&text, NULL); /* the caller frees it with free() */
   for (uint32_t i = 0; i < exe->function_count; i++) put_function(&text, exe, &exe->functions[i]);

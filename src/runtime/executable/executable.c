@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/beside.h"
 #include "base/log.h"
 #include "base/options.h"
@@ -156,6 +157,7 @@ static tn_status *open_file(const char *path, const tn_load_options *options, bo
 }
 
 tn_status *tn_executable_load(const char *path, const tn_load_options *options, tn_executable **out) {
+  TN__NEED("out", out);
   *out = NULL;
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
@@ -163,6 +165,7 @@ tn_status *tn_executable_load(const char *path, const tn_load_options *options, 
 }
 
 tn_status *tn_executable_save(tn_executable *exe, const char *path) {
+  TN__NEED("executable", exe);
   const char *wanted;
   tn__bytes piece = {exe->file, exe->file_size};
   if (path == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "an executable is saved to a path, which is NULL");
@@ -187,6 +190,7 @@ tn_status *tn__executable_open(const char *path, const tn_load_options *options,
 const void *tn__executable_bytes(const tn_executable *exe) { return exe->file; }
 
 tn_status *tn_executable_verify(const char *path, const tn_load_options *options) {
+  TN__NEED("path", path);
   tn_executable *exe;
   tn_status *status = tn__executable_open(path, options, &exe);
   tn_executable_release(exe);
@@ -216,7 +220,9 @@ static tn_status *open_memory(const void *data, size_t size, const tn_load_optio
 
 tn_status *tn_executable_load_memory(const void *data, size_t size, const tn_load_options *options,
                                      tn_executable **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED_LIST("data", data, "size", size);
   tn_load_options all;
   TN_RETURN_IF_ERROR(tn__load_options_read(options, &all));
   return open_memory(data, size, &all, all.inspect_only, NULL, out);
@@ -285,28 +291,36 @@ tn_status *tn__executable_function(const tn_executable *exe, const char *name, c
   return no_function(exe, name, known);
 }
 
-int tn_executable_function_count(const tn_executable *exe) { return (int)exe->entry_count; }
+int tn_executable_function_count(const tn_executable *exe) {
+  if (exe == NULL) return 0;
+  return (int)exe->entry_count;
+}
 
 const char *tn_executable_function_name(const tn_executable *exe, int index) {
+  if (exe == NULL) return NULL;
   return index < 0 || (uint32_t)index >= exe->entry_count ? NULL : exe->functions[exe->entries[index]].name;
 }
 
 int tn_executable_input_count(const tn_executable *exe, const char *function) {
+  if (exe == NULL) return -1;
   const tn__function *f = find_function(exe, function);
   return f == NULL ? -1 : (int)f->input_count;
 }
 
 int tn_executable_output_count(const tn_executable *exe, const char *function) {
+  if (exe == NULL) return -1;
   const tn__function *f = find_function(exe, function);
   return f == NULL ? -1 : (int)f->output_count;
 }
 
 const tn_value_info *tn_executable_input(const tn_executable *exe, const char *function, int index) {
+  if (exe == NULL) return NULL;
   const tn__function *f = find_function(exe, function);
   return f == NULL || index < 0 || (uint32_t)index >= f->input_count ? NULL : &f->inputs[index].info;
 }
 
 const tn_value_info *tn_executable_output(const tn_executable *exe, const char *function, int index) {
+  if (exe == NULL) return NULL;
   const tn__function *f = find_function(exe, function);
   return f == NULL || index < 0 || (uint32_t)index >= f->output_count ? NULL : &f->outputs[index].info;
 }
@@ -318,32 +332,41 @@ static int find_value(const tn__function_value *values, uint32_t count, const ch
 }
 
 int tn_executable_output_alias(const tn_executable *exe, const char *function, int index) {
+  if (exe == NULL) return -1;
   const tn__function *f = find_function(exe, function);
   return f == NULL || index < 0 || (uint32_t)index >= f->output_count ? -1 : f->outputs[index].alias;
 }
 
 int tn_executable_input_index(const tn_executable *exe, const char *function, const char *name) {
+  if (exe == NULL) return -1;
   const tn__function *f = find_function(exe, function);
   return f == NULL ? -1 : find_value(f->inputs, f->input_count, name);
 }
 
 int tn_executable_output_index(const tn_executable *exe, const char *function, const char *name) {
+  if (exe == NULL) return -1;
   const tn__function *f = find_function(exe, function);
   return f == NULL ? -1 : find_value(f->outputs, f->output_count, name);
 }
 
-const tn_executable_summary *tn_executable_summarize(const tn_executable *exe) { return &exe->summary; }
+const tn_executable_summary *tn_executable_summarize(const tn_executable *exe) {
+  if (exe == NULL) return NULL;
+  return &exe->summary;
+}
 
 const tn_kernel_summary *tn_executable_kernel(const tn_executable *exe, int index) {
+  if (exe == NULL) return NULL;
   return index < 0 || (uint32_t)index >= exe->kernel_count ? NULL : &exe->kernels[index].about;
 }
 
 const char *tn_executable_text(const tn_executable *exe, const char *section, size_t *size) {
+  if (size == NULL) return NULL;
+  *size = 0;
+  if (exe == NULL || section == NULL) return NULL;
   for (uint32_t i = 0; i < exe->text_count; i++) {
     if (strcmp(exe->texts[i].name, section) != 0) continue;
     *size = exe->texts[i].size;
     return exe->texts[i].data;
   }
-  *size = 0;
   return NULL;
 }

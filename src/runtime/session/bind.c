@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/dtype.h"
 #include "runtime/session/session.h"
 
@@ -158,6 +159,8 @@ tn_status *tn__bind_check(const tn__function *f, int index, bool output, const D
   const tn__function_value *value = output ? &f->outputs[index] : &f->inputs[index];
   const tn_value_info *info = &value->info;
   char have[64];
+  if ((unsigned)binding > TN_BIND_PERSISTENT_IN_PLACE)
+    return bad_tensor(what, info, "there is no binding %d: use one of tn_binding", (int)binding);
   if (info->kind != TN_VALUE_TENSOR)
     return bad_tensor(
         what, info, "it is a sequence or optional, not a tensor%s",
@@ -269,21 +272,25 @@ static tn_status *bind_by_name(tn_session *session, const char *function, const 
 
 tn_status *tn_session_set_input(tn_session *session, const char *function, const char *name, const DLTensor *tensor,
                                 tn_binding binding) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, bind_by_name(session, function, name, tensor, binding, false));
 }
 
 tn_status *tn_session_set_input_at(tn_session *session, const char *function, int index, const DLTensor *tensor,
                                    tn_binding binding) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, bind_by_position(session, function, index, tensor, binding, false));
 }
 
 tn_status *tn_session_set_output(tn_session *session, const char *function, const char *name, const DLTensor *tensor,
                                  tn_binding binding) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, bind_by_name(session, function, name, tensor, binding, true));
 }
 
 tn_status *tn_session_set_output_at(tn_session *session, const char *function, int index, const DLTensor *tensor,
                                     tn_binding binding) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, bind_by_position(session, function, index, tensor, binding, true));
 }
 
@@ -304,6 +311,7 @@ static tn_status *bind_bytes(tn_session *session, const char *function, int inde
 
 tn_status *tn_session_set_output_bytes(tn_session *session, const char *function, int index, void *bytes,
                                        size_t capacity) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, bind_bytes(session, function, index, bytes, capacity));
 }
 
@@ -354,10 +362,14 @@ static tn_status *bind_all(tn_session *session, const char *function, const char
 
 tn_status *tn_session_set_inputs(tn_session *session, const char *function, const char *const *names,
                                  const DLTensor *tensors, int count, tn_binding binding) {
+  TN__NEED("session", session);
+  TN__NEED_LIST("tensors", tensors, "count", count);
   return TN__IN_SESSION(session, bind_all(session, function, names, tensors, count, binding, false));
 }
 
 tn_status *tn_session_set_outputs(tn_session *session, const char *function, const char *const *names,
                                   const DLTensor *tensors, int count, tn_binding binding) {
+  TN__NEED("session", session);
+  TN__NEED_LIST("tensors", tensors, "count", count);
   return TN__IN_SESSION(session, bind_all(session, function, names, tensors, count, binding, true));
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "runtime/session/values.h"
 
 static tn_status *find_list(tn_session *session, const char *function, int index, bool output, const tn__function **f,
@@ -28,6 +29,8 @@ static tn_status *set_input_list(tn_session *session, const char *function, int 
 
 tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index, const DLTensor *tensors,
                                      int count) {
+  TN__NEED("session", session);
+  TN__NEED_LIST("tensors", tensors, "count", count > 0 ? count : 0); /* below 0: no value */
   return TN__IN_SESSION(session, set_input_list(session, function, index, tensors, count));
 }
 
@@ -52,6 +55,7 @@ static tn_status *set_output_list(tn_session *session, const char *function, int
 }
 
 tn_status *tn_session_set_output_list(tn_session *session, const char *function, int index, void *memory, size_t size) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, set_output_list(session, function, index, memory, size));
 }
 
@@ -73,7 +77,9 @@ static tn_status *get_output_count(tn_session *session, const char *function, in
 }
 
 tn_status *tn_session_get_output_count(tn_session *session, const char *function, int index, int *count) {
+  TN__NEED("count", count);
   *count = 0;
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, get_output_count(session, function, index, count));
 }
 
@@ -84,6 +90,8 @@ static tn_status *get_output_item(tn_session *session, const char *function, int
 }
 
 tn_status *tn_session_get_output_item(tn_session *session, const char *function, int index, int item, DLTensor *out) {
+  TN__NEED("out", out);
+  TN__NEED("session", session);
   *out = (DLTensor){0};
   return TN__IN_SESSION(session, get_output_item(session, function, index, item, out));
 }

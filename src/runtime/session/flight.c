@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 
 /* `mutex` guards what follows it. */
 struct tn__flight {
@@ -76,6 +77,7 @@ static tn_status *start(tn_session *session, const char *function) {
 }
 
 tn_status *tn_session_start(tn_session *session, const char *function) {
+  TN__NEED("session", session);
   if (!tn__session_is_entered(session)) return tn__session_in_use(session);
   tn_status *status = start(session, function);
   return status == NULL ? NULL : tn__session_leave(session, status);
@@ -102,6 +104,7 @@ static bool is_own_thread(tn_session *session) {
 }
 
 tn_status *tn_session_wait(tn_session *session) {
+  TN__NEED("session", session);
   if (is_own_thread(session)) return tn__session_in_use(session);
   /* Of two threads that wait one gets the status. */
   if (!atomic_exchange(&session->in_flight, false)) return TN__IN_SESSION(session, nothing_started());

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "runtime/session/session.h"
@@ -99,6 +100,7 @@ static tn_status *set_profile(tn_session *session, tn_profile_callback callback,
 }
 
 tn_status *tn_session_set_profile(tn_session *session, tn_profile_callback callback, void *user) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, set_profile(session, callback, user));
 }
 
@@ -114,7 +116,9 @@ static tn_status *start_profile(tn_session *session, tn_profile **out) {
 }
 
 tn_status *tn_session_start_profile(tn_session *session, tn_profile **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, start_profile(session, out));
 }
 
@@ -130,11 +134,15 @@ void tn_profile_release(tn_profile *p) {
 }
 
 int tn_profile_kernels(const tn_profile *p, const tn_profile_kernel *const **out) {
+  if (p == NULL || out == NULL) return 0;
   *out = (const tn_profile_kernel *const *)p->rows;
   return (int)p->row_count;
 }
 
-const tn_profile_totals *tn_profile_sum(const tn_profile *p) { return &p->totals; }
+const tn_profile_totals *tn_profile_sum(const tn_profile *p) {
+  if (p == NULL) return NULL;
+  return &p->totals;
+}
 
 static const tn__device *device_of(const tn_profile *p, const char *kernel) {
   const tn_executable *exe = p->session->exe;
@@ -145,6 +153,7 @@ static const tn__device *device_of(const tn_profile *p, const char *kernel) {
 }
 
 bool tn_profile_device_limits(const tn_profile *p, const char *kernel, tn_machine_limits *out) {
+  if (p == NULL || kernel == NULL || out == NULL) return false;
   enum { OPERATIONS = 2 /* a multiplication and an addition */, MEGA = 1000000 };
   const tn__device *device = device_of(p, kernel);
   tn__device_limits limits;
@@ -200,5 +209,7 @@ static tn_status *write_trace(const tn_profile *p, const char *path) {
 }
 
 tn_status *tn_profile_write_trace(const tn_profile *p, const char *path) {
+  TN__NEED("profile", p);
+  TN__NEED("path", path);
   return TN__IN_SESSION(p->session, write_trace(p, path));
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/options.h"
@@ -93,7 +94,9 @@ static tn_status *set_up(tn_session *session, const tn_session_options *options)
 }
 
 tn_status *tn_session_create(const tn_executable *exe, const tn_session_options *options, tn_session **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("executable", exe);
   tn_session_options all;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_session_options, options, &all));
   TN_RETURN_IF_ERROR(
@@ -520,22 +523,33 @@ static tn_status *get_output(tn_session *session, const char *function, int inde
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
 tn_status *tn_session_invoke(tn_session *session, const char *function) {
+  TN__NEED("session", session);
   return TN__IN_SESSION(session, invoke_bound(session, function));
 }
 
 tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function, const DLTensor *inputs,
                                           int input_count, const DLTensor *outputs, int output_count) {
+  TN__NEED("session", session);
+  TN__NEED_LIST("inputs", inputs, "input_count", input_count);
+  TN__NEED_LIST("outputs", outputs, "output_count", output_count);
   return TN__IN_SESSION(session, invoke_with(session, function, inputs, input_count, outputs, output_count));
 }
 
 tn_status *tn_session_invoke_stateful(tn_session *session, const char *function, const DLTensor *inputs,
                                       int input_count) {
+  TN__NEED("session", session);
+  TN__NEED_LIST("inputs", inputs, "input_count", input_count);
   return TN__IN_SESSION(session, invoke_stateful(session, function, inputs, input_count));
 }
 
 tn_status *tn_session_get_output(tn_session *session, const char *function, int index, DLTensor *out) {
+  TN__NEED("out", out);
+  TN__NEED("session", session);
   *out = (DLTensor){0};
   return TN__IN_SESSION(session, get_output(session, function, index, out));
 }
 
-void tn_session_cancel(tn_session *session) { tn__pool_cancel(&session->vm.caller, true); }
+void tn_session_cancel(tn_session *session) {
+  if (session == NULL) return;
+  tn__pool_cancel(&session->vm.caller, true);
+}

@@ -1,6 +1,7 @@
 /* Shapes of outputs without running: the prologue over the inputs' shapes, where what is loaded from an input is not
  * known, nor what is computed of it. */
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/dtype.h"
 #include "runtime/vm/vm.h"
 
@@ -92,10 +93,28 @@ static tn_status *infer(inference *n, tn__region *scratch, int64_t (*output_shap
   return NULL;
 }
 
+/* Lists have no shape that is looked at, and tensors without dimensions none that is read. */
+static tn_status *check_shapes(const tn__function *f, const int64_t *const *shapes, const void *output_shapes) {
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn_value_info *info = &f->inputs[i].info;
+    if (info->kind != TN_VALUE_TENSOR || info->rank == 0 || (shapes != NULL && shapes[i] != NULL)) continue;
+    return tn_status_create(
+        TN_INVALID_ARGUMENT,
+        "tn_function_infer_shapes: cannot run: input \"%s\" of function \"%s\" has %d dimensions and "
+        "its shape is NULL; pass them",
+        info->name, f->name, info->rank);
+  }
+  if (f->output_count > 0 && output_shapes == NULL)
+    return tn__argument_missing("tn_function_infer_shapes", "output_shapes");
+  return NULL;
+}
+
 tn_status *tn_function_infer_shapes(const tn_executable *exe, const char *function, const int64_t *const *input_shapes,
                                     int64_t (*output_shapes)[TN_MAX_RANK]) {
+  TN__NEED("executable", exe);
   const tn__function *f;
   TN_RETURN_IF_ERROR(tn__executable_function(exe, function, &f));
+  TN_RETURN_IF_ERROR(check_shapes(f, input_shapes, output_shapes));
   inference n = {.exe = exe, .f = f, .shapes = input_shapes};
   tn__region scratch;
   tn__region_init(&scratch, exe->region.allocator);

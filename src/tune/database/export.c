@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/filled.h"
 #include "base/shown.h"
@@ -110,6 +111,8 @@ static tn_status *write_file(exporting *e, tn_status *status, const char *path, 
 
 tn_status *tn_database_export(tn_database *database, const tn_record_filter *filter, const char *path,
                               tn_database_change *out) {
+  TN__NEED("database", database);
+  TN__NEED("path", path);
   exporting e = {0};
   tn_status *status = run(database, filter, export_all, &e, out);
   return write_file(&e, status, path, out);
@@ -117,8 +120,10 @@ tn_status *tn_database_export(tn_database *database, const tn_record_filter *fil
 
 tn_status *tn_database_export_text(tn_database *database, const tn_record_filter *filter, char **text,
                                    tn_database_change *out) {
-  exporting e = {0};
+  TN__NEED("text", text);
   *text = NULL;
+  TN__NEED("database", database);
+  exporting e = {0};
   tn_status *status = run(database, filter, export_all, &e, out);
   if (status == NULL && (*text = strdup(tn__strbuf_text(&e.text))) == NULL)
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory");
@@ -168,6 +173,8 @@ static void save_best(tn__arena *arena, void *user) {
 
 tn_status *tn_database_save_best(tn_database *database, const tn_record_filter *filter, const char *machine,
                                  const char *path, tn_database_change *out) {
+  TN__NEED("database", database);
+  TN__NEED("path", path);
   exporting e = {.machine = machine};
   tn_status *status = run(database, filter, save_best, &e, out);
   return write_file(&e, status, path, out);

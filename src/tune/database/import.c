@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/filled.h"
 #include "json/json.h"
@@ -203,6 +204,8 @@ static tn_status *read_lines(importing *im, const char *path, const tn__file_map
 }
 
 tn_status *tn_database_import(tn_database *database, const char *path, tn_database_change *out) {
+  TN__NEED("database", database);
+  TN__NEED("path", path);
   importing im = {.db = database};
   tn__file_map map;
   if (out != NULL) TN_RETURN_IF_ERROR(tn__filled_check("tn_database_change", out, sizeof(*out)));

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/file.h"
 #include "base/filled.h"
 #include "tune/database/query.h"
@@ -59,6 +60,8 @@ static tn_status *merge(tn_database *to, tn_database *from, tn_database_change *
 }
 
 tn_status *tn_database_merge(tn_database *database, const char *path, tn_database_change *out) {
+  TN__NEED("database", database);
+  TN__NEED("path", path);
   const tn_database_options options = {.size = sizeof(options),
                                        .read_only = true,
                                        .wait_seconds = database->wait_seconds > 0 ? database->wait_seconds : -1};

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tune/database/query.h"
 #include "tune/database/records.h"
@@ -77,6 +78,7 @@ static tn_status *check(const tn_prune_options *o) {
 }
 
 tn_status *tn_database_prune(tn_database *database, const tn_prune_options *options, int64_t *removed) {
+  TN__NEED("database", database);
   pruning p = {.db = database};
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_prune_options, options, &p.options));
   TN_RETURN_IF_ERROR(check(&p.options));

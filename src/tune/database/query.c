@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tune/database/records.h"
 
@@ -291,6 +292,8 @@ static void run_query(tn__arena *arena, void *user) {
 
 tn_status *tn_database_query(tn_database *database, const tn_record_filter *filter, tn_record_callback callback,
                              void *user, int64_t *newer) {
+  TN__NEED("database", database);
+  TN__NEED("callback", callback);
   query q = {.db = database, .callback = callback, .user = user, .newer = newer};
   TN_RETURN_IF_ERROR(tn__database_read_filter(filter, &q.filter));
   return tn__database_reading(database, run_query, &q);
@@ -310,6 +313,9 @@ static void run_measurements(tn__arena *arena, void *user) {
 
 tn_status *tn_database_measurements(tn_database *database, const tn_record *record, tn_record_callback callback,
                                     void *user) {
+  TN__NEED("database", database);
+  TN__NEED("record", record);
+  TN__NEED("callback", callback);
   tn_record r;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_record, record, &r));
   measurements_query q = {.db = database, .record = &r, .callback = callback, .user = user};
@@ -355,8 +361,11 @@ static void run_best(tn__arena *arena, void *user) {
 }
 
 tn_status *tn_database_best(tn_database *database, const char *task, const char *machine, tn_record **out) {
-  void *memory;
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("database", database);
+  TN__NEED("task", task);
+  void *memory;
   if (task == NULL || !tn__database_is_hash(task, true))
     return tn_status_create(TN_INVALID_ARGUMENT, "\"%s\" is no task's hash", task == NULL ? "" : task);
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(best_record), 0, &memory));
@@ -419,6 +428,8 @@ static void run_tasks(tn__arena *arena, void *user) {
 
 tn_status *tn_database_tasks(tn_database *database, const tn_record_filter *filter, tn_task_callback callback,
                              void *user) {
+  TN__NEED("database", database);
+  TN__NEED("callback", callback);
   task_query q = {.db = database, .callback = callback, .user = user};
   TN_RETURN_IF_ERROR(tn__database_read_filter(filter, &q.filter));
   return tn__database_reading(database, run_tasks, &q);

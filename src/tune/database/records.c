@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 
 static tn_status *has_task(const tn_database *db, const char *hash, bool *there) {
@@ -152,6 +153,8 @@ void tn__database_count(tn_database_change *change, tn_added added) {
 /* ---- the public way in ------------------------------------------------------------------------------------------- */
 
 tn_status *tn_database_add_task(tn_database *database, const tn_tune_task *task, char hash[TN_TASK_HASH_BYTES]) {
+  TN__NEED("database", database);
+  TN__NEED("task", task);
   tn_tune_task t;
   char own[TN_TASK_HASH_BYTES];
   bool there, added;
@@ -182,6 +185,8 @@ static tn_status *add(tn_database *db, const tn_record *given, bool again, tn_ad
 }
 
 tn_status *tn_database_add(tn_database *database, const tn_record *record, bool again, tn_added *added) {
+  TN__NEED("database", database);
+  TN__NEED("record", record);
   tn_added ignored;
   TN_RETURN_IF_ERROR(tn__database_begin(database));
   return tn__database_end(database, add(database, record, again, added != NULL ? added : &ignored));
@@ -189,6 +194,8 @@ tn_status *tn_database_add(tn_database *database, const tn_record *record, bool 
 
 tn_status *tn_database_add_many(tn_database *database, const tn_record *const *records, int count, bool again,
                                 tn_added *added) {
+  TN__NEED("database", database);
+  TN__NEED_EACH("records", records, "count", count);
   tn_added ignored;
   tn_status *status = NULL;
   TN_RETURN_IF_ERROR(tn__options_check_list("tn_database_add_many", "records", records, "count", count));
@@ -199,6 +206,9 @@ tn_status *tn_database_add_many(tn_database *database, const tn_record *const *r
 }
 
 tn_status *tn_database_has(tn_database *database, const tn_record *candidate, bool *known, tn_trial_error *error) {
+  TN__NEED("database", database);
+  TN__NEED("candidate", candidate);
+  TN__NEED("known", known);
   static const char find[] =
       "SELECT record.error FROM record JOIN task ON task.id = record.task JOIN machine ON machine.id = record.machine"
       " WHERE task.hash = ? AND candidate = ? AND format = ? AND schedule_version = ? AND (?5 = '' OR fingerprint = ?5)"

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/cache_folder.h"
 #include "base/clock.h"
 #include "base/file.h"
@@ -273,6 +274,9 @@ tn_status *tn__database_open_schema(const char *path, const tn_database_options 
 }
 
 tn_status *tn_database_open(const char *path, const tn_database_options *options, tn_database **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("path", path);
   return tn__database_open_schema(path, options, &tn__database_schema_known, out);
 }
 
@@ -283,4 +287,7 @@ void tn_database_release(tn_database *database) {
   tn__free(NULL, database, sizeof(*database), 0);
 }
 
-const char *tn_database_path(const tn_database *database) { return database->path; }
+const char *tn_database_path(const tn_database *database) {
+  if (database == NULL) return NULL;
+  return database->path;
+}

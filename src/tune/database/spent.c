@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/hash.h"
 #include "tune/database/database.h"
 
@@ -43,6 +44,8 @@ static tn_status *read_seconds(const tn_database *db, const char *set, const cha
 
 tn_status *tn_database_spend(tn_database *db, const char *const *tasks, int count, const char *machine, double seconds,
                              double *total) {
+  TN__NEED("database", db);
+  TN__NEED_EACH("tasks", tasks, "count", count);
   static const char add[] =
       "INSERT INTO spent (tasks, machine, seconds) VALUES (?, ?, ?) ON CONFLICT (tasks, machine) DO UPDATE SET"
       " seconds = seconds + excluded.seconds";

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "base/utf8.h"
 #include "tune/database/records.h"
@@ -125,6 +126,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 tn_status *tn_tune_task_hash(const tn_tune_task *task, char out[TN_TASK_HASH_BYTES]) {
+  TN__NEED("task", task);
+  TN__NEED("out", out);
   tn_tune_task t;
   void *memory;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_tune_task, task, &t));

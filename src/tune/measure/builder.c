@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tune/measure/station.h"
 
@@ -61,9 +62,11 @@ static const tn__station_kind builder_kind = {"builder", sizeof(tn_builder), sta
 
 tn_status *tn_builder_create(const tn_builder_functions *functions, void *self, const tn_station_options *options,
                              tn_builder **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("functions", functions);
   tn_builder_functions f;
   tn__station *station;
-  *out = NULL;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_builder_functions, functions, &f));
   if (f.start == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "a builder needs a function `start`");
   const tn__supplied supplied = {self, f.cancel, f.release};
@@ -79,22 +82,36 @@ void tn_builder_release(tn_builder *builder) {
 
 tn_status *tn_builder_submit(tn_builder *builder, const tn_build_input *input, tn_build_callback callback, void *user,
                              tn_trial_handle *handle) {
+  TN__NEED("builder", builder);
+  TN__NEED("input", input);
+  TN__NEED("callback", callback);
   const tn__job job = {.input = *input, .callback.build = callback, .user = user};
   return tn__station_submit(&builder->station, &job, handle);
 }
 
 bool tn_builder_cancel(tn_builder *builder, tn_trial_handle handle) {
+  if (builder == NULL) return false;
   return tn__station_cancel(&builder->station, handle);
 }
 
 void tn_builder_finish(tn_builder *builder, tn_trial_handle handle, const tn_build_result *result) {
+  if (builder == NULL || result == NULL) return;
   tn__station_finish(&builder->station, handle, result);
 }
 
-int tn_builder_poll(tn_builder *builder) { return tn__station_poll(&builder->station); }
+int tn_builder_poll(tn_builder *builder) { return builder == NULL ? 0 : tn__station_poll(&builder->station); }
 
-void tn_builder_pause(tn_builder *builder, bool pause) { tn__station_pause(&builder->station, pause); }
+void tn_builder_pause(tn_builder *builder, bool pause) {
+  if (builder == NULL) return;
+  tn__station_pause(&builder->station, pause);
+}
 
-int tn_builder_slots(const tn_builder *builder) { return builder->station.options.slots; }
+int tn_builder_slots(const tn_builder *builder) {
+  if (builder == NULL) return 0;
+  return builder->station.options.slots;
+}
 
-int tn_builder_busy(const tn_builder *builder) { return builder->station.busy; }
+int tn_builder_busy(const tn_builder *builder) {
+  if (builder == NULL) return 0;
+  return builder->station.busy;
+}

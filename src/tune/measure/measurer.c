@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/clock.h"
 #include "base/filled.h"
 #include "base/options.h"
@@ -63,7 +64,11 @@ static tn_status *check(const tn_measure_options *o) {
 
 tn_status *tn_measurer_create(tn_builder *builder, tn_runner *const *runners, int runner_count,
                               const tn_measure_source *source, const tn_measure_options *options, tn_measurer **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("builder", builder);
+  TN__NEED("source", source);
+  TN__NEED_EACH("runners", runners, "runner_count", runner_count);
   tn_measure_options filled;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_measure_options, options, &filled));
   TN_RETURN_IF_ERROR(check(&filled));
@@ -346,17 +351,20 @@ static void advance(tn_measurer *m) {
 /* ---- the interface ----------------------------------------------------------------------------------------------- */
 
 void tn_measurer_start(tn_measurer *m) {
+  if (m == NULL) return;
   if (!m->started) m->start_time = now(m);
   m->started = true;
   advance(m);
 }
 
 void tn_measurer_wake(tn_measurer *m) {
+  if (m == NULL) return;
   m->waits = false;
   advance(m);
 }
 
 void tn_measurer_stop(tn_measurer *m, bool at_once) {
+  if (m == NULL) return;
   m->stopped = true;
   m->cancelled |= at_once;
   advance(m);
@@ -368,9 +376,14 @@ void tn_measurer_release(tn_measurer *m) {
   tn_measurer_stop(m, true);
 }
 
-bool tn_measurer_is_idle(const tn_measurer *m) { return m->first == NULL && (m->stopped || m->source_ended); }
+bool tn_measurer_is_idle(const tn_measurer *m) {
+  if (m == NULL) return false;
+  return m->first == NULL && (m->stopped || m->source_ended);
+}
 
 tn_status *tn_measurer_statistics(const tn_measurer *m, tn_measure_statistics *out) {
+  TN__NEED("measurer", m);
+  TN__NEED("out", out);
   TN_RETURN_IF_ERROR(tn__filled_check("tn_measure_statistics", out, sizeof *out));
   tn_measure_statistics s = m->statistics;
   s.seconds = m->started ? now(m) - m->start_time : 0;

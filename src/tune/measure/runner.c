@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tune/measure/station.h"
 
@@ -48,9 +49,11 @@ static const tn__station_kind runner_kind = {"runner", sizeof(tn_runner), start,
 
 tn_status *tn_runner_create(const tn_runner_functions *functions, void *self, const tn_station_options *options,
                             tn_runner **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("functions", functions);
   tn_runner_functions f;
   tn__station *station;
-  *out = NULL;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_runner_functions, functions, &f));
   if (f.start == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "a runner needs a function `start`");
   const tn__supplied supplied = {self, f.cancel, f.release};
@@ -66,20 +69,32 @@ void tn_runner_release(tn_runner *runner) {
 
 tn_status *tn_runner_submit(tn_runner *runner, const tn_build_input *input, const tn_build_result *build,
                             tn_run_callback callback, void *user, tn_trial_handle *handle) {
+  TN__NEED("runner", runner);
+  TN__NEED("input", input);
+  TN__NEED("build", build);
+  TN__NEED("callback", callback);
   const tn__job job = {.input = *input, .build = build, .callback.run = callback, .user = user};
   return tn__station_submit(&runner->station, &job, handle);
 }
 
 bool tn_runner_cancel(tn_runner *runner, tn_trial_handle handle) {
+  if (runner == NULL) return false;
   return tn__station_cancel(&runner->station, handle);
 }
 
 void tn_runner_finish(tn_runner *runner, tn_trial_handle handle, const tn_run_result *result) {
+  if (runner == NULL || result == NULL) return;
   tn__station_finish(&runner->station, handle, result);
 }
 
-int tn_runner_poll(tn_runner *runner) { return tn__station_poll(&runner->station); }
+int tn_runner_poll(tn_runner *runner) { return runner == NULL ? 0 : tn__station_poll(&runner->station); }
 
-int tn_runner_slots(const tn_runner *runner) { return runner->station.options.slots; }
+int tn_runner_slots(const tn_runner *runner) {
+  if (runner == NULL) return 0;
+  return runner->station.options.slots;
+}
 
-int tn_runner_busy(const tn_runner *runner) { return runner->station.busy; }
+int tn_runner_busy(const tn_runner *runner) {
+  if (runner == NULL) return 0;
+  return runner->station.busy;
+}

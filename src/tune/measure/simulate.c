@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tenon/tune.h"
 
@@ -35,6 +36,7 @@ struct tn_simulator {
 };
 
 tn_status *tn_simulator_create(uint64_t seed, tn_simulator **out) {
+  TN__NEED("out", out);
   *out = NULL;
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn_simulator), 0, &memory));
@@ -47,7 +49,10 @@ void tn_simulator_release(tn_simulator *simulator) {
   if (simulator != NULL) tn__free(NULL, simulator, sizeof *simulator, 0);
 }
 
-double tn_simulator_now(void *simulator) { return ((const tn_simulator *)simulator)->now; }
+double tn_simulator_now(void *simulator) {
+  if (simulator == NULL) return 0;
+  return ((const tn_simulator *)simulator)->now;
+}
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
@@ -65,6 +70,7 @@ static double uniform(uint64_t seed, uint64_t id, bool run, unsigned number) {
 }
 
 double tn_simulator_duration(const tn_simulator *simulator, const tn_time_distribution *times, uint64_t id, bool run) {
+  if (simulator == NULL || times == NULL) return 0;
   double u = uniform(simulator->seed, id, run, 0);
   if (times->ratio > 1) return times->mean * pow(times->ratio, u - 0.5);
   if (times->deviation <= 0) return times->mean;
@@ -174,7 +180,10 @@ static int slots_of(const tn_station_options *options) {
 
 tn_status *tn_simulator_builder(tn_simulator *simulator, const tn_time_distribution *times,
                                 const tn_station_options *options, tn_builder **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("simulator", simulator);
+  TN__NEED("times", times);
   place *p;
   TN_RETURN_IF_ERROR(make_place(simulator, times, slots_of(options), &p));
   const tn_builder_functions functions = {
@@ -184,7 +193,10 @@ tn_status *tn_simulator_builder(tn_simulator *simulator, const tn_time_distribut
 
 tn_status *tn_simulator_runner(tn_simulator *simulator, const tn_time_distribution *times,
                                const tn_station_options *options, tn_runner **out) {
+  TN__NEED("out", out);
   *out = NULL;
+  TN__NEED("simulator", simulator);
+  TN__NEED("times", times);
   place *p;
   TN_RETURN_IF_ERROR(make_place(simulator, times, slots_of(options), &p));
   const tn_runner_functions functions = {
@@ -193,6 +205,7 @@ tn_status *tn_simulator_runner(tn_simulator *simulator, const tn_time_distributi
 }
 
 bool tn_simulator_step(tn_simulator *simulator) {
+  if (simulator == NULL) return false;
   place *where = NULL;
   activity *first = NULL;
   for (place *p = simulator->places; p != NULL; p = p->next)

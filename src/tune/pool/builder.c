@@ -1,5 +1,6 @@
 /* Builders of worker processes. */
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tune/pool/workers.h"
 
@@ -39,6 +40,9 @@ static const tn_builder_functions functions = {
     .size = sizeof(tn_builder_functions), .start = start, .pause = pause_all, .release = tn__workers_self_release};
 
 tn_status *tn_worker_builder_create(const tn_worker_options *options, tn_builder **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("options", options);
   static const tn__workers_owner owner = {.does = "building",
                                           .fault = TN_TRIAL_HOST_COMPILE,
                                           .limit = TN_TRIAL_BUILD_TIMEOUT,
@@ -54,5 +58,7 @@ tn_status *tn_worker_builder_create(const tn_worker_options *options, tn_builder
 }
 
 tn_status *tn_worker_builder_statistics(const tn_builder *builder, tn_worker_statistics *out) {
+  TN__NEED("builder", builder);
+  TN__NEED("out", out);
   return tn__workers_self_statistics((const tn__station *)builder, out);
 }

@@ -1,5 +1,6 @@
 /* Runners of worker processes. */
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tune/pool/workers.h"
 
@@ -56,6 +57,9 @@ static tn_status *read_timing(const tn_timing_options *given, tn_timing_options 
 }
 
 tn_status *tn_worker_runner_create(const tn_worker_options *options, const tn_timing_options *timing, tn_runner **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("options", options);
   static const tn__workers_owner owner = {.does = "running",
                                           .fault = TN_TRIAL_RUN_TIME,
                                           .limit = TN_TRIAL_RUN_TIMEOUT,
@@ -65,12 +69,13 @@ tn_status *tn_worker_runner_create(const tn_worker_options *options, const tn_ti
   tn_station_options station;
   tn_timing_options t;
   tn__workers_self *self;
-  *out = NULL;
   TN_RETURN_IF_ERROR(read_timing(timing, &t));
   TN_RETURN_IF_ERROR(tn__workers_self_create(options, &t, true, &owner, &self, &station));
   return tn_runner_create(&functions, self, &station, out);
 }
 
 tn_status *tn_worker_runner_statistics(const tn_runner *runner, tn_worker_statistics *out) {
+  TN__NEED("runner", runner);
+  TN__NEED("out", out);
   return tn__workers_self_statistics((const tn__station *)runner, out);
 }

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/options.h"
 #include "tenon/tune.h"
 
@@ -302,6 +303,7 @@ static void release(void *self) {
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static tn_status *read_options(const tn_thread_options *given, tn_thread_options *o) {
+  if (given == NULL) return tn__argument_missing("tn_thread_options", "options");
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_thread_options, given, o));
   if (o->loop == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "threads that answer need a libuv loop (loop)");
   if (o->threads < 0 || o->threads > MOST_THREADS)
@@ -348,10 +350,12 @@ static tn_station_options station_of(const tn_thread_options *o) {
 
 tn_status *tn_thread_builder_create(const tn_thread_builder_functions *given, void *self,
                                     const tn_thread_options *options, tn_builder **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("functions", given);
   tn_thread_builder_functions f;
   tn_thread_options o;
   pool *p;
-  *out = NULL;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_thread_builder_functions, given, &f));
   if (f.build == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "a builder needs a function `build`");
   tn_status *status = read_options(options, &o);
@@ -368,10 +372,12 @@ tn_status *tn_thread_builder_create(const tn_thread_builder_functions *given, vo
 
 tn_status *tn_thread_runner_create(const tn_thread_runner_functions *given, void *self,
                                    const tn_thread_options *options, tn_runner **out) {
+  TN__NEED("out", out);
+  *out = NULL;
+  TN__NEED("functions", given);
   tn_thread_runner_functions f;
   tn_thread_options o;
   pool *p;
-  *out = NULL;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_thread_runner_functions, given, &f));
   if (f.run == NULL) return tn_status_create(TN_INVALID_ARGUMENT, "a runner needs a function `run`");
   tn_status *status = read_options(options, &o);

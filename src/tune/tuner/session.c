@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
+#include "base/arguments.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/filled.h"
@@ -129,9 +130,10 @@ static tn_status *open_handles(tn_tuner *t) {
 }
 
 tn_status *tn_tuner_create(const tn_tuner_options *options, tn_tuner **out) {
+  TN__NEED("out", out);
+  *out = NULL;
   tn_tuner_options filled;
   void *memory;
-  *out = NULL;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_tuner_options, options, &filled));
   TN_RETURN_IF_ERROR(check(&filled));
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn_tuner), 0, &memory));
@@ -183,6 +185,8 @@ static tn_status *check_not_begun(const tn_tuner *t, const char *what) {
 
 tn_status *tn_tuner_add_model(tn_tuner *t, const char *path, const void *data, size_t size, const char *kernel,
                               const tn_compile_options *options, int *left_out) {
+  TN__NEED("tuner", t);
+  TN__NEED("path", path);
   int left = 0;
   if (left_out != NULL) *left_out = 0;
   TN_RETURN_IF_ERROR(check_not_begun(t, "a model is added"));
@@ -193,11 +197,17 @@ tn_status *tn_tuner_add_model(tn_tuner *t, const char *path, const void *data, s
 
 tn_status *tn_tuner_add_declarations(tn_tuner *t, const char *path, const char *text, size_t size, const char *kernel,
                                      const tn_compile_options *options) {
+  TN__NEED("tuner", t);
+  TN__NEED("path", path);
+  TN__NEED_LIST("text", text, "size", size);
   TN_RETURN_IF_ERROR(check_not_begun(t, "declarations are added"));
   return tn__tasks_add_declarations(t->tasks, path, text, size, kernel, options);
 }
 
-uv_loop_t *tn_tuner_loop(tn_tuner *t) { return t->loop; }
+uv_loop_t *tn_tuner_loop(tn_tuner *t) {
+  if (t == NULL) return NULL;
+  return t->loop;
+}
 
 static tn_status *check_supplied(const tn_tuner *t, const char *what) {
   TN_RETURN_IF_ERROR(check_not_begun(t, what));
@@ -206,6 +216,8 @@ static tn_status *check_supplied(const tn_tuner *t, const char *what) {
 }
 
 tn_status *tn_tuner_use_builder(tn_tuner *t, tn_builder *builder) {
+  TN__NEED("tuner", t);
+  TN__NEED("builder", builder);
   tn_status *status = check_supplied(t, "a builder is supplied");
   if (status == NULL && t->builder != NULL)
     status = tn_status_create(TN_FAILED_PRECONDITION, "a tuner has one builder, and this would be a second one");
@@ -225,6 +237,8 @@ static tn_status *append_runner(tn_tuner *t, tn_runner *runner) {
 }
 
 tn_status *tn_tuner_use_runner(tn_tuner *t, tn_runner *runner) {
+  TN__NEED("tuner", t);
+  TN__NEED("runner", runner);
   tn_status *status = check_supplied(t, "a runner is supplied");
   if (status == NULL) status = append_runner(t, runner);
   if (status != NULL) tn_runner_release(runner);
@@ -464,6 +478,7 @@ static tn_status *begin(tn_tuner *t) {
 }
 
 tn_status *tn_tuner_start(tn_tuner *t, void (*done)(void *user, tn_tuner *tuner), void *user) {
+  TN__NEED("tuner", t);
   TN_RETURN_IF_ERROR(check_not_begun(t, "it is started"));
   t->begun = true;
   tn_status *status = begin(t);
@@ -481,12 +496,14 @@ tn_status *tn_tuner_start(tn_tuner *t, void (*done)(void *user, tn_tuner *tuner)
 }
 
 tn_status *tn_tuner_run(tn_tuner *t) {
+  TN__NEED("tuner", t);
   TN_RETURN_IF_ERROR(tn_tuner_start(t, NULL, NULL));
   while (!t->ended) uv_run(t->loop, UV_RUN_ONCE);
   return tn_tuner_result(t);
 }
 
 void tn_tuner_stop(tn_tuner *t, bool at_once) {
+  if (t == NULL) return;
   if (at_once)
     atomic_store(&t->stop, STOPPED_AT_ONCE);
   else
@@ -497,6 +514,7 @@ void tn_tuner_stop(tn_tuner *t, bool at_once) {
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 tn_status *tn_tuner_result(const tn_tuner *t) {
+  TN__NEED("tuner", t);
   const tn_status *failure = t->core != NULL ? tn__tuner_failure(t->core) : NULL; /* it came first */
   if (failure == NULL) failure = t->failure;
   return failure != NULL ? tn_status_create(tn_status_code_of(failure), "%s", tn_status_message(failure)) : NULL;
@@ -516,6 +534,8 @@ static tn_tuner_end end_of(const tn_tuner *t) {
 }
 
 tn_status *tn_tuner_look(const tn_tuner *t, tn_tuner_view *out) {
+  TN__NEED("tuner", t);
+  TN__NEED("out", out);
   TN_RETURN_IF_ERROR(tn__filled_check("tn_tuner_view", out, sizeof *out));
   tn_tuner_view view = {.phase = phase_of(t),
                         .end = end_of(t),
@@ -554,6 +574,8 @@ static tn_status *check_task(const tn_tuner *t, int task) {
 }
 
 tn_status *tn_tuner_look_at(const tn_tuner *t, int task, tn_task_view *out) {
+  TN__NEED("tuner", t);
+  TN__NEED("out", out);
   static const int64_t none[TN_TRIAL_ERRORS];
   TN_RETURN_IF_ERROR(tn__filled_check("tn_task_view", out, sizeof *out));
   TN_RETURN_IF_ERROR(check_task(t, task));
@@ -596,7 +618,9 @@ tn_status *tn_tuner_look_at(const tn_tuner *t, int task, tn_task_view *out) {
 /* ---- what was found ---------------------------------------------------------------------------------------------- */
 
 tn_status *tn_tuner_schedules(const tn_tuner *t, char **text, int *count) {
+  TN__NEED("text", text);
   *text = NULL;
+  TN__NEED("tuner", t);
   if (phase_of(t) != TN_TUNER_DONE || t->core == NULL)
     return tn_status_create(TN_FAILED_PRECONDITION, "the schedules of a tuner are there when it is done");
   tn__strbuf out;
@@ -611,6 +635,8 @@ tn_status *tn_tuner_schedules(const tn_tuner *t, char **text, int *count) {
 }
 
 tn_status *tn_tuner_save(const tn_tuner *t, const char *path, int *count) {
+  TN__NEED("tuner", t);
+  TN__NEED("path", path);
   char *text;
   TN_RETURN_IF_ERROR(tn_tuner_schedules(t, &text, count));
   tn_status *status = tn__file_write_atomic(path, &(tn__bytes){text, strlen(text)}, 1, 0644);
@@ -619,6 +645,8 @@ tn_status *tn_tuner_save(const tn_tuner *t, const char *path, int *count) {
 }
 
 tn_status *tn_tuner_save_table(const tn_tuner *t, int task, const char *path) {
+  TN__NEED("tuner", t);
+  TN__NEED("path", path);
   TN_RETURN_IF_ERROR(check_task(t, task));
   const char *name = tn__tasks_at(t->tasks, task)->task.name;
   if (t->core == NULL || !tn__tuner_view_of(t->core, task).stopped)
