@@ -455,8 +455,8 @@ typedef struct tn_machine_limits {
 TN_API TN_MUST_USE tn_status *tn_machine_measure(int threads, tn_machine_limits *out);
 /* The least seconds that work of so many operations on so many bytes needs: the roofline (Williams, Waterman and
  * Patterson, 2009) with one roof for each place that the data may come from, the nearest that holds all of it. Threads
- * multiply arithmetic and caches, not memory. Negative when an argument is, or NaN, or when the limits are NULL or have no size;
- * `bound` (NULL is fine) gets "arithmetic", "L2", "L3", "memory" or "-", and lives forever. */
+ * multiply arithmetic and caches, not memory. Negative when an argument is, or NaN, and when the limits are NULL or
+ * have no size; `bound` (NULL is fine) gets "arithmetic", "L2", "L3", "memory" or "-", and lives forever. */
 TN_API double tn_machine_roofline(const tn_machine_limits *limits, double flops, double bytes, const char **bound);
 /* What the device can do that runs the kernel of a row of the profile, as far as its driver says: `out` has no size
  * where it does not. False: the kernel runs on this machine's cores, which tn_machine_measure() knows. Since 0.2. */

@@ -1,6 +1,7 @@
 #include "base/nearest.h"
 
 #include <ctype.h>
+#include <stdio.h>
 
 enum { MOST_CHANGES = 10 }; /* which bounds the work for long names, and is what one of 32 may have */
 
@@ -63,4 +64,10 @@ void tn__nearest_consider(tn__nearest *n, const char *text, size_t length) {
   n->distance = d;
   n->best = text;
   n->best_length = length;
+}
+
+const char *tn__nearest_advice(const tn__nearest *n, char out[TN__ADVICE]) {
+  out[0] = '\0';
+  if (n->best != NULL) snprintf(out, TN__ADVICE, "; did you mean \"%.*s\"?", (int)n->best_length, n->best);
+  return out;
 }

@@ -22,4 +22,8 @@ typedef struct tn__nearest {
  * beside a star, which takes up much already, and ten; none of one or two. Case does not count. */
 void tn__nearest_consider(tn__nearest *n, const char *text, size_t length);
 
+enum { TN__ADVICE = TN__LONGEST_NAME + 32 };
+/* `; did you mean "NAME"?` in `out`, which is returned; "" where nothing is near. */
+const char *tn__nearest_advice(const tn__nearest *n, char out[TN__ADVICE]);
+
 #endif

@@ -104,11 +104,16 @@ bool cli_word(const cli_args *args, const char *name, const char *const *words) 
   tn__strbuf all;
   tn__strbuf_init(&all, NULL);
   bool found = false;
+  tn__nearest n = {.name = value, .length = strlen(value)};
+  char advice[TN__ADVICE];
   for (int i = 0; words[i]; i++) {
+    tn__nearest_consider(&n, words[i], strlen(words[i]));
     found |= strcmp(words[i], value) == 0;
     tn__strbuf_printf(&all, "%s%s", i == 0 ? "" : words[i + 1] ? ", " : " or ", words[i]);
   }
-  if (!found) cli_misused(args->command, "%s takes %s, not \"%s\"", name, tn__strbuf_text(&all), value);
+  if (!found)
+    cli_misused(args->command, "%s takes %s, not \"%s\"%s", name, tn__strbuf_text(&all), value,
+                tn__nearest_advice(&n, advice));
   tn__strbuf_release(&all);
   return found;
 }

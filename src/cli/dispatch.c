@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 
 /* "list" of the command "db list". */
@@ -41,9 +42,15 @@ int cli_finished(int result) {
 }
 
 int cli_unknown(const cli_group *group, const char *text, const char *why) {
+  tn__nearest n = {.name = text, .length = strlen(text)};
+  char advice[TN__ADVICE];
+  for (int i = 0; i < group->count; i++) {
+    const char *word = word_of(group->commands[i]);
+    tn__nearest_consider(&n, word, strlen(word));
+  }
   fprintf(stderr, "%s: %s \"", group->name, why);
   cli_put_shown(stderr, text);
-  fprintf(stderr, "\"; `%s --help` lists them\n", group->name);
+  fprintf(stderr, "\"%s; `%s --help` lists them\n", tn__nearest_advice(&n, advice), group->name);
   return EXIT_MISUSED;
 }
 

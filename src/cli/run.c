@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
 
 static const cli_option options[] = {
@@ -94,10 +95,16 @@ static tn_status *give_input(run *r, const char *file, int index, tn_tensor **te
 static tn_status *unknown_input(run *r, const char *name) {
   tn__strbuf names;
   tn__strbuf_init(&names, NULL);
-  for (int i = 0; i < r->input_count; i++)
-    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", tn_executable_input(r->exe, r->function, i)->name);
-  tn_status *status = tn_status_create(TN_INVALID_ARGUMENT, "the model has no input \"%s\"; it has %s", name,
-                                       r->input_count ? tn__strbuf_text(&names) : "none");
+  tn__nearest n = {.name = name, .length = strlen(name)};
+  char advice[TN__ADVICE];
+  for (int i = 0; i < r->input_count; i++) {
+    const char *own = tn_executable_input(r->exe, r->function, i)->name;
+    tn__nearest_consider(&n, own, strlen(own));
+    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", own);
+  }
+  tn_status *status =
+      tn_status_create(TN_INVALID_ARGUMENT, "the model has no input \"%s\"; it has %s%s", name,
+                       r->input_count ? tn__strbuf_text(&names) : "none", tn__nearest_advice(&n, advice));
   tn__strbuf_release(&names);
   return status;
 }
@@ -246,10 +253,15 @@ static tn_status *check_function(const run *r) {
   if (!r->function || tn_executable_input_count(r->exe, r->function) >= 0) return NULL;
   tn__strbuf names;
   tn__strbuf_init(&names, NULL);
-  for (int i = 0; i < tn_executable_function_count(r->exe); i++)
-    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", tn_executable_function_name(r->exe, i));
-  tn_status *status = tn_status_create(TN_NOT_FOUND, "%s has no function \"%s\"; it has %s", r->args->file, r->function,
-                                       tn__strbuf_text(&names));
+  tn__nearest n = {.name = r->function, .length = strlen(r->function)};
+  char advice[TN__ADVICE];
+  for (int i = 0; i < tn_executable_function_count(r->exe); i++) {
+    const char *own = tn_executable_function_name(r->exe, i);
+    tn__nearest_consider(&n, own, strlen(own));
+    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", own);
+  }
+  tn_status *status = tn_status_create(TN_NOT_FOUND, "%s has no function \"%s\"; it has %s%s", r->args->file,
+                                       r->function, tn__strbuf_text(&names), tn__nearest_advice(&n, advice));
   tn__strbuf_release(&names);
   return status;
 }

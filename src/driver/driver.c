@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/nearest.h"
 #include "base/options.h"
 #include "driver/devices.h"
 #include "ir/passes.h"
@@ -22,18 +23,22 @@ tn_status *tn__driver_read_options(const tn_compile_options *options, tn_compile
 static void check_pass(tn__arena *arena, const char *name) {
   const char *known = "", *pass;
   if (name == NULL || strcmp(name, "all") == 0) return;
+  tn__nearest n = {.name = name, .length = strlen(name)};
+  char advice[TN__ADVICE];
   for (int i = 0; (pass = tn__graph_pass_name(i)) != NULL; i++) {
     if (strcmp(pass, name) == 0) return;
+    tn__nearest_consider(&n, pass, strlen(pass));
     bool again = false;
     for (int k = 0; k < i; k++) again |= strcmp(pass, tn__graph_pass_name(k)) == 0;
     if (!again) known = tn__arena_printf(arena, "%s%s, ", known, pass);
   }
   for (int i = 0; (pass = tn__ir_pass_name(i)) != NULL; i++) {
     if (strcmp(pass, name) == 0) return;
+    tn__nearest_consider(&n, pass, strlen(pass));
     known = tn__arena_printf(arena, "%s%s, ", known, pass);
   }
-  tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there is no pass \"%s\" to print after; there are %sand all", name,
-             known);
+  tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "there is no pass \"%s\" to print after; there are %sand all%s", name,
+             known, tn__nearest_advice(&n, advice));
 }
 
 static unsigned read_words(tn__arena *arena, const tn_compile_options *options) {

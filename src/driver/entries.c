@@ -2,6 +2,7 @@
  * dimensions, one that chooses among those compiled for them. */
 #include <string.h>
 
+#include "base/nearest.h"
 #include "driver/driver.h"
 #include "graph/grow/grow.h"
 #include "graph/passes/passes.h"
@@ -212,12 +213,29 @@ void tn__compilation_add(tn__compilation *c, const char *name, tn__model *model,
   add_strided(c, entry, model);
 }
 
+static void consider_dims(const tn__graph *graph, tn__nearest *n) {
+  for (int i = 0; i < tn__graph_input_count(graph); i++) {
+    const tn__value *v = tn__graph_input_at(graph, i);
+    for (int d = 0; d < v->rank; d++) {
+      if (v->dims[d]->kind != TN__EXPR_VAR) continue;
+      const char *name = v->dims[d]->value.var->name;
+      tn__nearest_consider(n, name, strlen(name));
+    }
+  }
+}
+
+static _Noreturn void no_dim(tn__compilation *c, const char *name) {
+  tn__nearest n = {.name = name, .length = strlen(name)};
+  char advice[TN__ADVICE];
+  for (int i = 0; i < c->entries.count; i++) consider_dims(c->entries.data[i].graph, &n);
+  tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT, "no dimension of an input is named \"%s\"%s", name,
+             tn__nearest_advice(&n, advice));
+}
+
 void tn__compilation_check_dims(tn__compilation *c, const bool *used) {
   const tn_compile_options *o = c->driver.options;
   for (int i = 0; i < o->dim_count + o->special_dim_count; i++)
-    if (!used[i])
-      tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT, "no dimension of an input is named \"%s\"",
-                 i < o->dim_count ? o->dims[i].name : o->special_dims[i - o->dim_count].name);
+    if (!used[i]) no_dim(c, i < o->dim_count ? o->dims[i].name : o->special_dims[i - o->dim_count].name);
   for (int i = 0; i < o->capacity_count; i++)
     if (!c->capacities_used[i])
       tn__throwf(c->driver.arena->escape, TN_INVALID_ARGUMENT,

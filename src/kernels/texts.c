@@ -1,6 +1,7 @@
 /* What an executable tells about itself, as text: which of it is kept, and how it is put together. Each kernel's part
  * begins with a line that names it, a comment in the language of the text, so that a whole text can be read again. */
 #include "kernels/texts.h"
+#include "base/nearest.h"
 
 #include <string.h>
 
@@ -30,6 +31,16 @@ unsigned tn__kernels_text_of_name(const char *name) {
 const char *tn__kernels_text_name(int kind) { return words[kind].name; }
 unsigned tn__kernels_text_at(int kind) { return words[kind].texts; }
 
+static tn_status *unknown_word(const char *text, size_t length) {
+  tn__nearest n = {.name = text, .length = length};
+  char advice[TN__ADVICE];
+  for (int i = 0; i < WORDS; i++) tn__nearest_consider(&n, words[i].name, strlen(words[i].name));
+  return tn_status_create(TN_INVALID_ARGUMENT,
+                          "there is no text \"%.*s\" that an executable could keep: there are schedules, graph, "
+                          "declarations, loops, all and none%s",
+                          (int)(length < 80 ? length : 80), text, tn__nearest_advice(&n, advice));
+}
+
 tn_status *tn__kernels_texts_parse(const char *list, unsigned *out) {
   *out = TN__TEXT_SCHEDULES;
   if (list == NULL) return NULL;
@@ -37,11 +48,7 @@ tn_status *tn__kernels_texts_parse(const char *list, unsigned *out) {
   for (const char *at = list;; at++) {
     size_t length = strcspn(at, ",");
     int word = find_word(at, length);
-    if (word < 0)
-      return tn_status_create(TN_INVALID_ARGUMENT,
-                              "there is no text \"%.*s\" that an executable could keep: there are schedules, graph, "
-                              "declarations, loops, all and none",
-                              (int)(length < 80 ? length : 80), at);
+    if (word < 0) return unknown_word(at, length);
     if (words[word].texts == 0 && length != strlen(list))
       return tn_status_create(TN_INVALID_ARGUMENT, "texts to keep are \"%s\": none does not go with others", list);
     chosen |= words[word].texts;

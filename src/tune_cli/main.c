@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "tenon/base.h"
 #include "tune_cli/tune_cli.h"
 
@@ -33,6 +34,10 @@ int main(int argc, char **argv) {
   }
   for (int i = 0; i < COMMAND_COUNT; i++)
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].main(argc - 1, argv + 1);
-  fprintf(stderr, "tenon-tune: there is no command \"%s\"; `tenon-tune --help` lists them\n", argv[1]);
+  tn__nearest n = {.name = argv[1], .length = strlen(argv[1])};
+  char advice[TN__ADVICE];
+  for (int i = 0; i < COMMAND_COUNT; i++) tn__nearest_consider(&n, commands[i].name, strlen(commands[i].name));
+  fprintf(stderr, "tenon-tune: there is no command \"%s\"%s; `tenon-tune --help` lists them\n", argv[1],
+          tn__nearest_advice(&n, advice));
   return EXIT_MISUSED;
 }

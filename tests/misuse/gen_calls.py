@@ -122,7 +122,12 @@ def emit(name, result, parameters, row):
         arguments.append(f"null == {i} ? NULL : {value}" if pointer else value)
         nullable.append((own, pointer, optional))
     call = f"{name}({', '.join(arguments)})"
-    lines.append(f"  return {call};" if result == "tn_status *" else f"  (void){call};\n  return NULL;")
+    if result == "tn_status *":
+        lines.append(f"  return {call};")
+    elif result == "void":
+        lines.append(f"  {call};\n  return NULL;")
+    else:
+        lines.append(f"  {result} result = {call};\n  (void)result;\n  return NULL;")
     return lines + ["}"], nullable
 
 

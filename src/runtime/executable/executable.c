@@ -190,7 +190,6 @@ tn_status *tn__executable_open(const char *path, const tn_load_options *options,
 const void *tn__executable_bytes(const tn_executable *exe) { return exe->file; }
 
 tn_status *tn_executable_verify(const char *path, const tn_load_options *options) {
-  TN__NEED("path", path);
   tn_executable *exe;
   tn_status *status = tn__executable_open(path, options, &exe);
   tn_executable_release(exe);

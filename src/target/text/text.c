@@ -177,6 +177,8 @@ typedef struct reader {
   const char *text; /* all of it, for messages */
   tn__target target;
   int64_t numbers[MOST_ATTRIBUTES];
+  char first_cpu[64];             /* the CPU that the first word names, which is an mcpu; "": none */
+  char said[MOST_ATTRIBUTES][32]; /* what each attribute was given, cut; "": nothing */
 } reader;
 
 /* The next word, which ends at a blank that is not in quotes; the quotes are dropped. False at the end; a word that is
@@ -235,12 +237,24 @@ static tn_status *check_word(const reader *r, const tn__target_attribute *a, con
   return NULL;
 }
 
-static tn_status *read_attribute(reader *r, const char *word) {
+/* Of two values neither is more right than the other; that of a preset may be replaced. */
+static tn_status *say_once(reader *r, int index, const tn__target_attribute *a, const char *value) {
+  bool is_cpu = a->at == offsetof(tn__target, cpu.mcpu);
+  const char *before = is_cpu && r->first_cpu[0] != '\0' ? r->first_cpu : r->said[index];
+  if (before[0] != '\0')
+    return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": %s is given twice: \"%s\" and \"%s\"; leave one out",
+                            r->text, a->name, before, value);
+  snprintf(r->said[index], sizeof r->said[index], "%s", value);
+  return NULL;
+}
+
+static tn_status *read_attribute(reader *r, const char *word, bool preset) {
   const tn__target_attribute *a;
   const char *value = strchr(word, '=');
   if (word[0] != '-' || value == NULL) return unknown_attribute(r->text, word, r->target.kind);
   for (int i = 0; (a = attribute_at(r->target.kind, i)) != NULL; i++) {
     if (!same_name(word + 1, (size_t)(value - word) - 1, a->name)) continue;
+    if (!preset) TN_RETURN_IF_ERROR(say_once(r, i, a, value + 1));
     r->target.given |= 1U << i;
     if (!(a->flags & TN__ATTRIBUTE_WORD)) return read_number(r, i, a, value + 1);
     TN_RETURN_IF_ERROR(check_word(r, a, value + 1));
@@ -250,9 +264,9 @@ static tn_status *read_attribute(reader *r, const char *word) {
   return unknown_attribute(r->text, word, r->target.kind);
 }
 
-static tn_status *read_words(reader *r, const char *words) {
+static tn_status *read_words(reader *r, const char *words, bool preset) {
   char word[TN__TARGET_TEXT];
-  while (next_word(&words, word, sizeof word)) TN_RETURN_IF_ERROR(read_attribute(r, word));
+  while (next_word(&words, word, sizeof word)) TN_RETURN_IF_ERROR(read_attribute(r, word, preset));
   return NULL;
 }
 
@@ -263,7 +277,7 @@ static tn_status *read_items(reader *r, const char *items) {
     size_t length = strcspn(items + 1, ",");
     if (length + 2 > sizeof word) return unknown_attribute(r->text, items, r->target.kind);
     snprintf(word + 1, sizeof word - 1, "%.*s", (int)length, items + 1);
-    TN_RETURN_IF_ERROR(read_attribute(r, word));
+    TN_RETURN_IF_ERROR(read_attribute(r, word, false));
     items += 1 + length;
   }
   return NULL;
@@ -291,10 +305,11 @@ static tn_status *read_first(reader *r, const char *first, size_t size) {
   bool items = comma != NULL && strncmp(first, "gpu,", (size_t)(comma - first) + 1) == 0;
   r->target.kind = items ? TN__TARGET_GPU : kind >= 0 ? (tn__target_kind)kind : TN__TARGET_CPU;
   if (items) return read_items(r, comma);
-  if (preset != NULL) return read_words(r, text);
+  if (preset != NULL) return read_words(r, text, true);
   if (kind >= 0) return NULL;
   if (!tn__target_is_cpu_word(first) || size > sizeof r->target.cpu.mcpu) return unknown_target(r->text);
   snprintf(r->target.cpu.mcpu, sizeof r->target.cpu.mcpu, "%s", first);
+  snprintf(r->first_cpu, sizeof r->first_cpu, "%s", first);
   return NULL;
 }
 
@@ -350,7 +365,7 @@ static tn_status *read_target(reader *r) {
   const char *rest = r->text;
   if (!next_word(&rest, first, sizeof first)) first[0] = '\0';
   TN_RETURN_IF_ERROR(read_first(r, first, strlen(first) + 1));
-  TN_RETURN_IF_ERROR(read_words(r, rest));
+  TN_RETURN_IF_ERROR(read_words(r, rest, false));
   TN_RETURN_IF_ERROR(describe(&r->target, r->text));
   TN_RETURN_IF_ERROR(set_numbers(r));
   fit_warp(&r->target);
