@@ -26,9 +26,43 @@ typedef struct emitter {
   const tn__func *func_of_te; /* its inputs may be packed ones */
 } emitter;
 
-static void check(emitter *e, const tn__expr *condition, const char *message) {
+/* The value of an expression over dimensions, as the machine puts it into a message. */
+static const char *value_of(emitter *e, const tn__expr *expr) {
+  int64_t n;
+  if (tn__ir_as_int(expr, &n)) return tn__arena_printf(e->arena, "%lld", (long long)n);
+  return tn__arena_printf(e->arena, "%c%d%c", TN__SCALAR_MARK, tn__scalars_register(&e->scalars, expr),
+                          TN__SCALAR_MARK);
+}
+
+/* The dimensions that an expression is made of, with their values: "M is 3, N is 4". */
+static const char *values_in(emitter *e, const tn__expr *condition) {
+  const char *text = "";
+  for (int i = 0; i < tn__te_dim_count(e->te); i++) {
+    const tn__var *dim = tn__te_dim_at(e->te, i);
+    if (!tn__expr_uses_var(condition, dim)) continue;
+    text = tn__arena_printf(e->arena, "%s%s%s is %s", text, text[0] != '\0' ? ", " : "", dim->name,
+                            value_of(e, dim->self));
+  }
+  return text;
+}
+
+static const char *message_of(emitter *e, const tn__expr *condition, const tn__te_about *about) {
+  const char *kernel = tn__te_name(e->te), *values = values_in(e, condition);
+  if (about->tensor == NULL)
+    return tn__arena_printf(e->arena, "cannot call %s: its dimensions do not fit each other: %s", kernel, values);
+  const char *name = about->tensor->name, *size = value_of(e, about->tensor->shape[about->dim]);
+  if (about->index == NULL)
+    return tn__arena_printf(e->arena, "cannot call %s: dimension %d of \"%s\" would be %s, and must be at least 1: %s",
+                            kernel, about->dim, name, size, values);
+  return tn__arena_printf(e->arena,
+                          "cannot call %s: it reads \"%s\" at index %s of dimension %d, which is %s: %s; pass tensors "
+                          "whose dimensions fit",
+                          kernel, name, value_of(e, about->index), about->dim, size, values);
+}
+
+static void check(emitter *e, const tn__expr *condition, const tn__te_about *about) {
   if (tn__ir_is_true(condition)) return;
-  tn__exe_emit_assert(e->func, tn__scalars_register(&e->scalars, condition), message);
+  tn__exe_emit_assert(e->func, tn__scalars_register(&e->scalars, condition), message_of(e, condition, about));
 }
 
 /* Dimensions are symbols of the first input that has them by themselves; a shape such as 2*N gets a symbol of its own,
@@ -73,26 +107,29 @@ static void declare_inputs(emitter *e, int *reads) {
       int size = tn__scalars_register(&e->scalars, b->shape[d]);
       tn__exe_emit_assert(
           e->func, tn__exe_emit_scalar_op(e->func, TN__SCALAR_EQ, size, (int)dims[i][d].value),
-          tn__arena_printf(e->arena, "dimension %d of %s is not what its kernel computes it to be", d, b->name));
+          tn__arena_printf(e->arena, "dimension %d of \"%s\" is %c%d%c, and its kernel computes it to be %s", d,
+                           b->name, TN__SCALAR_MARK, (int)dims[i][d].value, TN__SCALAR_MARK, value_of(e, b->shape[d])));
     }
   }
 }
 
 static void check_dims(emitter *e) {
   const tn__expr *const *conditions;
+  const tn__te_about *about;
   for (int i = 0; i < tn__te_dim_count(e->te); i++) {
     const tn__var *dim = tn__te_dim_at(e->te, i);
     int most = tn__exe_emit_const(e->func, INT64_C(1) << 48);
     int least = tn__exe_emit_const(e->func, dim->min->value.i), size = tn__scalars_register(&e->scalars, dim->self);
     tn__exe_emit_assert(e->func, tn__exe_emit_scalar_op(e->func, TN__SCALAR_LE, least, size),
-                        tn__arena_printf(e->arena, "the dimension %s is smaller than its kernel allows", dim->name));
+                        tn__arena_printf(e->arena, "the dimension %s is %s, and its kernel allows no less than %lld",
+                                         dim->name, value_of(e, dim->self), (long long)dim->min->value.i));
     tn__exe_emit_assert(e->func, tn__exe_emit_scalar_op(e->func, TN__SCALAR_LE, size, most),
-                        tn__arena_printf(e->arena, "the dimension %s is larger than its kernel allows", dim->name));
+                        tn__arena_printf(e->arena, "the dimension %s is %s, and a kernel allows no more than 2^48",
+                                         dim->name, value_of(e, dim->self)));
   }
-  int count = tn__te_conditions(e->te, &conditions);
+  int count = tn__te_conditions_about(e->te, &conditions, &about);
   for (int i = 0; i < count; i++)
-    if (!tn__te_is_size_condition(conditions[i]))
-      check(e, conditions[i], "a dimension is outside of what the kernel allows");
+    if (!tn__te_is_size_condition(conditions[i])) check(e, conditions[i], &about[i]);
 }
 
 static void emit_function(emitter *e, int kernel, const tn__kernel_info *info) {

@@ -5,6 +5,7 @@ typedef struct collector {
   const tn__te *te;
   tn__ir *ir;
   TN__VEC(const tn__expr *) list;
+  TN__VEC(tn__te_about) about; /* as many */
   const tn__te_stage *stage;
   TN__VEC(const tn__var *) axes;
   const tn__te_stage *scan;
@@ -24,12 +25,15 @@ static bool over_dims_only(const collector *c, const tn__expr *e) {
   return true;
 }
 
-static void add(collector *c, const tn__expr *condition) {
+static void add_about(collector *c, const tn__expr *condition, tn__te_about about) {
   if (tn__ir_prove(c->ir, condition) || !over_dims_only(c, condition)) return;
   for (int i = 0; i < c->list.count; i++)
     if (c->list.data[i] == condition) return;
   tn__vec_push(c->te->arena, &c->list, condition);
+  tn__vec_push(c->te->arena, &c->about, about);
 }
+
+static void add(collector *c, const tn__expr *condition) { add_about(c, condition, (tn__te_about){0}); }
 
 /* ---- what may wrap around ---------------------------------------------------------------------------------------- */
 
@@ -64,10 +68,10 @@ static void add_range(collector *c, const tn__expr *e) {
 }
 
 /* A dimension that is allowed to be 0 may be; what is computed from dimensions is at least 1. */
-static void add_extent(collector *c, const tn__expr *e) {
+static void add_extent(collector *c, const tn__expr *e, tn__te_about about) {
   if (e->kind == TN__EXPR_VAR || tn__ir_is_int(e)) return;
   add_range(c, e);
-  add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 1), e));
+  add_about(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 1), e), about);
 }
 
 /* The size in floats, where nothing wraps around: an i64 might look small when it is not. */
@@ -86,7 +90,7 @@ static void add_buffer(collector *c, const tn__buffer *buffer) {
   bool open = false;
   for (int d = 0; d < buffer->rank; d++) {
     open |= !tn__ir_is_int(buffer->shape[d]);
-    add_extent(c, buffer->shape[d]);
+    add_extent(c, buffer->shape[d], (tn__te_about){buffer, d, NULL});
     bytes = tn__ir_mul(ir, bytes, size_of(ir, buffer->shape[d]));
   }
   if (open) add(c, tn__ir_le(ir, bytes, tn__ir_float(ir, TN_F64, TN__TE_MOST_BYTES)));
@@ -104,8 +108,9 @@ static void add_load(collector *c, const tn__expr *load) {
     add_range(c, low);
     add_range(c, high);
     bool before = own && d == c->scan->scan_axis; /* what is earlier is not above; what is later, not below */
-    if (!before || !c->scan->backwards) add(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low));
-    if (!before || c->scan->backwards) add(c, tn__ir_lt(c->ir, high, buffer->shape[d]));
+    const tn__te_about first = {buffer, d, low}, last = {buffer, d, high};
+    if (!before || !c->scan->backwards) add_about(c, tn__ir_le(c->ir, tn__ir_index(c->ir, 0), low), first);
+    if (!before || c->scan->backwards) add_about(c, tn__ir_lt(c->ir, high, buffer->shape[d]), last);
   }
 }
 
@@ -123,7 +128,7 @@ static void add_loads(collector *c, const tn__expr *e) {
 
 static void add_axes(collector *c, const tn__te_axes *axes) {
   for (int i = 0; i < axes->count; i++) {
-    add_extent(c, axes->var[i]->extent);
+    add_extent(c, axes->var[i]->extent, (tn__te_about){0});
     tn__vec_push(c->te->arena, &c->axes, axes->var[i]);
   }
 }
@@ -182,12 +187,18 @@ static void add_strides(collector *c, const tn__buffer *buffer, bool written) {
   for (int i = 0; i < count; i++) add(c, conditions[i]);
 }
 
-int tn__te_conditions(const tn__te *te, const tn__expr *const **out) {
+int tn__te_conditions_about(const tn__te *te, const tn__expr *const **out, const tn__te_about **about) {
   collector c = {.te = te, .ir = te->ir};
   for (int i = 0; i < te->inputs.count; i++) add_strides(&c, te->inputs.data[i], false);
   for (int i = 0; i < te->outputs.count; i++) add_strides(&c, te->outputs.data[i], true);
   for (int i = 0; i < te->inputs.count; i++) add_buffer(&c, te->inputs.data[i]);
   for (int i = 0; i < te->stages.count; i++) add_stage(&c, te->stages.data[i]);
   *out = c.list.data;
+  *about = c.about.data;
   return c.list.count;
+}
+
+int tn__te_conditions(const tn__te *te, const tn__expr *const **out) {
+  const tn__te_about *ignored;
+  return tn__te_conditions_about(te, out, &ignored);
 }

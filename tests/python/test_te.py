@@ -47,6 +47,25 @@ class TeTest(unittest.TestCase):
         with self.assertRaisesRegex(tenon.Error, "dimension"):
             gemm(np.zeros((2, 3), np.float32), np.zeros((4, 5), np.float32))
 
+    def test_sizes_that_are_refused_are_named(self):
+        """The operand, its dimension and both values; the values of the dimensions that they come from."""
+        transposed = tenon.build_te("""kernel f(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N] {
+  C[i, j] = sum(k: K) A[i, k] * B[j, k]
+}
+""")
+        ones = lambda *shape: np.ones(shape, np.float32)
+        np.testing.assert_array_equal(transposed(ones(3, 4), ones(4, 4)), np.full((3, 4), 4, np.float32))
+        for n, k, message in ((5, 4, 'it reads "B" at index 4 of dimension 0, which is 4: K is 4, N is 5; pass tensors'),
+                              (4, 6, 'it reads "B" at index 5 of dimension 1, which is 4: K is 6, N is 4; pass tensors')):
+            with self.assertRaisesRegex(tenon.Error, message):
+                transposed(ones(3, k), ones(k, n))
+        halves = tenon.build_te("kernel g(X: f32[N]) -> Y: f32[N - 3] { Y[i] = X[i] + X[i + 3] }")
+        with self.assertRaisesRegex(tenon.Error, 'dimension 0 of "Y" would be -1, and must be at least 1: N is 2'):
+            halves(ones(2))
+        pairs = tenon.build_te("kernel h(X: f32[N], Y: f32[2 * N]) -> Z: f32[N] { Z[i] = X[i] + Y[2 * i] }")
+        with self.assertRaisesRegex(tenon.Error, 'dimension 0 of "Y" is 7, and its kernel computes it to be 6'):
+            pairs(ones(3), ones(7))
+
     def test_stages_with_common_axes_on_threads(self):
         """Tiles of columns that threads share: what each keeps is its own, and the bits are those of one thread."""
         text = """
