@@ -3,12 +3,18 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/magic.h"
 #include "graph/place/annotate.h"
 #include "graph/text.h"
 
 static bool has_text_name(const char *path) {
   size_t length = strlen(path);
   return length > 4 && strcmp(path + length - 4, ".tng") == 0;
+}
+
+static bool is_saved_model(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return strcmp(slash == NULL ? path : slash + 1, "saved_model.pb") == 0;
 }
 
 /* Is the first word "graph", behind blanks and comments? */
@@ -42,6 +48,9 @@ tn__model *tn__model_open(tn__arena *arena, const char *path, const void *data, 
     tn__throwf(arena->escape, TN_INVALID_ARGUMENT, "%s: it is compiled already: an executable is loaded, not compiled",
                path);
   if (has_text_name(path) || is_text(model->text, model->length)) return model;
+  const char *other = is_saved_model(path) ? "a SavedModel of TensorFlow; export the model to ONNX, with tf2onnx, say"
+                                           : tn__magic_of(model->text, model->length);
+  if (other != NULL) tn__throwf(arena->escape, TN_UNSUPPORTED, "%s: cannot be read as a model: it is %s", path, other);
   model->text = NULL;
   model->onnx = tn__onnx_open(arena, path, data, size);
   return model;

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/arguments.h"
 #include "base/file.h"
+#include "base/magic.h"
 #include "driver/driver.h"
 #include "runtime/tensor.h"
 
@@ -313,6 +314,16 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+static tn_status *no_tensors(const char *path) {
+  tn__file_map map;
+  TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
+  const char *other = tn__magic_of(map.data, map.size);
+  tn_status *status = tn_status_create(TN_INVALID_ARGUMENT, "%s: tensors are read from .npy, .npz and .pb files%s%s",
+                                       path, other != NULL ? "; it is " : "", other != NULL ? other : "");
+  tn__file_map_close(&map);
+  return status;
+}
+
 tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_named_tensor **out, int *count) {
   TN__NEED("out", out);
   TN__NEED("count", count);
@@ -336,7 +347,7 @@ tn_status *tn_tensors_read(const char *path, const tn_allocator *allocator, tn_n
     proto_call call = {.path = path, .allocator = allocator, .list = &list};
     status = tn__with_arena(allocator, read_proto, &call);
   } else {
-    status = tn_status_create(TN_INVALID_ARGUMENT, "%s: tensors are read from .npy, .npz and .pb files", path);
+    status = no_tensors(path);
   }
   if (status) {
     tn_tensors_free(list.items, list.count);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/below.h"
 #include "base/file.h"
+#include "base/magic.h"
 #include "te/syntax.h"
 
 enum { MOST_FILES = 256, MOST_DEPTH = 32 };
@@ -90,7 +91,10 @@ tn_status *tn__te_file_text(tn__arena *arena, const char *path, const char **tex
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
   copy c = {.arena = arena, .map = &map};
   tn_status *status = NULL;
-  if (map.size > TN__TE_MOST_TEXT)
+  const char *other = tn__magic_of(map.data, map.size);
+  if (other != NULL)
+    status = tn_status_create(TN_UNSUPPORTED, "%s: cannot be read as declarations: it is %s", path, other);
+  else if (map.size > TN__TE_MOST_TEXT)
     status = tn_status_create(TN_INVALID_ARGUMENT, "%s: %zu bytes of text; at most %d are allowed", path, map.size,
                               (int)TN__TE_MOST_TEXT);
   else

@@ -718,6 +718,24 @@ class Mistakes(unittest.TestCase):
         self.assertRaises(tenon.Error, self.add, self.x, self.x.astype(np.int32))
         np.testing.assert_array_equal(self.add(self.x, self.x), 2 * self.x)
 
+    def test_arguments_that_make_no_sense(self):
+        """Every method of the extension's model refuses them, and the process lives."""
+        core = tenon.compile(two_outputs_model(), cache=False, threads=1)._core
+        x = np.ones(3, np.float32)
+        values = [None, -1, 0, 1, 99, 1 << 40, "x", (), (None,), [], [None], x, (x,), [x], {}, 3.5]
+        blocks = ("start", "wait", "save")
+        for name in [n for n in dir(core) if not n.startswith("_") and n not in blocks]:
+            calls = [(), *((a,) for a in values), *((a, b) for a in values for b in values)]
+            calls += [(bool(i % 2), values[i % 6], (values[i % 7], values[i % 16])) for i in range(96)]
+            for arguments in calls:
+                try:
+                    getattr(core, name)(*arguments)
+                except Exception:  # any; what matters is that there is one, and not a signal
+                    pass
+        for output, index in ((True, 2), (True, -1), (False, 1), (False, -1)):
+            with self.assertRaisesRegex(Exception, "number|tuple|argument"):
+                core.bind(output, index, (None,))
+
     def test_names_that_are_no_text(self):
         data = add_model().SerializeToString()
         odd = tenon.compile(data.replace(b"\n\x01a", b"\n\x01\xff"), cache=False)

@@ -777,7 +777,8 @@ static PyObject *model_invoke(PyObject *self, PyObject *args) {
 /* For an output that is a sequence or optional the tensor is memory: bytes. */
 static tn_status *bind_persistently(model_object *model, bool output, int index, const DLTensor *tensor) {
   if (!output) return tn_session_set_input_at(model->session, NULL, index, tensor, TN_BIND_PERSISTENT);
-  if (tn_executable_output(model->executable, NULL, index)->kind == TN_VALUE_TENSOR)
+  const tn_value_info *info = tn_executable_output(model->executable, NULL, index);
+  if (info == NULL || info->kind == TN_VALUE_TENSOR) /* one that is not there is refused */
     return tn_session_set_output_at(model->session, NULL, index, tensor, TN_BIND_PERSISTENT);
   return tn_session_set_output_list(model->session, NULL, index, tensor == NULL ? NULL : tensor->data,
                                     tensor == NULL ? 0 : (size_t)tn_element_count(tensor->ndim, tensor->shape));

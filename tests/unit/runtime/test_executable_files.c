@@ -316,7 +316,7 @@ static void texts_are_left_out(void **state) {
   check_fails(
       tn_executable_strip(f.exe, "loop", NULL, f.exe), TN_INVALID_ARGUMENT,
       "there is no text \"loop\" that an executable could keep: there are schedules, graph, declarations, loops, "
-      "all and none");
+      "all and none; did you mean \"loops\"?");
   change_byte(f.exe, sizeof(tn__file_header) + 6);
   check_fails(tn_executable_strip(f.exe, NULL, NULL, f.constants), TN_DATA_LOSS,
               told("%s: the executable is damaged: its header or section table was changed after it was written (the "
