@@ -15,6 +15,7 @@ FIXTURES = Path(__file__).resolve().parent / "fixtures"
 sys.path.insert(0, str(ROOT / "tools"))
 
 import check_calls  # noqa: E402
+import check_clocks  # noqa: E402
 import check_facts  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
@@ -55,6 +56,17 @@ class RoomsTest(unittest.TestCase):
         status, output = run(sys.executable, ROOT / "tools/check_rooms.py", FIXTURES / "rooms")
         self.assertEqual(status, 1)
         self.assertIn("src/base/up.c:1: ", output)
+
+
+class ClocksTest(unittest.TestCase):
+    def test_every_clock_is_named(self):
+        advice = "wait for an event, count, or bound CPU time"
+        self.assertEqual(check_clocks.check(FIXTURES / "clocks"), [
+            f"tests/python/test_slow.py:1: a test depends on a clock: time.monotonic(; {advice}",
+            f"tests/python/test_slow.py:2: a test depends on a clock: timeout=60; {advice}",
+            f"tests/python/test_slow.py:3: a test depends on a clock: .join(5; {advice}",
+            f"tests/unit/base/test_slow.c:1: a test depends on a clock: CLOCK_MONOTONIC; {advice}",
+        ])
 
 
 class StyleTest(unittest.TestCase):

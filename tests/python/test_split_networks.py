@@ -220,13 +220,13 @@ class RealNetworks(unittest.TestCase):
         for what, targets, place in (("pattern", [one, other, third], thirds_of(names, ["cpu:0", "cpu:1", f"{kind}:0"])),
                                      ("auto", [one, other, third], ["auto"]), ("default", [third, one, other], [])):
             with self.subTest(what):
-                start = time.monotonic()
+                start = time.monotonic()  # clock: printed
                 split = tenon.compile(data, target=";".join(targets), host=one, place=place, cache=False, threads=2)
-                compiled = time.monotonic()
+                compiled = time.monotonic()  # clock: printed
                 results = split.run(inputs)
-                first = time.monotonic()
+                first = time.monotonic()  # clock: printed
                 results = split.run(inputs)
-                end = time.monotonic()
+                end = time.monotonic()  # clock: printed
                 far = max(np.abs(results[key] - values).max() / np.abs(values).max() for key, values in alone.items())
                 print(f"{name} over two CPUs and {kind}, {what}: compiled in {compiled - start:.1f} s, run in "
                       f"{first - compiled:.1f} and {end - first:.2f} s, differs by {far:.1e} of the largest output",
