@@ -105,7 +105,8 @@ typedef struct tn_load_options {
    * session on it is refused. Since 0.2. */
   bool inspect_only;
   /* Devices that take the place of those that the program was placed on: "island:1=island:0", "island:0=cpu:0". One may
-   * take the place of several. What is not named stays; the first device, the host, cannot be replaced. Since 0.2. */
+   * take the place of several. What is not named stays; the first device, the host, cannot be replaced. A map of a
+   * device that the program does not use is a warning. Since 0.2. */
   const char *const *device_map;
   int device_map_count;
   /* Islands (docs/devices.md) work at the same time, without protection; else they take turns, and one whose memory

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/size.h"
 #include "base/strbuf.h"
 #include "runtime/executable/opened.h"
@@ -58,31 +59,56 @@ static const char *named(DLDeviceType type) {
   return name == NULL ? "device" : name;
 }
 
-static tn_status *not_there(const tn_executable *exe, const char *rule) {
+/* What programs run on differs, and what maps them is often one list for all: a note, and no error. */
+static void note_unused(const tn_executable *exe, const char *rule) {
   tn__strbuf there;
   tn__strbuf_init(&there, NULL);
   for (uint32_t i = 1; i < exe->device_count; i++)
     if (exe->homes[i] == i)
-      tn__strbuf_printf(&there, "%s%s:%d", i > 1 ? ", " : "", named(exe->devices[i].device_type),
+      tn__strbuf_printf(&there, "%s%s:%d", there.length > 0 ? ", " : "", named(exe->devices[i].device_type),
                         (int)exe->devices[i].device_id);
-  tn_status *status =
-      tn_status_create(TN_NOT_FOUND, "the map of devices \"%s\": the executable has no such device beside the host%s%s",
-                       rule, exe->device_count > 1 ? ", but " : "", tn__strbuf_text(&there));
+  tn__log(&exe->log, TN_LOG_WARNING,
+          "the map of devices \"%s\" has no effect: the executable has no such device beside the host%s%s", rule,
+          there.length > 0 ? ", but " : "", tn__strbuf_text(&there));
   tn__strbuf_release(&there);
-  return status;
 }
 
-/* A device has one place: whoever says another than an earlier rule does has made a slip. */
-static tn_status *check_one_place(const tn_load_options *options, int rule, DLDevice from, DLDevice to) {
+/* A device has one place: whoever says another than an earlier rule does has made a slip. *again: an earlier one says
+ * the same. */
+static tn_status *check_one_place(const tn_load_options *options, int rule, DLDevice from, DLDevice to, bool *again) {
   DLDevice before, there;
+  *again = false;
   for (int i = 0; i < rule; i++) {
     TN_RETURN_IF_ERROR(read_rule(options->device_map[i], &before, &there));
-    if (tn__load_same_device(before, from) && !tn__load_same_device(there, to))
+    if (!tn__load_same_device(before, from)) continue;
+    if (!tn__load_same_device(there, to))
       return tn_status_create(TN_INVALID_ARGUMENT,
                               "the maps of devices \"%s\" and \"%s\" put one device in two places: leave one of them "
                               "out",
                               options->device_map[i], options->device_map[rule]);
+    *again = true;
   }
+  return NULL;
+}
+
+static tn_status *map_device(const tn_executable *exe, const tn_load_options *options, int rule, DLDevice *mapped) {
+  const char *text = options->device_map[rule];
+  DLDevice from, to;
+  bool found = false, again;
+  TN_RETURN_IF_ERROR(read_rule(text, &from, &to));
+  TN_RETURN_IF_ERROR(check_one_place(options, rule, from, to, &again));
+  if (again) tn__log(&exe->log, TN_LOG_WARNING, "the map of devices \"%s\" is given twice", text);
+  if (again) return NULL;
+  if (tn__load_same_device(exe->devices[0], from))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "the map of devices \"%s\": %s:%d is the host, which nothing can replace: map the others",
+                            text, named(from.device_type), (int)from.device_id);
+  for (uint32_t k = 1; k < exe->device_count; k++) {
+    if (!tn__load_same_device(exe->devices[k], from)) continue;
+    mapped[k] = to;
+    found = true;
+  }
+  if (!found) note_unused(exe, text);
   return NULL;
 }
 
@@ -90,18 +116,7 @@ tn_status *tn__load_map_devices(tn_executable *exe, const tn_load_options *optio
   DLDevice *mapped;
   TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, exe->device_count, sizeof(DLDevice), &mapped));
   memcpy(mapped, exe->devices, exe->device_count * sizeof(DLDevice));
-  for (int i = 0; i < options->device_map_count; i++) {
-    DLDevice from, to;
-    bool found = false;
-    TN_RETURN_IF_ERROR(read_rule(options->device_map[i], &from, &to));
-    TN_RETURN_IF_ERROR(check_one_place(options, i, from, to));
-    for (uint32_t k = 1; k < exe->device_count; k++) {
-      if (!tn__load_same_device(exe->devices[k], from)) continue;
-      mapped[k] = to;
-      found = true;
-    }
-    if (!found) return not_there(exe, options->device_map[i]);
-  }
+  for (int i = 0; i < options->device_map_count; i++) TN_RETURN_IF_ERROR(map_device(exe, options, i, mapped));
   exe->devices = mapped;
   return NULL;
 }
