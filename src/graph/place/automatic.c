@@ -9,13 +9,14 @@
  * are then moved while that gains something, also from having everything on one device.
  *
  * Memory: the most that is alive at once on a device is part of a way; one that is above a budget comes behind all that
- * are not. */
+ * are not. Where the search ends above one, whole choices are weighed (fit.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/internal.h"
 #include "graph/place/automatic.h"
+#include "graph/place/fit.h"
 
 enum { HOST_MADE = -1, CONSTANT = -2, UNKNOWN = -3 };
 
@@ -61,11 +62,12 @@ static const tn__virtual_device *device_at(const tn__compile_config *config, int
   return rank < config->devices.count ? config->devices.data[rank] : config->host;
 }
 
-/* Values that are where they are for reasons of their own: callers' tensors and known results follow, sizes stay. */
+/* Values that are where they are for reasons of their own: callers' tensors follow, sizes stay; so do known results,
+ * which cost nothing anywhere, unless it is memory that decides. */
 static bool decides(const tn__plan *plan, int value) {
   const tn__plan_value *v = &plan->values.data[value];
   if (v->value == NULL || v->value->data != NULL || v->shape || tn__plan_waits(plan, value)) return false;
-  return v->value->producer == NULL || !tn__place_is_known(v->value->producer);
+  return v->value->producer == NULL || plan->options->budgets != NULL || !tn__place_is_known(v->value->producer);
 }
 
 static void add_variable(problem *p, int value) {
@@ -539,6 +541,19 @@ static void improve_all(const problem *p, int *choice) {
   }
 }
 
+static double cost_of_choice(void *user, const int *choice) {
+  const mover *m = user;
+  memcpy(m->choice, choice, (size_t)m->p->count * sizeof *choice);
+  return cost_of(user);
+}
+
+/* Within budgets, where the search has found nothing that is. */
+static void fit_all(const problem *p, int *choice) {
+  mover m = {p, TN__NEW_ARRAY(p->arena, p->count, int), TN__NEW_ARRAY(p->arena, p->nets.count * p->devices, int)};
+  tn__plan_fit fit = {p->plan, p->devices, p->count, p->variable, p->alone, cost_of_choice, &m};
+  tn__plan_fit_choice(&fit, choice);
+}
+
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */
 
 void tn__plan_choose(tn__plan *plan) {
@@ -559,7 +574,10 @@ void tn__plan_choose(tn__plan *plan) {
   give_slots(&p);
   int *choice = TN__NEW_ARRAY(p.arena, p.count, int);
   search(&p, choice);
-  if (plan->options->budgets == NULL) improve_all(&p, choice);
+  if (plan->options->budgets == NULL)
+    improve_all(&p, choice);
+  else
+    fit_all(&p, choice);
   for (int v = 0; v < p.count; v++) {
     tn__plan_domain *d = &plan->domains.data[p.domains.data[v]];
     if (d->device == NULL || !tn__virtual_device_is_full(d->device))

@@ -169,8 +169,9 @@ typedef struct measurement {
 static void measure_graph(const measurement *m, const tn__graph *graph, const double *around, bool outermost);
 
 static void begin(const measurement *m, const tn__value *value, life *lives, double *alive, bool outermost) {
-  bool callers = outermost && value->producer == NULL && value->device == m->config->host;
-  if (lives[value->id].begun || callers) return;
+  /* Callers' tensors on the host are theirs, and what a body takes is what its operator reads. */
+  bool others = value->producer == NULL && value->data == NULL && (!outermost || value->device == m->config->host);
+  if (lives[value->id].begun || others) return;
   lives[value->id].begun = true;
   if (value->data != NULL)
     m->out->constants[rank_of(m->config, value)] += tn__place_bytes(value);

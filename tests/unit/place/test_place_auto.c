@@ -213,6 +213,133 @@ static void what_does_not_fit_goes_elsewhere(void **unused) {
   assert_true(t.several > GRAPHS / 5);
 }
 
+/* ---- any plan that fits ------------------------------------------------------------------------------------------ */
+
+enum { FEW = 5, FIT_GRAPHS = 60, MOST_TEXT = 4096 };
+
+/* Each arm returns one of the two. */
+static void put_branch(char *text, size_t *at, int a, int b, int size) {
+  *at += (size_t)snprintf(text + *at, MOST_TEXT - *at, "if(c, v%d, v%d)\n", a, b);
+  for (int arm = 0; arm < 2; arm++)
+    *at +=
+        (size_t)snprintf(text + *at, MOST_TEXT - *at,
+                         "    graph \"%s\" {\n      input p: f32[%d]\n      input q: f32[%d]\n      output \"r\" = %s\n"
+                         "    }\n",
+                         arm ? "else" : "then", size, size, below(2) ? "p" : "q");
+}
+
+/* Values of two sizes, some of which nobody reads, behind two inputs and a constant; in some graphs a branch. */
+static void draw_text(char *text, uint64_t seed) {
+  static const char *const two[] = {"add", "multiply", "maximum"};
+  size_t at = 0;
+  int large[FEW + 3] = {0, 1, 0};
+  state = seed;
+#define PUT(...) at += (size_t)snprintf(text + at, MOST_TEXT - at, __VA_ARGS__)
+  PUT("graph \"main\" {\n  input c: bool[]\n  input v0: f32[16]\n  input v1: f32[32]\n  const v2: f32[16] = [");
+  for (int i = 0; i < 16; i++) PUT("%s%d.5", i > 0 ? ", " : "", i);
+  PUT("]\n");
+  for (int v = 3; v < FEW + 3; v++) {
+    int a = below(3) ? v - 1 : below(v), b = below(v), what = below(6);
+    if (what < 3 && large[b] != large[a]) b = a;
+    large[v] = what == 4 ? 0 : what == 5 && !large[a] ? 1 : large[a];
+    PUT("  v%d: f32[%d] = ", v, large[v] ? 32 : 16);
+    if (what < 2)
+      PUT("%s(v%d, v%d)\n", two[below(3)], a, b);
+    else if (what == 2)
+      put_branch(text, &at, a, b, large[v] ? 32 : 16);
+    else if (what == 4 && large[a])
+      PUT("slice(v%d) {starts=(0), limits=(16), strides=[1]}\n", a);
+    else if (what == 5 && !large[a])
+      PUT("concatenate(v%d, v%d) {axis=0}\n", a, large[b] ? a : b);
+    else
+      PUT("abs(v%d)\n", a);
+  }
+  PUT("  output \"y\" = v%d\n  output \"z\" = v%d\n}\n", FEW + 2, 3 + below(FEW));
+#undef PUT
+}
+
+typedef struct fitting {
+  char text[MOST_TEXT];
+  int choice[FEW];
+  bool automatic;
+  tn__place_budgets budgets;
+  tn__place_memory need;
+} fitting;
+
+static const char three_devices[] = "x86-64-v3; island -mcpu=x86-64-v3 -gflops=1000; island -mcpu=x86-64-v3 -device=1";
+
+static void place_drawn(tn__arena *arena, void *user) {
+  fitting *f = user;
+  tn__compile_config *config = tn__compile_config_create(arena, three_devices, NULL);
+  tn__graph *graph = read_placed_graph(arena, f->text);
+  tn__place_rules rules = {0};
+  for (int i = 0; i < FEW && !f->automatic; i++)
+    tn__place_rules_read(
+        config,
+        tn__arena_printf(arena, "v%d=%s", i + 3, tn__virtual_device_text(arena, config->devices.data[f->choice[i]])),
+        false, &rules);
+  tn__place_options options = {.config = config,
+                               .rules = rules.list.data,
+                               .rule_count = rules.list.count,
+                               .automatic = f->automatic,
+                               .budgets = &f->budgets};
+  tn__graph_place(graph, &options);
+  tn__place_measure(config, graph, &f->need);
+}
+
+/* Does a placement by names fit? All of them are tried. */
+static bool some_fits(fitting *f, int node) {
+  f->automatic = false;
+  if (node == FEW) {
+    tn_status *status = tn__with_arena(NULL, place_drawn, f);
+    bool fits = status == NULL;
+    if (!fits) assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
+    tn_status_free(status);
+    return fits;
+  }
+  for (f->choice[node] = 0; f->choice[node] < DEVICES; f->choice[node]++)
+    if (some_fits(f, node + 1)) return true;
+  return false;
+}
+
+static bool auto_fits(fitting *f) {
+  f->automatic = true;
+  tn_status *status = tn__with_arena(NULL, place_drawn, f);
+  bool fits = status == NULL;
+  if (!fits) assert_int_equal(tn_status_code_of(status), TN_FAILED_PRECONDITION);
+  tn_status_free(status);
+  return fits;
+}
+
+/* Budgets are what some placement takes, or a little less: whenever a placement by names fits, "auto" finds one. */
+static void what_fits_is_found(void **unused) {
+  int fitted = 0, refused = 0;
+  for (uint64_t seed = 1; seed <= FIT_GRAPHS; seed++) {
+    fitting f = {.automatic = false};
+    draw_text(f.text, seed * 7919);
+    for (int round = 0; round < 3; round++) {
+      memset(&f.budgets, 0, sizeof f.budgets);
+      f.automatic = false;
+      for (int i = 0; i < FEW; i++) f.choice[i] = below(DEVICES);
+      check_ok(tn__with_arena(NULL, place_drawn, &f));
+      f.budgets.any = true;
+      for (int d = 0; d < DEVICES; d++) {
+        double bytes = f.need.constants[d] + f.need.values[d] - (round == 2 && below(2) ? 64 : 0);
+        f.budgets.bytes[d] = bytes < 1 ? 1 : (uint64_t)bytes;
+        f.budgets.text[d] = "budget";
+      }
+      bool found = auto_fits(&f), there = some_fits(&f, 0);
+      if (there && !found)
+        print_message("%snot found: %d %d %d %d %d\n", f.text, f.choice[0], f.choice[1], f.choice[2], f.choice[3],
+                      f.choice[4]);
+      assert_true(found || !there);
+      fitted += found, refused += !found;
+    }
+  }
+  print_message("%d fitted, %d did not\n", fitted, refused);
+  assert_true(fitted > 2 * FIT_GRAPHS && refused > 0);
+}
+
 static const char two_steps[] =
     "graph \"main\" {\n"
     "  input x: f32[256]\n"
@@ -439,10 +566,15 @@ static void work_grows_with_the_graph(void **unused) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_good_as_trying_all),     cmocka_unit_test(what_does_not_fit_goes_elsewhere),
-      cmocka_unit_test(what_fits_nowhere_is_told), cmocka_unit_test(sizes_are_checked),
-      cmocka_unit_test(what_is_said_is_kept),      cmocka_unit_test(what_a_device_cannot_run_is_not_there),
-      cmocka_unit_test(loops_count_their_rounds),  cmocka_unit_test(never_worse_than_one_place),
+      cmocka_unit_test(as_good_as_trying_all),
+      cmocka_unit_test(what_does_not_fit_goes_elsewhere),
+      cmocka_unit_test(what_fits_is_found),
+      cmocka_unit_test(what_fits_nowhere_is_told),
+      cmocka_unit_test(sizes_are_checked),
+      cmocka_unit_test(what_is_said_is_kept),
+      cmocka_unit_test(what_a_device_cannot_run_is_not_there),
+      cmocka_unit_test(loops_count_their_rounds),
+      cmocka_unit_test(never_worse_than_one_place),
       cmocka_unit_test(work_grows_with_the_graph),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
