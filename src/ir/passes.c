@@ -10,12 +10,12 @@ typedef struct pass {
 } pass;
 
 static const pass passes[] = {
-    {"lower_blocks", tn__ir_lower_blocks},     {"serialize_threads", tn__ir_serialize_threads},
-    {"roll_epilogues", tn__ir_roll_epilogues}, {"settle_bounds", tn__ir_settle_bounds},
-    {"mark_borders", tn__ir_mark_borders},     {"partition_loops", tn__ir_partition_loops},
-    {"unmark_borders", tn__ir_unmark_borders}, {"specialize_tails", tn__ir_specialize_tails},
-    {"unroll_loops", tn__ir_unroll_loops},     {"hoist_conditions", tn__ir_hoist_conditions},
-    {"remove_dead", tn__ir_remove_dead},
+    {"lower_blocks", tn__ir_lower_blocks},         {"serialize_threads", tn__ir_serialize_threads},
+    {"roll_epilogues", tn__ir_roll_epilogues},     {"settle_bounds", tn__ir_settle_bounds},
+    {"split_stretched", tn__ir_split_stretched},   {"mark_borders", tn__ir_mark_borders},
+    {"partition_loops", tn__ir_partition_loops},   {"unmark_borders", tn__ir_unmark_borders},
+    {"specialize_tails", tn__ir_specialize_tails}, {"unroll_loops", tn__ir_unroll_loops},
+    {"hoist_conditions", tn__ir_hoist_conditions}, {"remove_dead", tn__ir_remove_dead},
 };
 enum { PASS_COUNT = sizeof(passes) / sizeof(passes[0]) };
 

@@ -17,6 +17,7 @@ typedef struct tn__pass_hooks {
  * blocks and threads become serial ones, split where a barrier stood, shared buffers go to the workspace and local
  * ones to the stack. roll_epilogues: a tile's epilogue with functions such as erf in it becomes a loop over the rows.
  * settle_bounds: names what bounds of loops load, and asks once for a row whether what data choose stays inside.
+ * split_stretched: a body for sizes that stretch no dimension in a vector, beside the one for all.
  * mark_borders: conditions of selects, clamped positions and positions that start again become likely() conditions of
  * stores. partition_loops: splits serial loops at the points where their likely() conditions become always true
  * (interior without conditions first, then the tail); parallel loops, and serial ones over a fused index, choose
@@ -31,6 +32,7 @@ tn__func *tn__ir_lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_serialize_threads(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_roll_epilogues(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_settle_bounds(tn__ir *ir, const tn__func *func);
+tn__func *tn__ir_split_stretched(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_mark_borders(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_partition_loops(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_unmark_borders(tn__ir *ir, const tn__func *func);

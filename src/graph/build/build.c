@@ -63,20 +63,28 @@ tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *con
 
 tn__value *tn__g_unary(tn__graph *g, const char *op, tn__value *a) { return build(g, op, &a, 1, NULL, 0); }
 
+/* Are the two sizes the same, as far as the graph shows or has a check for? */
+static bool same_size(const tn__graph *g, const tn__expr *a, const tn__expr *b) {
+  if (a == b) return true;
+  const tn__expr *equal = tn__ir_eq(g->ir, a, b);
+  if (tn__ir_is_true(equal) || tn__ir_prove(g->ir, equal)) return true;
+  for (int i = 0; i < g->checks.count; i++)
+    if (g->checks.data[i].condition == equal) return true;
+  return false;
+}
+
+tn__value *tn__g_stretch(tn__graph *g, tn__value *value, int rank, const tn__expr *const *dims) {
+  bool same = value->rank == rank;
+  for (int i = 0; same && i < rank; i++) same = same_size(g, value->dims[i], dims[i]);
+  return same ? value : tn__g_broadcast_to(g, value, rank, dims);
+}
+
 /* Broadcasts the values in place. */
 static void broadcast_all(tn__graph *g, tn__value **values, int count) {
   int rank;
   const tn__expr *dims[TN__MAX_RANK];
   tn__g_broadcast_shape(g, values, count, &rank, dims);
-  for (int k = 0; k < count; k++) {
-    bool same = values[k]->rank == rank;
-    /* Symbolic sizes that differ are assumed equal, so that only constant 1s stretch. */
-    for (int i = 0; same && i < rank; i++)
-      same = values[k]->dims[i] == dims[i] ||
-             (!tn__ir_is_int_value(values[k]->dims[i], 1) && !tn__ir_is_int(values[k]->dims[i])) ||
-             (tn__ir_is_int(values[k]->dims[i]) && !tn__ir_is_int_value(values[k]->dims[i], 1));
-    if (!same) values[k] = tn__g_broadcast_to(g, values[k], rank, dims);
-  }
+  for (int k = 0; k < count; k++) values[k] = tn__g_stretch(g, values[k], rank, dims);
 }
 
 tn__value *tn__g_binary(tn__graph *g, const char *op, tn__value *a, tn__value *b) {
@@ -172,29 +180,67 @@ tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank, const tn__ex
   return same ? a : tn__g_broadcast_in_dim(g, a, rank, dims, axes);
 }
 
+/* Sizes that a run broadcasts to each other make select(a == 1, b, a), which is the one that is not 1. A third one goes
+ * around that. */
+static bool is_common(const tn__expr *e) {
+  return e->kind == TN__EXPR_SELECT && e->args[0]->kind == TN__EXPR_EQ &&
+         ((e->args[0]->args[0] == e->args[2] && tn__ir_is_int_value(e->args[0]->args[1], 1)) ||
+          (e->args[0]->args[1] == e->args[2] && tn__ir_is_int_value(e->args[0]->args[0], 1)));
+}
+
+static bool has_part(const tn__expr *e, const tn__expr *part) {
+  return e == part || (is_common(e) && (has_part(e->args[1], part) || has_part(e->args[2], part)));
+}
+
+/* Symbols in the order in which they were made, so that a + b and b + a have one shape. */
+static const tn__expr *common_size(tn__graph *g, const tn__expr *a, const tn__expr *b) {
+  if (has_part(a, b)) return a;
+  if (has_part(b, a)) return b;
+  if (is_common(b)) return common_size(g, common_size(g, a, b->args[2]), b->args[1]);
+  if (a->kind == TN__EXPR_VAR && b->kind == TN__EXPR_VAR && b->value.var->id < a->value.var->id) {
+    const tn__expr *first = b;
+    b = a, a = first;
+  }
+  return tn__ir_select(g->ir, tn__ir_eq(g->ir, a, tn__ir_index(g->ir, 1)), b, a);
+}
+
+const tn__expr *tn__g_broadcast_size(tn__graph *g, const char *left, const tn__expr *a, const char *right,
+                                     const tn__expr *b) {
+  const tn__expr *one = tn__ir_index(g->ir, 1);
+  if (a == one || (!tn__ir_is_int(a) && has_part(b, a))) return b;
+  if (b == one || has_part(a, b)) return a;
+  const tn__expr *equal = tn__ir_eq(g->ir, a, b);
+  const tn__expr *fits = tn__ir_or(g->ir, equal, tn__ir_or(g->ir, tn__ir_eq(g->ir, a, one), tn__ir_eq(g->ir, b, one)));
+  bool same = same_size(g, a, b);
+  if (!same)
+    tn__graph_assume(g, fits, "%s is %s, and %s is %s: they must be equal, or one of them 1", left,
+                     tn__g_size_text(g, a), right, tn__g_size_text(g, b));
+  if (tn__ir_is_int(b)) return b;
+  return same || tn__ir_is_int(a) ? a : common_size(g, a, b);
+}
+
 void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims) {
   *rank = 0;
   for (int k = 0; k < count; k++)
     if (values[k]->rank > *rank) *rank = values[k]->rank;
   for (int i = 0; i < *rank; i++) {
     const tn__expr *common = NULL;
+    int from = 0;
     for (int k = 0; k < count; k++) {
       int axis = i - (*rank - values[k]->rank);
       if (axis < 0) continue;
       const tn__expr *dim = values[k]->dims[axis];
-      if (common == NULL || tn__ir_is_int_value(common, 1)) {
+      if (common == NULL || common == dim || tn__ir_is_int_value(common, 1)) {
+        if (common != dim) from = k;
         common = dim;
-      } else if (dim != common && !tn__ir_is_int_value(dim, 1)) {
-        if (tn__ir_is_int(dim) && tn__ir_is_int(common))
-          tn__graph_fail(g, TN_INVALID_ARGUMENT, "the shapes %s and %s can't be broadcast together",
-                         tn__value_type_text(g, values[0]), tn__value_type_text(g, values[k]));
-        tn__graph_assume(
-            g, tn__ir_eq(g->ir, dim, common),
-            "dimension %d is %s in one operand and %s in another: they must agree, since only sizes that are 1 in "
-            "the model are stretched",
-            i, tn__g_size_text(g, common), tn__g_size_text(g, dim));
-        if (tn__ir_is_int(dim)) common = dim;
+        continue;
       }
+      if (tn__ir_is_int(dim) && tn__ir_is_int(common) && !tn__ir_is_int_value(dim, 1))
+        tn__graph_fail(g, TN_INVALID_ARGUMENT, "the shapes %s and %s can't be broadcast together",
+                       tn__value_type_text(g, values[0]), tn__value_type_text(g, values[k]));
+      int first = i - (*rank - values[from]->rank);
+      common = tn__g_broadcast_size(g, tn__arena_printf(g->arena, "dimension %d of operand %d", first, from), common,
+                                    tn__arena_printf(g->arena, "dimension %d of operand %d", axis, k), dim);
     }
     dims[i] = common;
   }
@@ -387,7 +433,7 @@ static tn__value *broadcast_batch(tn__graph *g, tn__value *a, int batch, const t
   for (int i = 0; i < batch; i++) all[i] = dims[i];
   all[batch] = a->dims[a->rank - 2];
   all[batch + 1] = a->dims[a->rank - 1];
-  return tn__g_broadcast_to(g, a, batch + 2, all);
+  return tn__g_stretch(g, a, batch + 2, all);
 }
 
 tn__value *tn__g_matmul(tn__graph *g, tn__value *a, tn__value *b, tn_dtype dtype) {

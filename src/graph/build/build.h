@@ -43,8 +43,14 @@ tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn
                                   const int64_t *axes);
 tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank,
                               const tn__expr *const *dims); /* NumPy's rule, one way */
-/* The common shape under NumPy's rule; symbolic dimensions that differ are assumed equal and checked at run time. */
+/* The common shape under NumPy's rule. Of symbolic dimensions that differ it is the one that is not 1 when the model
+ * runs, which checks that they are equal or one is 1. */
 void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims);
+/* The same of two sizes, which messages call `left` and `right`. */
+const tn__expr *tn__g_broadcast_size(tn__graph *g, const char *left, const tn__expr *a, const char *right,
+                                     const tn__expr *b);
+/* Broadcast to such a shape; the value itself when it has it. */
+tn__value *tn__g_stretch(tn__graph *g, tn__value *value, int rank, const tn__expr *const *dims);
 tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims);
 /* New dimensions of 1; `axes`, in any order, are of the result. */
 tn__value *tn__g_unsqueeze(tn__graph *g, tn__value *a, const int64_t *axes, int count);

@@ -90,9 +90,33 @@ static void drop_ones(tn__onode *n, term *a, const term *b) {
   if (count > 0) a->value = tn__on_squeeze(n, a->value, axes, count);
 }
 
-static term multiply(tn__onode *n, term a, term b, const bool *needed) {
+static const char *label_text(tn__onode *n, int label, const char *where) {
+  if (label >= ELLIPSIS)
+    return tn__arena_printf(n->arena, "dimension %d from the end of \"...\" of %s", label - ELLIPSIS, where);
+  return tn__arena_printf(n->arena, "label %c of %s", (char)label, where);
+}
+
+/* Open sizes of one label are equal, or one of them turns out to be 1 and is stretched. */
+static void stretch_both(tn__onode *n, term *a, term *b, int input) {
+  const char *before = input == 1 ? "input 0" : "the inputs before";
+  const tn__expr *a_dims[TN__MAX_RANK], *b_dims[TN__MAX_RANK];
+  for (int i = 0; i < b->value->rank; i++) b_dims[i] = b->value->dims[i];
+  for (int i = 0; i < a->value->rank; i++) {
+    int label = a->labels[i], other = find(b->labels, b->value->rank, label);
+    a_dims[i] = a->value->dims[i];
+    if (other < 0 || a_dims[i] == b_dims[other]) continue;
+    const char *right = label_text(n, label, tn__arena_printf(n->arena, "input %d", input));
+    a_dims[i] = tn__g_broadcast_size(n->g, label_text(n, label, before), a_dims[i], right, b_dims[other]);
+    b_dims[other] = a_dims[i];
+  }
+  a->value = tn__g_stretch(n->g, a->value, a->value->rank, a_dims);
+  b->value = tn__g_stretch(n->g, b->value, b->value->rank, b_dims);
+}
+
+static term multiply(tn__onode *n, term a, term b, int input, const bool *needed) {
   drop_ones(n, &a, &b);
   drop_ones(n, &b, &a);
+  stretch_both(n, &a, &b, input);
   int64_t lhs_batch[TN__MAX_RANK], rhs_batch[TN__MAX_RANK], lhs_contract[TN__MAX_RANK], rhs_contract[TN__MAX_RANK];
   int batch = 0, contract = 0, free_count = 0;
   int labels[2 * TN__MAX_RANK], free_labels[2 * TN__MAX_RANK];
@@ -187,7 +211,7 @@ void tn__onnx_einsum(tn__onode *n) {
     for (int k = 0; i > 0 && k < result.value->rank; k++) kept[result.labels[k]] = true;
     if (i > 0) {
       sum_unneeded(n, &terms[i], kept);
-      result = multiply(n, result, terms[i], needed);
+      result = multiply(n, result, terms[i], i, needed);
     }
     sum_unneeded(n, &result, needed);
   }
