@@ -256,14 +256,9 @@ static void remove_feature(tn__target *target, const feature_row *row) {
 }
 
 static tn_status *parse_items(const char *text, const char *items, tn__target *target) {
-  tn__features added = 0, removed = 0;
   while (*items != '\0') {
     const feature_row *row = find_feature(target->cpu.arch, items + 1);
     if (row == NULL) return unknown_feature(text, items, target->cpu.arch);
-    *(*items == '+' ? &added : &removed) |= row->bit;
-    if (added & removed & row->bit)
-      return tn_status_create(TN_INVALID_ARGUMENT, "target \"%s\": %s is given twice, with + and with -; leave one out",
-                              text, row->name);
     if (*items == '+')
       target->cpu.features |= row->closure;
     else

@@ -109,7 +109,7 @@ static void missing_features_are_named(void **state) {
 }
 
 static void gpus_are_a_kind(void **state) {
-  tn__target usual = parsed("gpu"), other = parsed("gpu,threads=256,warp=64,warp=16");
+  tn__target usual = parsed("gpu"), other = parsed("gpu,threads=256,warp=16");
   assert_int_equal(usual.kind, TN__TARGET_GPU);
   assert_string_equal(usual.name, "gpu");
   assert_int_equal(usual.gpu.warp, 32);
@@ -272,6 +272,10 @@ static void bad_words_are_told(void **state) {
   "l1_bytes, l2_bytes, l3_bytes, device, name, host, gflops, memory_rate, link_rate, link_wait, launch"
   static const char *const cases[][2] = {
       {"cpu -croes=2", "target \"cpu -croes=2\": there is no attribute \"-croes=2\"; did you mean \"cores\"? " CPU_HAS},
+      {"cpu -mcpu=haswell -mcpu=haswell",
+       "target \"cpu -mcpu=haswell -mcpu=haswell\": mcpu is given twice: \"haswell\" and \"haswell\"; leave one out"},
+      {"haswell -mcpu=znver3",
+       "target \"haswell -mcpu=znver3\": mcpu is given twice: \"haswell\" and \"znver3\"; leave one out"},
       {"cpu cores=2", "target \"cpu cores=2\": there is no attribute \"cores=2\"; did you mean \"cores\"? " CPU_HAS},
       {"cpu -cores", "target \"cpu -cores\": there is no attribute \"-cores\"; did you mean \"cores\"? " CPU_HAS},
       {"cpu -warp=32", "target \"cpu -warp=32\": there is no attribute \"-warp=32\"; " CPU_HAS},
