@@ -228,17 +228,20 @@ TN_MUST_USE static bool place_one(tn__driver *driver, const char *name, tn__grap
   return result.elsewhere != NULL;
 }
 
-/* Why a rule has placed nothing, in words that follow its text. */
-static const char *why_unmatched(tn__driver *driver, const tn__place_rule *rule, tn__graph *const *graphs, int count) {
+/* Why a rule has placed nothing, in words that follow its text. A branch or loop that a name means comes before what
+ * was made to count its rounds. */
+static const char *why_unmatched(tn__driver *driver, const tn__place_rule *rule, const tn__named_values *named,
+                                 tn__graph *const *graphs, int count) {
   const tn__node *other = NULL;
   const char *near = NULL;
+  bool fits = false;
   size_t length;
   for (int g = 0; g < count; g++) {
-    if (tn__place_fitting(graphs[g], rule->pattern, true) != NULL)
-      return "has no effect: those behind it place all nodes that it fits";
+    fits |= tn__place_fitting(graphs[g], rule->pattern, true) != NULL;
     if (other == NULL) other = tn__place_fitting(graphs[g], rule->pattern, false);
     if (near == NULL) near = tn__place_nearest(graphs[g], rule->pattern);
   }
+  if (fits && (other == NULL || !rule->exact)) return "has no effect: those behind it place all nodes that it fits";
   if (other != NULL) {
     const char *name = tn__place_name_of(other, &length);
     return tn__arena_printf(driver->arena,
@@ -246,17 +249,19 @@ static const char *why_unmatched(tn__driver *driver, const tn__place_rule *rule,
                             "are placed by their own names",
                             (int)length, name, other->op->name);
   }
+  const char *vanished = tn__place_vanished(driver->arena, named, rule->pattern);
+  if (vanished != NULL) return tn__arena_printf(driver->arena, "has no effect: %s", vanished);
   if (near == NULL) return "fits no node";
   return tn__arena_printf(driver->arena, "fits no node; did you mean \"%s\"?", near);
 }
 
-static void warn_unmatched(tn__driver *driver, tn__graph *const *graphs, int count) {
+static void warn_unmatched(tn__driver *driver, const tn__named_values *named, tn__graph *const *graphs, int count) {
   const tn__driver_devices *d = driver->devices;
   for (int i = 0; i < d->rules.list.count; i++) {
     const tn__place_rule *rule = &d->rules.list.data[i];
     if (d->matched[i] == 0)
       tn__log(driver->options->log, TN_LOG_WARNING, "the placement \"%s\" %s", rule->text,
-              why_unmatched(driver, rule, graphs, count));
+              why_unmatched(driver, rule, named, graphs, count));
   }
 }
 
@@ -341,7 +346,7 @@ void tn__driver_place(tn__driver *driver, const tn__named_values *named, const c
     if (place_one(driver, names[i], graphs[i], &d->copies[i])) d->several = true;
   }
   if (d->config->primitive != d->config->host) d->several = true;
-  warn_unmatched(driver, graphs, count);
+  warn_unmatched(driver, named, graphs, count);
   warn_yields(driver);
   const char *told = tn__arena_take(driver->arena, &d->told);
   if (driver->options->devices != NULL) driver->options->devices(driver->options->user, told);

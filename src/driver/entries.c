@@ -115,7 +115,7 @@ static tn__graph *import_model(tn__compilation *c, tn__model *model, const tn__d
   for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
   tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
   if (o->log) import.log = *o->log;
-  if (o->annotation_count > 0) import.named = &c->named;
+  if (o->annotation_count > 0 || o->place_count > 0) import.named = &c->named;
   tn__graph *graph = tn__model_import(model, tn__ir_create(driver->arena), &import);
   tn__driver_time(driver, "import", tn__now() - start);
   tn__compilation_grow(c, graph);

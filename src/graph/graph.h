@@ -143,8 +143,16 @@ typedef struct tn__named_value {
   tn__value *value; /* NULL: nothing was made of it. A sequence that is known has no type, and is of no graph. */
 } tn__named_value;
 
+/* A node of a model, of which the graph may have any number of operators, or none. */
+typedef struct tn__named_node {
+  const char *origin;    /* node "conv1" (Conv, opset 22) */
+  const tn__value *made; /* the first result; NULL: nothing was made of it */
+  bool hands_on;         /* the result is one of the operands */
+} tn__named_node;
+
 typedef struct tn__named_values {
   TN__VEC(tn__named_value) list;
+  TN__VEC(tn__named_node) nodes;
 } tn__named_values;
 
 /* Attributes are uniform, so that printing, comparing and hashing are written once. */

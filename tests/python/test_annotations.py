@@ -86,8 +86,7 @@ class Annotations(unittest.TestCase):
         model = compiled(chain(), tenon.on_device("x", "island:0", constrain_result=True))
         self.assertEqual(model.inputs[0].device, (ISLAND, 0))
         same(model(X), compiled(chain())(X))
-        self.assertEqual(compiled(chain(), tenon.on_device("y", "island:0")).outputs[0].device, (1, 0))
-        for sides in ({"constrain_result": True}, {"constrain_body": False, "constrain_result": True}):
+        for sides in ({}, {"constrain_result": True}, {"constrain_body": False, "constrain_result": True}):
             model = compiled(chain(), tenon.on_device("y", "island:0", **sides))
             self.assertEqual(model.outputs[0].device, (ISLAND, 0))
             same(model(X), compiled(chain())(X))
@@ -214,6 +213,54 @@ class Annotations(unittest.TestCase):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             same(tenon.compile(chain(), cache=False, annotations=[tenon.on_device("b", "cpu")])(X), np.exp(-abs(X)))
+
+
+
+class VanishedTest(unittest.TestCase):
+    """Names of nodes of which no operator is left when the model has been read, or that are a loop."""
+
+    def told(self, model, *place):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tenon.compile(model.SerializeToString(), target=TARGETS, cache=False, threads=1, measure=False, place=list(place))
+        return [line for one in caught for line in str(one.message).splitlines()]
+
+    def test_what_became_of_a_node(self):
+        model = model_of(
+            [node("Relu", ["x"], ["a"], name="relu"), node("Identity", ["a"], ["i"], name="same"),
+             node("Identity", ["x"], ["j"], name="input"), node("Add", ["k", "k"], ["two"], name="sum"),
+             node("SequenceConstruct", ["i", "j"], ["l"], name="list"), node("SequenceAt", ["l", "zero"], ["t"], name="at"),
+             node("SequenceLength", ["l"], ["n"], name="length"), node("Shape", ["t"], ["s"], name="shape"),
+             node("Exp", ["t"], ["y"], name="exp"), node("Mul", ["y", "two"], ["z"], name="product")],
+            [info("x", FLOAT, [4])], [info("z", FLOAT, [4]), info("n", INT64, []), info("s", INT64, [1])],
+            [constant("k", X), constant("zero", np.int64(0))])
+        for name, operator, fate in (("same", "Identity", 'it hands on what "relu" makes'),
+                                     ("input", "Identity", 'it hands on "x" as it is'),
+                                     ("list", "SequenceConstruct", "it is a list whose tensors the compiler knows"),
+                                     ("at", "SequenceAt", 'its result is what "relu" makes'),
+                                     ("length", "SequenceLength", "the compiler knows its result: it is a constant"),
+                                     ("shape", "Shape", "the compiler knows its result: it is a constant")):
+            wanted = f'the placement "{name}=island" has no effect: "{name}" ({operator}) is no operator any more when the model has been read: {fate}'
+            told = self.told(model, f"{name}=island")
+            self.assertEqual(len(told), 1, told)
+            self.assertIn(wanted, told[0])
+        self.assertEqual(self.told(model, "exp=island", "s*e=cpu", "*=island"), [
+            'the placement "exp=island" has no effect: those behind it place all nodes that it fits',
+            told[0].replace("shape=island", "s*e=cpu").replace(' "shape" (Shape)', ' "same" (Identity)').replace(
+                "the compiler knows its result: it is a constant", 'it hands on what "relu" makes')])
+        self.assertIn('fits no node; did you mean "exp"?', self.told(model, "exq=island")[0])
+
+    def test_a_loop_by_its_name(self):
+        """With results of each round, for which it has lists and counters of its own."""
+        body = graph([node("Add", ["s", "x"], ["s2"], name="inner"), node("Identity", ["go"], ["go2"]), node("Neg", ["s2"], ["row"], name="neg")],
+                     [info("i", INT64, []), info("go", BOOL, []), info("s", FLOAT, [4])],
+                     [info("go2", BOOL, []), info("s2", FLOAT, [4]), info("row", FLOAT, [4])])
+        model = model_of([node("Loop", ["m", "", "x"], ["y", "rows"], name="loop", body=body)],
+                         [info("x", FLOAT, [4]), info("m", INT64, [])], [info("y", FLOAT, [4]), info("rows", FLOAT, ["r", 4])])
+        told = self.told(model, "loop=island")
+        self.assertEqual(len(told), 1, told)
+        self.assertIn('has no effect: "loop" is while, which is where what it reads and makes is; nodes of bodies are placed', told[0])
+        self.assertEqual(self.told(model, "inner=island", "neg=island"), [])
 
 
 if __name__ == "__main__":

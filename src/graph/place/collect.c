@@ -76,6 +76,10 @@ static void add_scope(tn__plan *plan, tn__graph *graph, int outer, tn__node *nod
   /* The callers' tensors may be copied to whoever reads them; a body's are what is handed to it. */
   for (int i = 0; i < tn__graph_input_count(graph); i++)
     add_value(plan, scope, tn__graph_input_at(graph, i), outer < 0)->formal = outer < 0 ? -1 : i;
+  for (int i = 0; i < tn__graph_node_count(graph); i++) {
+    const tn__node *n = tn__graph_node_at(graph, i);
+    if (is_control(n) && n->origin != NULL) tn__map_set(&plan->controls, n->origin, plan);
+  }
   tn__plan_find_parted(plan, graph);
   for (int i = 0; i < tn__graph_node_count(graph); i++) add_node(plan, scope, tn__graph_node_at(graph, i));
   for (int i = 0; i < tn__graph_output_count(graph); i++)
@@ -256,6 +260,7 @@ static void fix_values(tn__plan *plan) {
 
 void tn__plan_collect(tn__plan *plan, tn__graph *graph) {
   tn__map_init(&plan->parted, plan->arena);
+  tn__map_init(&plan->controls, plan->arena);
   tn__map_init(&plan->partly, plan->arena);
   tn__map_init(&plan->yields, plan->arena);
   add_scopes(plan, graph);

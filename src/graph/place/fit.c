@@ -1,9 +1,9 @@
 /* The search of automatic.c keeps the fastest ways to place the program so far, and knows of memory what is alive then.
  * Such a way may end above a budget where another, which was dropped, does not. Here whole choices are weighed, as
- * tn__place_measure() measures the plan that comes of them: a value is alive on its device up to its last reader there
- * or the last copy of it, a copy from its first to its last reader, and stands right before the first or in the arm that
- * reads it. Bodies take what their values take while their operator runs. Copies that planning moves out of loops are
- * counted where they are read: there the measure of the plan decides. */
+ * tn__place_measure() measures the plan that comes of them. A value is alive on its device up to its last reader there,
+ * or the last copy of it. A copy is alive from its first to its last reader, and stands before the first or in the arm
+ * that reads it. Bodies take what their values take while their operator runs. Copies that planning moves out of
+ * loops are counted where they are read: there the measure of the plan decides. */
 #include "graph/place/fit.h"
 
 #include <math.h>

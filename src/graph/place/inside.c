@@ -5,6 +5,7 @@
  * own operands or results are of that type is refused. */
 #include <string.h>
 
+#include "graph/internal.h"
 #include "graph/place/plan.h"
 #include "target/devices/rates.h"
 
@@ -90,10 +91,20 @@ static tn__place_rule *earlier_rule(tn__plan *plan, const tn__node *node, const 
   return earlier;
 }
 
+/* Was it made of a branch or a loop, to count its rounds or to collect what they make? No name means that. */
+static bool serves_control(const tn__plan *plan, const tn__node *node) {
+  bool small = true;
+  if (node->origin == NULL || !tn__map_has(&plan->controls, node->origin)) return false;
+  for (int i = 0; i < node->output_count && small; i++)
+    small = !tn__dtype_is_float(node->outputs[i]->dtype) &&
+            tn__g_element_count(node->outputs[i]->rank, node->outputs[i]->dims) >= 0;
+  return small || tn__place_is_of_host(node);
+}
+
 tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node, bool known) {
   const tn__graph *graph = plan->scopes.data[scope].graph;
   tn__place_rule *rule = tn__place_rule_of(plan->options, node, NULL);
-  if (rule == NULL) return NULL;
+  if (rule == NULL || (rule->exact && serves_control(plan, node))) return NULL;
   bool lacking = lacks(plan, node, rule), parted = node->origin != NULL && tn__map_has(&plan->parted, node->origin);
   bool free = lacking ? known || (parted && all_stay_inside(graph, node, rule->device))
                       : parted && all_stay_inside(graph, node, NULL);

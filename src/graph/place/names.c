@@ -15,15 +15,19 @@ static const char *told(const char *origin, const char *before, size_t *length) 
   return begin;
 }
 
-/* node "conv1" (Conv, opset 17), or node #12 (Conv, opset 17) */
-const char *tn__place_name_of(const tn__node *node, size_t *length) {
-  const char *name = told(node->origin, "node \"", length);
+/* node "conv1" (Conv, opset 17), or node #12 (Conv, opset 17); NULL: the origin is none of a model's node. */
+static const char *name_in(const char *origin, size_t *length) {
+  const char *name = told(origin, "node \"", length);
   if (name != NULL) return name;
-  name = told(node->origin, "node #", length);
-  if (name != NULL) {
-    ++*length;
-    return name - 1; /* with the # */
-  }
+  name = told(origin, "node #", length);
+  if (name == NULL) return NULL;
+  ++*length;
+  return name - 1; /* with the # */
+}
+
+const char *tn__place_name_of(const tn__node *node, size_t *length) {
+  const char *name = name_in(node->origin, length);
+  if (name != NULL) return name;
   name = node->output_count > 0 ? node->outputs[0]->name : node->op->name;
   *length = strlen(name);
   return name;
@@ -70,6 +74,36 @@ const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, b
     if (is_placed_by_name(node) == by_name && fits(pattern, name, length)) return node;
     for (int g = 0; g < node->graph_count; g++)
       if ((inside = tn__place_fitting(node->graphs[g], pattern, by_name)) != NULL) return inside;
+  }
+  return NULL;
+}
+
+/* What has become of a node that no operator is left of, in words that follow it. */
+static const char *fate(tn__arena *arena, const tn__named_node *n) {
+  size_t length;
+  const tn__value *made = n->made;
+  if (made == NULL) return "nothing was made of it";
+  if (made->holds != TN__HOLDS_TENSOR || made->dtype == TN_DTYPE_INVALID)
+    return "it is a list whose tensors the compiler knows, so each stands where it is made or read";
+  if (made->data != NULL) return "the compiler knows its result: it is a constant";
+  const char *name = made->producer != NULL ? name_in(made->producer->origin, &length) : NULL;
+  if (n->hands_on && name == NULL) return tn__arena_printf(arena, "it hands on \"%s\" as it is", made->name);
+  if (name != NULL && strcmp(made->producer->origin, n->origin) != 0)
+    return tn__arena_printf(arena, "%s what \"%.*s\" makes", n->hands_on ? "it hands on" : "its result is", (int)length,
+                            name);
+  if (made->producer == NULL) return tn__arena_printf(arena, "its result is \"%s\"", made->name);
+  return made->elements != NULL ? "its result are sizes, which are read where they are used"
+                                : "no operator is left of it";
+}
+
+const char *tn__place_vanished(tn__arena *arena, const tn__named_values *named, const char *pattern) {
+  for (int i = 0; i < named->nodes.count; i++) {
+    const tn__named_node *n = &named->nodes.data[i];
+    size_t length;
+    const char *name = name_in(n->origin, &length), *op = name != NULL ? strstr(name + length, " (") : NULL;
+    if (name == NULL || op == NULL || !fits(pattern, name, length)) continue;
+    return tn__arena_printf(arena, "\"%.*s\" (%.*s) is no operator any more when the model has been read: %s",
+                            (int)length, name, (int)strcspn(op + 2, ",)"), op + 2, fate(arena, n));
   }
   return NULL;
 }

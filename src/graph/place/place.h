@@ -84,6 +84,9 @@ void tn__place_budget_read(tn__compile_config *config, const char *text, tn__pla
 /* A node that the pattern of a rule fits, in the graph or a body, though a later rule may place it; NULL: none. Without
  * `by_name` one that no rule places: a branch, loop, call, annotation or copy. */
 const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, bool by_name);
+/* For a rule that fits no node: a node of the model that it fits and of which no operator is left, with what became of
+ * it; NULL: there is none. */
+const char *tn__place_vanished(tn__arena *arena, const tn__named_values *named, const char *pattern);
 /* For a rule that fits no node: the nearest name that rules place, or NULL. */
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
 /* The name by which rules mean a node; length in *length. */

@@ -97,9 +97,10 @@ typedef struct tn__plan {
   } *links; /* what was united with what */
   int link_count, link_capacity;
   TN__VEC(tn__plan_view) views;
-  tn__map parted; /* origins of the model's nodes of which a device that they were said to be on cannot run all */
-  tn__map partly; /* of these, those of which some operator is where a pattern with a '*' has it */
-  tn__map yields; /* "RULE NAME" of the result's */
+  tn__map parted;   /* origins of the model's nodes of which a device that they were said to be on cannot run all */
+  tn__map controls; /* origins of nodes of the model that are branches, loops or calls */
+  tn__map partly;   /* of these, those of which some operator is where a pattern with a '*' has it */
+  tn__map yields;   /* "RULE NAME" of the result's */
   TN__VEC(tn__plan_yield) inside; /* of operators that `parted` is about */
   TN__VEC(const char *) refusals; /* what devices cannot run that was said to be there */
   int host;                       /* the domain of what only the host may read */

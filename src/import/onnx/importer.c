@@ -411,6 +411,15 @@ static const char *node_origin(const tn__oscope *scope, const Onnx__NodeProto *p
                           (long long)version);
 }
 
+/* What has become of a node, for those who name it. */
+static void tell_node(const tn__onode *n, const char *origin) {
+  tn__named_values *named = n->importer->options->named;
+  tn__named_node one = {.origin = origin, .made = n->output_count > 0 ? n->out[0] : NULL};
+  if (named == NULL) return;
+  for (int i = 0; i < n->input_count; i++) one.hands_on |= n->in[i] != NULL && n->in[i] == one.made;
+  tn__vec_push(n->arena, &named->nodes, one);
+}
+
 static void import_node(tn__oscope *scope, const Onnx__NodeProto *proto) {
   tn__importer *im = scope->importer;
   tn__onode *n = TN__NEW(im->arena, tn__onode);
@@ -420,7 +429,8 @@ static void import_node(tn__oscope *scope, const Onnx__NodeProto *proto) {
   n->version = imported_version(scope, n->domain);
   n->input_count = (int)proto->n_input;
   n->output_count = (int)proto->n_output;
-  tn__graph_set_origin(im->g, node_origin(scope, proto, n->version));
+  const char *origin = node_origin(scope, proto, n->version);
+  tn__graph_set_origin(im->g, origin);
   if (++im->node_count > MAX_NODES)
     tn__on_unsupported(n, "the model has more than %d nodes when its functions are expanded", MAX_NODES);
   tn__arena_allow(im->arena, STEPS_PER_NODE);
@@ -432,6 +442,7 @@ static void import_node(tn__oscope *scope, const Onnx__NodeProto *proto) {
   while (n->input_count > 0 && n->in[n->input_count - 1] == NULL) n->input_count--;
   while (n->output_count > 0 && proto->output[n->output_count - 1][0] == '\0') n->output_count--;
   run_operator(n);
+  tell_node(n, origin);
   for (int i = 0; i < n->output_count; i++) {
     if (proto->output[i][0] == '\0') continue;
     const void *meaning = n->out[i] == NULL ? (const void *)unmade : n->out[i];
