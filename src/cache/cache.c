@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cache_folder.h"
+#include "base/copy.h"
 #include "base/log.h"
 #include "base/trusted.h"
 
@@ -202,7 +203,7 @@ void tn__cache_put(tn__cache *cache, tn__arena *arena, const char *kind, const t
   if (contents->size > cache->limit / 2) return; /* it would push out everything else */
   tn__digest digest = seal(kind, key, contents);
   tn__bytes *all = TN__NEW_ARRAY(arena, contents->count + 1, tn__bytes);
-  memcpy(all, contents->list, sizeof *all * (size_t)contents->count);
+  tn__copy(all, contents->list, sizeof *all * (size_t)contents->count);
   all[contents->count] = (tn__bytes){digest.bytes, sizeof digest.bytes};
   char path[4096];
   entry_path(cache, kind, key, path, sizeof path);

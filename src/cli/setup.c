@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/copy.h"
 #include "base/invariant.h"
 #include "cli/cli.h"
 
@@ -343,7 +344,7 @@ tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options,
   if (!path) return NULL;
   TN_RETURN_IF_ERROR(tn__file_map_open(path, &map));
   if ((*text = malloc(map.size + 1)) != NULL) {
-    memcpy(*text, map.data, map.size);
+    tn__copy(*text, map.data, map.size);
     (*text)[map.size] = 0;
   }
   bool whole = *text != NULL && strlen(*text) == map.size;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/arguments.h"
+#include "base/copy.h"
 #include "runtime/executable/signature.h"
 
 void tn_module_release(tn_module *module) {
@@ -149,7 +150,7 @@ static tn_status *own(tn_module *module, size_t size, size_t capacity) {
     module->data = old.data, module->size = old.size;
     return status;
   }
-  memcpy(module->memory, old.data, size);
+  tn__copy(module->memory, old.data, size);
   tn__free(module->allocator, old.memory, old.memory_size, 64);
   tn__file_map_close(&module->map);
   return NULL;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/invariant.h"
 #include "driver/driver.h"
 #include "runtime/executable/apart.h"
@@ -32,7 +33,7 @@ static void *dense_data(tn__arena *arena, const tn__value *v) {
   int64_t count = count_of(v);
   if (!v->splat) return tn__arena_copy(arena, v->data, (size_t)count * element);
   char *all = tn__arena_alloc_array(arena, (size_t)count, element);
-  for (int64_t i = 0; i < count; i++) memcpy(all + (size_t)i * element, v->data, element);
+  for (int64_t i = 0; i < count; i++) tn__copy(all + (size_t)i * element, v->data, element);
   return all;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "graph/internal.h"
 
 void tn__node_set_input(tn__graph *graph, tn__node *node, int index, tn__value *value) {
@@ -50,8 +51,9 @@ void tn__graph_move_behind(tn__graph *graph, int first, const tn__node *node) {
   while (at < first && graph->nodes.data[at] != node) at++;
   if (at >= first || count <= 0) return;
   tn__node **moved = tn__arena_copy(graph->arena, graph->nodes.data + first, (size_t)count * sizeof(*moved));
-  memmove(graph->nodes.data + at + 1 + count, graph->nodes.data + at + 1, (size_t)(first - at - 1) * sizeof(*moved));
-  memcpy(graph->nodes.data + at + 1, moved, (size_t)count * sizeof(*moved));
+  tn__copy_within(graph->nodes.data + at + 1 + count, graph->nodes.data + at + 1,
+                  (size_t)(first - at - 1) * sizeof(*moved));
+  tn__copy(graph->nodes.data + at + 1, moved, (size_t)count * sizeof(*moved));
 }
 
 int *tn__graph_use_counts(tn__graph *graph, int *value_count) {

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/arguments.h"
+#include "base/copy.h"
 #include "base/filled.h"
 #include "base/options.h"
 #include "driver/driver.h"
@@ -152,7 +153,7 @@ static const void *data_of(checker *k, const tn__value *v) {
     return k->data[id] = aligned ? v->data : tn__arena_copy(k->arena, v->data, (size_t)count * element);
   }
   char *all = tn__arena_alloc_array(k->arena, (size_t)count, element);
-  for (int64_t i = 0; i < count; i++) memcpy(all + (size_t)i * element, v->data, element);
+  for (int64_t i = 0; i < count; i++) tn__copy(all + (size_t)i * element, v->data, element);
   return k->data[id] = all;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/escape.h"
 #include "base/strbuf.h"
 #include "base/utf8.h"
@@ -145,7 +146,7 @@ tn_status *tn__errors_status(tn__errors *errors, tn_status *status) {
   tn_status_free(status);
   tn__strbuf out;
   tn__strbuf_init(&out, NULL);
-  qsort(errors->list.data, (size_t)errors->list.count, sizeof(tn__error), by_place);
+  tn__sort(errors->list.data, (size_t)errors->list.count, sizeof(tn__error), by_place);
   for (int i = 0; i < errors->list.count; i++) {
     if (i > 0) tn__strbuf_char(&out, '\n');
     tn__errors_file file = file_at(errors, errors->list.data[i].file);

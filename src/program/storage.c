@@ -3,6 +3,7 @@
  * known. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/invariant.h"
 #include "program/builder.h"
 
@@ -34,7 +35,7 @@ void tn__place_constants(tn__builder *b) {
     const void *data = v->data;
     if (v->splat) {
       char *all = tn__arena_alloc(b->arena, size);
-      for (int64_t e = 0; e < count; e++) memcpy(all + (size_t)e * element, v->data, element);
+      for (int64_t e = 0; e < count; e++) tn__copy(all + (size_t)e * element, v->data, element);
       data = all;
     }
     if (v->dtype == TN_STRING) data = string_references(b, data, count);

@@ -1,6 +1,7 @@
 /* What a declaration says of where its tensors are computed: `inline` in each reader, `store` once. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/invariant.h"
 #include "te/internal.h"
 
@@ -177,7 +178,7 @@ static void sort_stages(tn__te *te) {
   for (int s = 0; s < count; s++) chosen[s] = !o.taken[s];
   take_in_order(&o, chosen);
   TN__INVARIANT(o.stages.data != NULL && o.stages.count == count); /* each stage was taken once */
-  memcpy(te->stages.data, o.stages.data, (size_t)count * sizeof(te->stages.data[0]));
+  tn__copy(te->stages.data, o.stages.data, (size_t)count * sizeof(te->stages.data[0]));
 }
 
 const tn__te *tn__te_settled(const tn__te *te) {

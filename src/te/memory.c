@@ -2,6 +2,7 @@
  * not depend on it. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "te/internal.h"
 
 void tn__te_set_strides(tn__te *te, const tn__buffer *output, const tn__expr *const *strides) {
@@ -110,7 +111,7 @@ const tn__te *tn__te_lying_like(const tn__te *te, const tn__te *like) {
     tn__ir_import_with_strides(m, te->outputs.data[i], from->strides != NULL ? strides : NULL);
   }
   tn__te_copy_rest(m, copy, te);
-  memcpy(copy->over.data, like->over.data, (size_t)like->over.count * sizeof(like->over.data[0]));
+  tn__copy(copy->over.data, like->over.data, (size_t)like->over.count * sizeof(like->over.data[0]));
   return copy;
 }
 

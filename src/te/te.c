@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "ir/text.h"
 #include "te/internal.h"
 
@@ -317,7 +318,7 @@ static void put_steps_last(tn__te *te, tn__te_stage *scan) {
       for (int t = 0; t < scan->tensor_count; t++) in_step |= te->stages.data[s]->step_of == scan->tensors[t];
       if (in_step == (steps == 1)) sorted[count++] = te->stages.data[s];
     }
-  memcpy(te->stages.data, sorted, (size_t)count * sizeof(sorted[0]));
+  tn__copy(te->stages.data, sorted, (size_t)count * sizeof(sorted[0]));
 }
 
 void tn__te_scan_define(tn__te *te, const tn__te_axes *axes, int scan_axis, int64_t depth, const tn__expr *const *first,

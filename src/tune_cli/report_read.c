@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "tune/tuner/tasks.h"
 #include "tune_cli/report.h"
 
@@ -114,11 +115,12 @@ static void read_tasks(reading *rd) {
                "%s: no kernel of these files was tuned for this target, these sizes and so many threads; `tenon db "
                "list` lists what was",
                path);
-  qsort(r->tasks.data, (size_t)r->tasks.count, sizeof r->tasks.data[0], by_hash);
+  tn__sort(r->tasks.data, (size_t)r->tasks.count, sizeof r->tasks.data[0], by_hash);
 }
 
 static report_task *find_task(const report *r, const char *hash) {
   const report_task key = {.hash = hash};
+  if (r->tasks.count == 0) return NULL;
   return bsearch(&key, r->tasks.data, (size_t)r->tasks.count, sizeof key, by_hash);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "tune_cli/report.h"
 
 /* ---- courses ----------------------------------------------------------------------------------------------------- */
@@ -16,7 +17,7 @@ static int by_end(const void *a, const void *b) {
 /* Numbers trials in the order in which they ended, and finds the best up to each. */
 static void follow(report_task *task) {
   double best = 0;
-  qsort(task->trials.data, (size_t)task->trials.count, sizeof(report_trial), by_end);
+  tn__sort(task->trials.data, (size_t)task->trials.count, sizeof(report_trial), by_end);
   for (int i = 0; i < task->trials.count; i++) {
     report_trial *t = &task->trials.data[i];
     t->number = i + 1;
@@ -63,7 +64,7 @@ static report_session *open_session(report *r, double begin) {
 static void find_sessions(report *r) {
   enum { LEAST_MEASUREMENTS = 4 };
   report_session *last = NULL;
-  qsort(r->spans.data, (size_t)r->spans.count, sizeof(report_span), by_span_end);
+  tn__sort(r->spans.data, (size_t)r->spans.count, sizeof(report_span), by_span_end);
   for (int i = 0; i < r->spans.count; i++) {
     const report_span *s = &r->spans.data[i];
     last = open_session(r, s->end - s->run - s->build);
@@ -200,7 +201,7 @@ void tune_report_sum_up(report *r) {
       t->elapsed = elapsed_at(session_of(r, t->when), t->when);
     }
   }
-  qsort(r->tasks.data, (size_t)r->tasks.count, sizeof r->tasks.data[0], by_share);
+  tn__sort(r->tasks.data, (size_t)r->tasks.count, sizeof r->tasks.data[0], by_share);
   if (r->causes.count > 0) qsort(r->causes.data, (size_t)r->causes.count, sizeof r->causes.data[0], by_count);
   add_up(r);
   look_ahead(r);

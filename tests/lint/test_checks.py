@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import check_calls  # noqa: E402
 import check_clocks  # noqa: E402
+import check_copies  # noqa: E402
 import check_facts  # noqa: E402
 import check_links  # noqa: E402
 import check_names  # noqa: E402
@@ -157,6 +158,14 @@ class FactsTest(unittest.TestCase):
         self.assertEqual(check_facts.rows(FIXTURES / "facts"), {"abs", "reduce", "select", "strided"})
         page = (ROOT / "docs/operators.md").read_text()
         self.assertEqual(check_facts.rows(ROOT), set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)))
+
+
+class CopiesTest(unittest.TestCase):
+    def test_copies_and_sorts_of_what_may_be_empty_are_named(self):
+        self.assertEqual(check_copies.check(FIXTURES / "copies"), [
+            f"src/base/copies.c:{line}: {name} of what may be empty and NULL: use {instead}" for line, name, instead in (
+                (10, "memcpy", "tn__copy()"), (11, "memmove", "tn__copy_within()"), (12, "qsort", "tn__sort()"),
+                (13, "bsearch", "a condition"))])
 
 
 class OrderTest(unittest.TestCase):

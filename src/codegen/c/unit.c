@@ -1,6 +1,7 @@
 /* Source units: a module's text with the table of its launches. */
 #include <string.h>
 
+#include "base/copy.h"
 #include "codegen/c/emit.h"
 #include "runtime/format/source_unit.h"
 
@@ -81,6 +82,6 @@ tn__source tn__cc_unit_of(tn__arena *arena, uint32_t language, const tn__codegen
     memcpy(bytes + uses[i].offset, &kernel, sizeof kernel);
   }
   memcpy(bytes, &head, sizeof head);
-  memcpy(bytes + head.text, text.data, text.size);
+  tn__copy(bytes + head.text, text.data, text.size);
   return (tn__source){.data = bytes, .size = size, .kernels = uses};
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/map.h"
 #include "codegen/llvm/codegen.h"
 
@@ -128,8 +129,8 @@ static void copy_sections(linker *l) {
   for (int i = 0; i < l->object_count; i++)
     for (int k = 0; k < l->objects[i].section_count; k++)
       if (l->objects[i].placed[k] >= 0)
-        memcpy(l->image + l->objects[i].placed[k], l->objects[i].data + l->objects[i].sections[k].sh_offset,
-               l->objects[i].sections[k].sh_size);
+        tn__copy(l->image + l->objects[i].placed[k], l->objects[i].data + l->objects[i].sections[k].sh_offset,
+                 l->objects[i].sections[k].sh_size);
 }
 
 /* ---- symbols ----------------------------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/invariant.h"
 
 /* ---- facts -------------------------------------------------------------------------------------- */
@@ -146,7 +147,7 @@ tn__value *tn__pass_relayout(tn__graph *graph, tn__value *value, const tn__layou
   if (!value->splat) return stored;
   size_t size = tn__dtype_stored(value->dtype), whole = tn__dtype_stored(stored->dtype);
   char *element = tn__arena_alloc(tn__graph_arena(graph), whole);
-  for (size_t at = 0; at < whole; at += size) memcpy(element + at, value->data, size);
+  for (size_t at = 0; at < whole; at += size) tn__copy(element + at, value->data, size);
   stored->producer->dead = true;
   return tn__g_constant_like(graph, stored, element, true);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "import/onnx/ops_more.h"
 #include "import/onnx/regex_compile.h"
 
@@ -136,7 +137,7 @@ static int64_t sort_items(item *items, const column *of, int64_t start, int64_t 
 
 static void copy_element(const column *from, int64_t at, void *to, int64_t position) {
   size_t size = tn__dtype_stored(from->dtype);
-  memcpy((char *)to + (size_t)position * size, (const char *)from->data + (size_t)at * size, size);
+  tn__copy((char *)to + (size_t)position * size, (const char *)from->data + (size_t)at * size, size);
 }
 
 static tn__value *column_constant(tn__onode *n, tn_dtype dtype, const void *data, int64_t count) {

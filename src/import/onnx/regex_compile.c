@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/utf8.h"
 #include "text/regex.h"
 #include "text/unicode.h"
@@ -521,7 +522,7 @@ const int64_t *tn__onnx_compile_regex(tn__arena *arena, const char *origin, cons
   emit(&p, TN__REGEX_MATCH, 0, 0);
   int64_t *words = TN__NEW_ARRAY(arena, 1 + p.code.count + p.ranges.count, int64_t);
   words[0] = here(&p);
-  memcpy(words + 1, p.code.data, (size_t)p.code.count * sizeof(int64_t));
+  tn__copy(words + 1, p.code.data, (size_t)p.code.count * sizeof(int64_t));
   if (p.ranges.count > 0) memcpy(words + 1 + p.code.count, p.ranges.data, (size_t)p.ranges.count * sizeof(int64_t));
   *count = 1 + p.code.count + p.ranges.count;
   return words;

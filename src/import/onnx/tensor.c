@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/below.h"
+#include "base/copy.h"
 #include "base/file.h"
 #include "import/onnx/internal.h"
 
@@ -356,7 +357,7 @@ void tn__onnx_sparse_read(tn__onnx_model *model, const Onnx__SparseTensorProto *
     }
     if (!inside || count == 0)
       tn__throwf(escape, TN_INVALID_ARGUMENT, "%s: index %" PRId64 " lies outside of its shape", what, i);
-    memcpy(data + (size_t)at * element, (const char *)values.data + (size_t)i * element, element);
+    tn__copy(data + (size_t)at * element, (const char *)values.data + (size_t)i * element, element);
   }
   *out = (tn__onnx_tensor){
       .name = values.name, .dtype = values.dtype, .rank = (int)rank, .data = data, .size = (size_t)count * element};

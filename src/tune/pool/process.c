@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
@@ -149,7 +150,7 @@ void tn__workers_process_send(tn__workers_process *p, const tn__message *message
   }
   w->size = message->size;
   w->request.data = w;
-  memcpy(w->bytes, message->data, message->size);
+  tn__copy(w->bytes, message->data, message->size);
   uv_buf_t buffer = uv_buf_init((char *)w->bytes, (unsigned)w->size);
   if (uv_write(&w->request, (uv_stream_t *)&p->messages, &buffer, 1, on_written) != 0) {
     on_written(&w->request, 0);

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "base/hash.h"
 #include "tune/search/points.h"
 
@@ -86,12 +87,13 @@ static tn_status *find_measured(const tn__search *search, measured *out) {
   if (out->list == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a table of %d points", count);
   for (int i = 0; i < count; i++)
     if (!isnan(tn__search_at(search, i)->median)) out->list[out->count++] = tn__search_at(search, i);
-  qsort(out->list, (size_t)out->count, sizeof out->list[0], by_trace);
+  tn__sort(out->list, (size_t)out->count, sizeof out->list[0], by_trace);
   return NULL;
 }
 
 /* The measured proposal with these steps, or NULL. */
 static const tn__proposal *with_trace(const measured *m, const char *trace) {
+  if (m->count == 0) return NULL;
   const tn__proposal *const *found = bsearch(trace, m->list, (size_t)m->count, sizeof m->list[0], trace_of);
   return found != NULL ? *found : NULL;
 }

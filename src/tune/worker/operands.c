@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "te/operand.h"
 #include "tune/worker/internal.h"
 
@@ -182,7 +183,7 @@ static void fill_anew(const reference *r, int64_t only) {
     tn__worker_memory_seal(&o->buffers[i], false);
     fill_input(o, i, r->worker->setup.timing.seed, only);
     if (o->first[i] != NULL)
-      memcpy(o->first[i], o->buffers[i].data, o->buffers[i].bytes);
+      tn__copy(o->first[i], o->buffers[i].data, o->buffers[i].bytes);
     else
       tn__worker_memory_seal(&o->buffers[i], true);
   }

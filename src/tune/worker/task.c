@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/copy.h"
 #include "machine/machine_file.h"
 #include "target/text/text.h"
 #include "tune/worker/internal.h"
@@ -164,6 +165,6 @@ tn__worker_compiled tn__worker_compile(const tn__worker_task *task, const tn__pl
   head.size = image.size;
   char *code = tn__arena_alloc(arena, TN__WORKER_CODE_ALIGN + image.size);
   memcpy(code, &head, sizeof head);
-  memcpy(code + TN__WORKER_CODE_ALIGN, image.data, image.size);
+  tn__copy(code + TN__WORKER_CODE_ALIGN, image.data, image.size);
   return (tn__worker_compiled){code, TN__WORKER_CODE_ALIGN + image.size};
 }
