@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +309,20 @@ bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t hig
   if (end == text || *end || errno || v < low || v > high) {
     cli_misused(args->command, "%s takes a whole number from %lld to %lld, not \"%s\"", name, (long long)low,
                 (long long)high, text);
+    return false;
+  }
+  *out = v;
+  return true;
+}
+
+bool cli_tolerance(const cli_args *args, const char *name, double *out) {
+  const char *text = cli_value(args, name);
+  *out = -1;
+  if (!text) return true;
+  char *end;
+  double v = strtod(text, &end);
+  if (end == text || *end || !isfinite(v) || v < 0 || signbit(v)) {
+    cli_misused(args->command, "%s takes a finite number from 0 on, not \"%s\"", name, text);
     return false;
   }
   *out = v;

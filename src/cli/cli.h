@@ -70,6 +70,8 @@ const char *cli_next(const cli_args *args, const char *name, int *position); /* 
 const char *cli_taken_place(const cli_args *args, const char *output);
 /* A whole number in [low, high]; false after saying what is wrong. Untouched when the option was not given. */
 TN_MUST_USE bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
+/* A tolerance of comparisons, a finite number from 0 on; -1 without the option. */
+TN_MUST_USE bool cli_tolerance(const cli_args *args, const char *name, double *out);
 
 /* Says why options that were given cannot be: the first of `names`, up to NULL, and the reason. True when one was. */
 bool cli_refuse(const cli_args *args, const char *const *names, const char *format, ...) TN_PRINTF(3, 4);
@@ -196,7 +198,7 @@ typedef struct cli_latency {
 cli_latency cli_summarize_latency(double *seconds, int runs); /* sorts them */
 /* Compares with the suite's tolerances; false when they differ. `why` says how, or how large the greatest difference
  * is. */
-TN_MUST_USE bool cli_agree(const DLTensor *got, const DLTensor *want, char *why, size_t size);
+TN_MUST_USE bool cli_agree(const DLTensor *got, const DLTensor *want, double rtol, double atol, char *why, size_t size);
 /* The same for strings (run_strings.c), behind a name: the first, as JSON writes them; and whether all are equal. */
 void cli_print_strings(const DLTensor *t);
 void cli_json_strings(tn__strbuf *json, const DLTensor *t);

@@ -1,4 +1,6 @@
 /* tenon run: a model or an executable, with inputs from files or random ones. */
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -15,7 +17,9 @@ static const cli_option options[] = {
     {"--seed", "N", "seed of the random values for inputs that have no file (default 0)"},
     {"--output", "DIR", "write each output to DIR/NAME.npy (also -o)"},
     {"--compare", "DIR", "take inputs from an ONNX test_data_set folder and compare the outputs with its own"},
-    {"--check", NULL, "compare every kernel with the interpreter and name the first that departs"},
+    {"--check", NULL, "compare the outputs with the model as imported, and every kernel with the interpreter"},
+    {"--rtol", "R", "allow differences of atol + R * |wanted| in --compare and --check (default: by type)"},
+    {"--atol", "A", "allow differences of A + rtol * |wanted| in --compare and --check (default: by type)"},
     {"--repeat", "N", "run N times and print a table of latencies"},
     {"--profile", "[FILE.json]", "print the time that each kernel took; with a file: a trace for Perfetto, too",
      .writes = true},
@@ -40,7 +44,8 @@ typedef struct run {
   int list_count;
   cli_result *results;
   uint64_t seed;
-  bool random; /* some input was */
+  double rtol, atol; /* of --compare and --check; negative: of the type */
+  bool random;       /* some input was */
   int64_t repeat;
   double *seconds;
   tn_profile *profile;
@@ -302,7 +307,7 @@ static tn_status *invoke(run *r) {
 
 /* One output against its file: a tensor, or each of a sequence's. */
 static void compare_value(const cli_result *results, int had, const tn_value_info *info, const tn_named_tensor *wanted,
-                          int count, tn__strbuf *report, bool *agree) {
+                          int count, const run *r, tn__strbuf *report, bool *agree) {
   bool sequence = info->kind == TN_VALUE_SEQUENCE || info->kind == TN_VALUE_OPTIONAL_SEQUENCE;
   int tensors = results[0].note ? 0 : had;
   if (tensors != (count > 0 ? count : 0) ||
@@ -325,7 +330,7 @@ static void compare_value(const cli_result *results, int had, const tn_value_inf
   }
   for (int i = 0; i < tensors; i++) {
     char why[512];
-    bool same = cli_agree(&results[i].tensor, tn_tensor_dl(wanted[i].tensor), why, sizeof why);
+    bool same = cli_agree(&results[i].tensor, tn_tensor_dl(wanted[i].tensor), r->rtol, r->atol, why, sizeof why);
     tn__strbuf_shown(report, sequence ? results[i].name : info->name);
     tn__strbuf_printf(report, ": %s: ", same ? "agrees" : "DIFFERS");
     tn__strbuf_shown(report, why); /* strings that differ are in it */
@@ -353,7 +358,7 @@ static tn_status *compare(run *r, const char *directory, tn__strbuf *report, boo
     }
     tn_named_tensor *tensors;
     TN_RETURN_IF_ERROR(read_value(path, info, &tensors, &count));
-    compare_value(&r->results[i], had, info, tensors, count, report, agree);
+    compare_value(&r->results[i], had, info, tensors, count, r, report, agree);
     tn_tensors_free(tensors, count > 0 ? count : 0);
     i += had;
   }
@@ -394,6 +399,9 @@ static void print_text(run *r, const char *comparison, const cli_latency *latenc
   }
 }
 
+/* As tn_check takes it, where 0 stands for the type's. */
+static double given_tolerance(double tolerance) { return tolerance < 0 ? 0 : tolerance == 0 ? DBL_MIN : tolerance; }
+
 /* The check gets the inputs that are tensors, and per input a list, whose tensors follow one another. */
 static tn_status *run_check(run *r, tn_check_result *result) {
   size_t count = (size_t)r->input_count, in_lists = (size_t)r->list_count;
@@ -410,7 +418,8 @@ static tn_status *run_check(run *r, tn_check_result *result) {
     lists[i] = (tn_check_list){next, collect_list(r, i, next)};
     if (lists[i].count > 0) next += lists[i].count;
   }
-  tn_check_options wanted = {.size = sizeof wanted, .lists = lists};
+  tn_check_options wanted = {
+      .size = sizeof wanted, .rtol = given_tolerance(r->rtol), .atol = given_tolerance(r->atol), .lists = lists};
   tn_status *status = tn_check(r->args->file, NULL, 0, &r->setup.options, tensors, r->input_count, &wanted, result);
   tn__free(NULL, memory, bytes, 0);
   return status;
@@ -423,22 +432,38 @@ static tn_status *check(run *r, bool *agree) {
   if (cli_flag(r->args, "--json")) {
     tn__strbuf json;
     tn__strbuf_init(&json, NULL);
-    tn__strbuf_printf(&json, "{\"agrees\": %s, \"kernels\": %d, \"bodies_skipped\": %d",
-                      result.agrees ? "true" : "false", result.nodes_checked, result.bodies_skipped);
+    tn__strbuf_printf(&json, "{\"agrees\": %s, \"outputs\": %d, \"kernels\": %d, \"bodies_skipped\": %d",
+                      result.agrees ? "true" : "false", result.outputs_checked, result.nodes_checked,
+                      result.bodies_skipped);
     if (!result.agrees) {
+      if (result.pass[0]) tn__strbuf_printf(&json, ", \"pass\": \"%s\"", result.pass);
       tn__strbuf_append(&json, ", \"node\": ");
       tn__strbuf_json_string(&json, result.node);
       tn__strbuf_append(&json, ", \"value\": ");
       tn__strbuf_json_string(&json, result.value);
-      tn__strbuf_printf(&json, ", \"index\": %lld, \"difference\": %.9g, \"allowed\": %.9g", (long long)result.index,
-                        result.difference, result.allowed);
+      tn__strbuf_printf(&json, ", \"index\": %lld, \"allowed\": %.9g, \"difference\": ", (long long)result.index,
+                        result.allowed);
+      tn__strbuf_printf(&json, isfinite(result.difference) ? "%.9g" : "null", result.difference);
     }
     tn__strbuf_append(&json, "}\n");
     fputs(tn__strbuf_text(&json), stdout);
     tn__strbuf_release(&json);
   } else if (result.agrees) {
-    printf("every kernel (%d) agrees with the interpreter%s\n", result.nodes_checked,
-           result.bodies_skipped > 0 ? "; those inside of branches and loops were not compared" : "");
+    printf(
+        "every output (%d) agrees with the model as imported, before any pass\n"
+        "every kernel (%d) agrees with the interpreter%s\n",
+        result.outputs_checked, result.nodes_checked,
+        result.bodies_skipped > 0 ? "; those inside of branches and loops were not compared" : "");
+  } else if (!result.node[0]) {
+    fputs("output \"", stdout);
+    cli_put_shown(stdout, result.value);
+    fputs("\" departs from the model as imported, before any pass: ", stdout);
+    if (result.index < 0)
+      printf("it has another type or shape");
+    else
+      printf("element %lld is off by %.6g, allowed %.6g", (long long)result.index, result.difference, result.allowed);
+    if (result.pass[0]) printf("; the first pass that changes it is \"%s\"", result.pass);
+    putchar('\n');
   } else {
     cli_put_shown(stdout, result.node);
     fputs(" departs from the interpreter: value \"", stdout);
@@ -495,9 +520,12 @@ static void finish(run *r) {
 static bool wrong_options(const cli_args *args, const cli_compile *setup) {
   static const char *const running[] = {"--function", "--output", "--compare", "--repeat", "--profile", NULL};
   static const char *const tables[] = {"--profile", NULL}, *const check[] = {"--check", NULL};
-  static const char *const dims[] = {"--dim", NULL};
+  static const char *const dims[] = {"--dim", NULL}, *const tolerances[] = {"--rtol", "--atol", NULL};
+  if (!cli_flag(args, "--check") && !cli_flag(args, "--compare") &&
+      cli_refuse(args, tolerances, "needs --compare or --check"))
+    return true;
   if (cli_flag(args, "--check") &&
-      cli_refuse(args, running, "does not go with --check, which compares kernels one by one instead"))
+      cli_refuse(args, running, "does not go with --check, which compares the model with itself instead"))
     return true;
   const char *trace = cli_value(args, "--profile");
   if (trace && !trace[0] && cli_flag(args, "--json") &&
@@ -534,7 +562,8 @@ static int run_command(const cli_args *args) {
   r = (run){.args = args, .repeat = 1};
   int64_t seed = 0;
   if (!cli_compile_setup(args, &r.setup) || !cli_number(args, "--repeat", 1, 1000000, &r.repeat) ||
-      !cli_number(args, "--seed", 0, INT64_MAX, &seed))
+      !cli_number(args, "--seed", 0, INT64_MAX, &seed) || !cli_tolerance(args, "--rtol", &r.rtol) ||
+      !cli_tolerance(args, "--atol", &r.atol))
     return EXIT_MISUSED;
   if (cli_flag(args, "--verify-only")) return cli_verify(args, &r.setup);
   if (cli_wrong_file(args, args->file) || wrong_options(args, &r.setup)) return EXIT_MISUSED;

@@ -153,6 +153,8 @@ static tn__optimize_options optimize_options(tn__driver *driver) {
                                 .winograd_user = driver,
                                 .decide = asks ? decide : NULL,
                                 .decide_user = driver,
+                                .limited = driver->limits_passes,
+                                .most = driver->most_passes,
                                 .after = after_graph_pass,
                                 .after_user = driver};
 }

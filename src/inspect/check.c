@@ -1,4 +1,5 @@
-/* tn_check: every kernel's results against the loop interpreter's, on the operands that the kernel itself got. */
+/* tn_check: the outputs against those of the graph as imported (whole.c), then every kernel's results against the loop
+ * interpreter's, on the operands that the kernel itself got. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,17 +10,11 @@
 #include "base/copy.h"
 #include "base/filled.h"
 #include "base/options.h"
-#include "driver/driver.h"
+#include "inspect/whole.h"
 
 typedef struct check_call {
-  const char *path;
-  const void *data;
-  size_t size;
+  tn__whole model;
   tn_compile_options options;
-  const DLTensor *inputs;
-  int input_count;
-  const tn_check_list *lists; /* by input, or NULL */
-  double rtol, atol;
   tn_check_result *result;
 } check_call;
 
@@ -78,18 +73,11 @@ static void release_session(void *user) {
 
 /* Kernels read tensors alone: what nodes take out of sequences and optional values are results that can be seen. */
 static void bind_inputs(checker *k) {
-  tn__escape *escape = k->arena->escape;
-  for (int i = 0; i < k->call->input_count; i++) {
-    const tn__value *v = main_function(k)->inputs[i];
-    if (v->holds != TN__HOLDS_TENSOR) {
-      tn_check_list none = {.count = v->holds == TN__HOLDS_SEQUENCE ? 0 : -1};
-      const tn_check_list *list = k->call->lists ? &k->call->lists[i] : &none;
-      tn__check(escape, tn_session_set_input_list(k->session, NULL, i, list->tensors, list->count));
-      continue;
-    }
-    const DLTensor *tensor = &k->call->inputs[i];
-    tn__check(escape, tn_session_set_input_at(k->session, NULL, i, tensor, TN_BIND_PERSISTENT));
-    k->data[v->id] = (const char *)tensor->data + tensor->byte_offset;
+  tn__value *const *values = main_function(k)->inputs;
+  tn__whole_bind(k->arena->escape, k->session, &k->call->model, values);
+  for (int i = 0; i < k->call->model.input_count; i++) {
+    const DLTensor *tensor = &k->call->model.inputs[i];
+    if (values[i]->holds == TN__HOLDS_TENSOR) k->data[values[i]->id] = (const char *)tensor->data + tensor->byte_offset;
   }
 }
 
@@ -105,8 +93,8 @@ static void run_everything(checker *k) {
   tn_session_options session = {
       .size = sizeof session, .allocator = load.allocator, .threads = k->call->options.run_threads};
   tn__check(escape, tn_session_create(k->exe, &session, &k->session));
-  if (k->call->input_count != main_function(k)->input_count)
-    tn__throwf(escape, TN_INVALID_ARGUMENT, "%d inputs given, the model has %d", k->call->input_count,
+  if (k->call->model.input_count != main_function(k)->input_count)
+    tn__throwf(escape, TN_INVALID_ARGUMENT, "%d inputs given, the model has %d", k->call->model.input_count,
                main_function(k)->input_count);
   bind_inputs(k);
   tn__check(escape, tn_session_invoke(k->session, NULL));
@@ -164,8 +152,8 @@ static int64_t symbol_value(checker *k, const tn__var *var) {
     if (s->var != var) continue;
     if (s->source == TN__SYMBOL_ELEMENT) return tn__load_i64(s->value->dtype, data_of(k, s->value), s->index);
     if (k->shapes[s->value->id]) return k->shapes[s->value->id][s->index];
-    for (int j = 0; j < k->call->input_count; j++)
-      if (main_function(k)->inputs[j] == s->value) return k->call->inputs[j].shape[s->index];
+    for (int j = 0; j < k->call->model.input_count; j++)
+      if (main_function(k)->inputs[j] == s->value) return k->call->model.inputs[j].shape[s->index];
   }
   tn__throwf(k->arena->escape, TN_INTERNAL, "symbol \"%s\" has no source", var->name);
 }
@@ -184,24 +172,11 @@ static void map_views(checker *k, int value_count) {
 static bool compare_value(checker *k, const tn__unit *u, const tn__value *v, const void *want) {
   tn_check_result *r = k->call->result;
   const void *got = data_of(k, v);
-  int64_t count = count_of(k, v);
-  double rtol = v->dtype == TN_BF16 ? 1.0 / 64 : v->dtype == TN_F16 ? 1.0 / 256 : k->call->rtol, worst = 0;
-  for (int64_t i = 0; i < count; i++) {
-    double a = tn__load_f64(v->dtype, got, i), b = tn__load_f64(v->dtype, want, i);
-    if (a == b || (isnan(a) && isnan(b))) continue;
-    double difference = fabs(a - b), allowed = tn__dtype_is_float(v->dtype) ? k->call->atol + rtol * fabs(b) : 0;
-    double excess = isfinite(difference) ? difference - allowed : INFINITY;
-    if (!(excess > worst)) continue;
-    worst = excess;
-    r->agrees = false;
-    r->difference = difference;
-    r->allowed = allowed;
-    r->index = i;
-    const tn__node *node = u->group->nodes[u->group->node_count - 1];
-    snprintf(r->node, sizeof r->node, "%s", node->origin ? node->origin : u->name);
-    snprintf(r->value, sizeof r->value, "%s", v->name);
-  }
-  return r->agrees;
+  if (tn__whole_compare(&k->call->model, v->dtype, got, want, count_of(k, v), r)) return true;
+  const tn__node *node = u->group->nodes[u->group->node_count - 1];
+  snprintf(r->node, sizeof r->node, "%s", node->origin ? node->origin : u->name);
+  snprintf(r->value, sizeof r->value, "%s", v->name);
+  return r->agrees = false;
 }
 
 /* Kernels move strings as references, which mean something to the session only. */
@@ -241,8 +216,9 @@ static void check_body(tn__arena *arena, void *user) {
   /* No operand may be written over before it is looked at, and all of a value counts. */
   call->options.alias_count = call->options.capacity_count = 0; /* kernels are checked, not who owns what */
   call->options.strided_count = 0;
+  if (!tn__whole_check(arena, &call->model, call->result)) return;
   tn__driver_init(&k->c->driver, arena, &call->options);
-  tn__compilation_front(k->c, call->path, call->data, call->size);
+  tn__compilation_front(k->c, call->model.path, call->model.data, call->model.size);
   tn__compilation_back(k->c);
   int value_count = 0;
   tn__graph_use_counts(k->c->graph, &value_count);
@@ -270,15 +246,20 @@ tn_status *tn_check(const char *path, const void *data, size_t size, const tn_co
   tn__filled_write(out, &result, sizeof result);
   tn_check_options how;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_check_options, check, &how));
-  check_call call = {.path = path,
-                     .data = data,
-                     .size = size,
-                     .inputs = inputs,
-                     .input_count = input_count,
-                     .rtol = how.rtol > 0 ? how.rtol : 1e-3,
-                     .atol = how.atol > 0 ? how.atol : 1e-5,
-                     .lists = how.lists,
-                     .result = &result};
+  if (!(how.rtol >= 0) || !(how.atol >= 0))
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "check: cannot compare with rtol %g and atol %g: tolerances are numbers from 0 on",
+                            how.rtol, how.atol);
+  check_call call = {.result = &result};
+  call.model = (tn__whole){.path = path,
+                           .data = data,
+                           .size = size,
+                           .options = &call.options,
+                           .inputs = inputs,
+                           .input_count = input_count,
+                           .lists = how.lists,
+                           .rtol = how.rtol > 0 ? how.rtol : -1,
+                           .atol = how.atol > 0 ? how.atol : -1};
   TN_RETURN_IF_ERROR(tn__driver_read_options(options, &call.options));
   TN_RETURN_IF_ERROR(tn__with_arena(call.options.allocator, check_body, &call));
   tn__filled_write(out, &result, sizeof result);

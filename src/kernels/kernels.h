@@ -76,8 +76,10 @@ typedef struct tn__driver {
   tn__cache *cache;                   /* NULL: off */
   tn__slab *slab;                     /* of the executable's constants; NULL: none yet */
   unsigned texts;                     /* that the executable keeps: TN__TEXT_... */
-  bool runs_once;                     /* kernels for constants: several to an object, for inputs that lie anywhere */
-  const struct tn__model *model;      /* that the graph came from; may be NULL */
+  bool limits_passes;                 /* over graphs: only the first `most_passes` of the pipeline run */
+  int most_passes;
+  bool runs_once;                /* kernels for constants: several to an object, for inputs that lie anywhere */
+  const struct tn__model *model; /* that the graph came from; may be NULL */
   TN__VEC(tn_phase_time *) times;
   tn__work *work;                        /* of the whole compilation */
   struct tn__driver_devices *devices;    /* driver/devices.h; NULL: of drivers that compile no model */

@@ -1,8 +1,8 @@
-/* Random graphs for random_rules.c: a pool of small tensors of whole numbers, and steps that each put one more value into
- * it. Steps are single operators, which give rules their surroundings, and idioms, each of which is what one or a few
- * rules look for, over whatever the pool has. Values know how large they can be and whether they are exact, so that no
- * sum overflows and no step that jumps (floor, a comparison) reads what rounding may move. The same seed gives the same
- * graph. */
+/* Random graphs for random_rules.c: a pool of small tensors of whole numbers, and steps that each put one more value
+ * into it. Steps are single operators, which give rules their surroundings, and idioms, each of which is what one or a
+ * few rules look for, over whatever the pool has. Values know how large they can be and whether they are exact, so that
+ * no sum overflows and no step that jumps (floor, a comparison) reads what rounding may move. The same seed gives the
+ * same graph. */
 #ifndef TENON_TESTS_TOOLS_RANDOM_RULES_H
 #define TENON_TESTS_TOOLS_RANDOM_RULES_H
 
@@ -145,7 +145,7 @@ static tn__value *number(drawing *d, tn_dtype dtype) {
   return tn__g_scalar(d->g, dtype, tn__dtype_is_float(dtype) ? n : rint(n));
 }
 
-/* A value beside `v`: the number over all of its shape, or a vector along its last dimension, or the shape's constant. */
+/* A value beside `v`: a number over all of its shape, or a vector along its last dimension. */
 static tn__value *beside(drawing *d, const tn__value *v, bool positive) {
   int64_t shape[TN__MAX_RANK], last = v->rank - 1;
   bool known = tn__g_shape_const(v, shape);

@@ -61,13 +61,15 @@ static void check(tn__graph *graph, const char *pass_name) {
 }
 
 void tn__graph_optimize(tn__graph *graph, const tn__optimize_options *options) {
-  for (int i = 0; i < PASS_COUNT; i++) {
+  for (int i = 0; i < PASS_COUNT && (!options->limited || i < options->most); i++) {
     double start = tn__now();
     run_everywhere(&pipeline[i], graph, options);
     double seconds = tn__now() - start;
     check(graph, pipeline[i].name);
     if (options->after != NULL) options->after(options->after_user, pipeline[i].name, graph, seconds);
   }
+  static const pass last = {"dce", tn__pass_dce};
+  if (options->limited) run_everywhere(&last, graph, options);
 }
 
 bool tn__graph_run_pass(tn__graph *graph, const char *name, const tn__optimize_options *options) {

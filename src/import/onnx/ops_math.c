@@ -74,7 +74,7 @@ static tn__value *exponents_in(tn__onode *n, tn__value *exponent, tn_dtype dtype
 }
 
 /* Are they integers, or floating numbers that are known to be? Then in a type of integers. */
-static bool whole_exponents(tn__onode *n, tn__value **exponent) {
+TN_MUST_USE static bool whole_exponents(tn__onode *n, tn__value **exponent) {
   const double *known;
   int count;
   if (!tn__dtype_is_float((*exponent)->dtype)) return true;

@@ -1,0 +1,39 @@
+/* What results may differ by: by their type, and in 16 bits by the greatest of their tensor. */
+#include "base/tolerance.h"
+
+#include <math.h>
+
+#include "base/dtype.h"
+#include "unit/check.h"
+
+static void types_have_tolerances_of_their_own(void **state) {
+  (void)state;
+  assert_true(tn__tolerance_of(TN_F64, 1).rtol < tn__tolerance_of(TN_F32, 1).rtol);
+  assert_true(tn__tolerance_of(TN_F32, 1).rtol < tn__tolerance_of(TN_F16, 1).rtol);
+  assert_true(tn__tolerance_of(TN_F16, 1).rtol < tn__tolerance_of(TN_BF16, 1).rtol);
+  const tn__tolerance half = tn__tolerance_of(TN_F16, 8), bytes = tn__tolerance_of(TN_U8, 200);
+  assert_true(tn__tolerance_allows(&half, 4) >= 2.0 * 4 / 1024); /* two steps of an element */
+  assert_true(tn__tolerance_allows(&half, 0.001) >= 8.0 / 1024); /* a step of the greatest */
+  assert_true(tn__tolerance_allows(&half, 4) < 0.1);
+  assert_true(tn__tolerance_allows(&bytes, 200) == 1);
+  const tn__tolerance exact = tn__tolerance_of(TN_I64, 0);
+  assert_true(tn__tolerance_allows(&exact, -5e9) == 0);
+}
+
+static void differences_know_what_is_no_number(void **state) {
+  (void)state;
+  assert_true(tn__tolerance_difference(NAN, NAN) == 0);
+  assert_true(tn__tolerance_difference(INFINITY, INFINITY) == 0);
+  assert_true(isinf(tn__tolerance_difference(INFINITY, 1)));
+  assert_true(isnan(tn__tolerance_difference(NAN, 1)));
+  assert_true(tn__tolerance_difference(-1, 2) == 3);
+  const float values[] = {1, -7, NAN, INFINITY};
+  assert_true(tn__tolerance_greatest(TN_F32, values, 4) == 7);
+  assert_true(tn__tolerance_greatest(TN_F32, values, 0) == 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(types_have_tolerances_of_their_own),
+                                     cmocka_unit_test(differences_know_what_is_no_number)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
