@@ -178,6 +178,52 @@ class Operators(unittest.TestCase):
                 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=9)
                 np.testing.assert_array_equal(tenon.compile(model, threads=1, cache=False)(x), want, f"{kind} {y}")
 
+    def test_windows_larger_than_the_input(self):
+        """With ceil_mode a window counts that begins inside; one that is a stride too large leaves an empty result."""
+        for size, window, stride, dilation in itertools.product((1, 2, 3, 5), (1, 2, 3, 4), (1, 2, 3), (1, 2)):
+            reach = (window - 1) * dilation + 1
+            count = -((reach - size) // stride) + 1
+            if count > 0 and (count - 1) * stride >= size:
+                count -= 1
+            if count < 0:
+                continue
+            x = self.random.normal(size=(1, 2, size)).astype(np.float32)
+            seen = [x[:, :, i * stride:][:, :, :reach:dilation] for i in range(count)]
+            for operator, function in (("MaxPool", np.max), ("AveragePool", np.mean)):
+                with self.subTest(operator=operator, size=size, window=window, stride=stride, dilation=dilation):
+                    got = run(operator, x, kernel_shape=[window], strides=[stride], dilations=[dilation], ceil_mode=1)
+                    want = np.stack([function(part, axis=2) for part in seen], -1) if seen else np.empty((1, 2, 0))
+                    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+    def test_groups_with_weights_of_the_run(self):
+        """The number of filters, and so of those in a group, is open."""
+        rng = self.random
+        for operator, groups, each, depth in itertools.product(("Conv", "ConvTranspose"), (2, 3), (1, 2, 5), (1, 2)):
+            x = rng.normal(size=(2, groups * depth, 5)).astype(np.float32)
+            w = rng.normal(size=(groups * each, depth, 3) if operator == "Conv" else (groups * depth, each, 3)).astype(np.float32)
+            graph = helper.make_graph([helper.make_node(operator, ["x", "w"], ["y"], group=groups)], "g",
+                                      [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "c", "l"]),
+                                       helper.make_tensor_value_info("w", TensorProto.FLOAT, ["o", "i", 3])],
+                                      [helper.make_empty_tensor_value_info("y")])
+            model = tenon.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9),
+                                  threads=1, cache=False)
+            parts = []
+            for g in range(groups):
+                own = x[:, g * depth:(g + 1) * depth].astype(np.float64)
+                if operator == "Conv":
+                    windows = sliding_window_view(own, 3, axis=2)
+                    parts.append(np.einsum("nclk,ock->nol", windows, w[g * each:(g + 1) * each].astype(np.float64)))
+                else:
+                    wide = np.pad(own, ((0, 0), (0, 0), (2, 2)))
+                    turned = w[g * depth:(g + 1) * depth, :, ::-1].astype(np.float64)
+                    parts.append(np.einsum("nclk,cok->nol", sliding_window_view(wide, 3, axis=2), turned))
+            with self.subTest(operator=operator, groups=groups, each=each, depth=depth):
+                np.testing.assert_allclose(model(x, w), np.concatenate(parts, 1), rtol=1e-4, atol=1e-5)
+            if operator == "Conv":
+                with self.assertRaisesRegex(tenon.Error, f"convolution: o = {groups * each + 1} output channels do not divide into "
+                                                         f"{groups} groups"):
+                    model(x, np.concatenate([w, w[:1]]))
+
     def kept_boxes(self, corners, scores, most, overlap, least):
         """Triples as NonMaxSuppression gives them, one candidate after the other."""
         chosen = []

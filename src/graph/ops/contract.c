@@ -220,10 +220,12 @@ static const tn__expr *conv_channels(tn__graph *graph, const tn__node *node, con
   tn__ir *ir = graph->ir;
   if (s->groups < 1) tn__node_fail(graph, node, "feature_groups %lld is not positive", (long long)s->groups);
   const tn__expr *channels = weights[s->rhs_out];
-  int64_t out;
-  if (s->groups > 1 && (!tn__ir_as_int(channels, &out) || out % s->groups != 0))
+  const tn__expr *divides = tn__ir_eq(ir, tn__ir_mod_i(ir, channels, s->groups), tn__ir_index(ir, 0));
+  if (tn__ir_is_false(divides))
     tn__node_fail(graph, node, "%s output channels do not divide into %lld groups", tn__g_expr_text(graph, channels),
                   (long long)s->groups);
+  tn__graph_assume(graph, divides, "%s: %s output channels do not divide into %lld groups", node->op->name,
+                   tn__g_size_text(graph, channels), (long long)s->groups);
   const tn__expr *in = tn__ir_mul_i(ir, weights[s->rhs_in], s->groups);
   const tn__expr *equal = tn__ir_eq(ir, image[s->channel], in);
   if (tn__ir_is_false(equal))
@@ -316,7 +318,6 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   const tn__expr *weights[TN__MAX_RANK];
   tn__lower_dims(lower, result, dims);
   tn__lower_exprs(lower, tn__g_tensor_dims(node->inputs[1]), tn__g_tensor_rank(node->inputs[1]), weights);
-  int64_t channels = tn__g_dim_const(result, s.channel);
   const tn__expr *real = dims[s.channel];
   dims[s.channel] = whole_columns(ir, node, s.rhs_out, real);
   bool padded = dims[s.channel] != real;
@@ -327,12 +328,11 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   const tn__expr *column = axes.index[s.channel], *in = tn__ir_mul_i(ir, reduce.index[s.spatial], step_of(node));
   a[0] = axes.index[0];
   a[s.channel] = in;
-  if (s.groups > 1) /* the padding columns of the last panel read a real channel; nobody reads them */
-    a[s.channel] = tn__ir_add(
-        ir,
-        tn__ir_mul(ir, tn__ir_div_i(ir, tn__ir_min(ir, column, tn__ir_index(ir, channels - 1)), channels / s.groups),
-                   weights[s.rhs_in]),
-        in);
+  if (s.groups > 1) { /* the padding columns of the last panel read a real channel; nobody reads them */
+    const tn__expr *each = tn__ir_max(ir, tn__ir_div_i(ir, real, s.groups), tn__ir_index(ir, 1));
+    const tn__expr *read = padded ? tn__ir_min(ir, column, tn__ir_add_i(ir, real, -1)) : column;
+    a[s.channel] = tn__ir_add(ir, tn__ir_mul(ir, tn__ir_div(ir, read, each), weights[s.rhs_in]), in);
+  }
   b[s.rhs_in] = in;
   b[s.rhs_out] = column;
   for (int i = 0; i < s.spatial; i++) {
