@@ -172,6 +172,11 @@ static void refuse_others(tn__driver *driver, const tn__value *elsewhere) {
   if (!has_scope(driver, device))
     tn__throwf(arena->escape, TN_UNSUPPORTED, "%s, and %s:%d has no memory \"%s\": it has %s", where,
                tn__target_type_name(device->device_type), device->device_id, device->memory_scope, list);
+  if (device->target->kind == TN__TARGET_C99)
+    tn__throwf(arena->escape, TN_UNSUPPORTED,
+               "%s (c99), and a program has C for its host alone, which calls nothing but C; compile for c99 alone, or "
+               "place it on %s",
+               where, tn__virtual_device_text(arena, config->host));
   tn__throwf(arena->escape, TN_UNSUPPORTED,
              "%s, and programs of this version run on CPUs, islands, OpenCL and CUDA devices: there are %s", where,
              tn__compile_config_list(config));

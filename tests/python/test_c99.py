@@ -228,7 +228,7 @@ class C99(unittest.TestCase):
                                "C alone")
         said = cli("compile", model, "--target", "cpu; c99 -device=1", "--place", "*=cpu:1", "-o", self.folder / "m.tnx", "--no-cache",
                    status=1).stderr
-        self.assertRegex(said, r"is placed on cpu:1, and programs of this version run on CPUs")
+        self.assertRegex(said, r"is placed on cpu:1 \(c99\), and a program has C for its host alone, which calls nothing but C")
 
     def test_what_would_be_overwritten(self):
         path = self.folder / "m.c"
