@@ -204,7 +204,7 @@ typedef struct tn_worker_options {
   int waiting;                 /* as in tn_station_options, and so the next two */
   void (*drained)(void *user); /* may be NULL */
   void *user;                  /* for drained */
-  double wall_seconds;         /* that a candidate may take; 0: 10 */
+  double wall_seconds;         /* that a candidate may take, with at least half of a processor; 0: 10 */
   double cpu_seconds;          /* the same of CPU time, of all threads together; 0: no limit */
   uint64_t memory_bytes;       /* that a process may have beyond what it starts with; 0: half of this machine's */
   double prepare_seconds; /* for what is not the candidate's: opening a task, its inputs and right results; 0: 120 */

@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/shown.h"
+#include "machine/identity.h"
 
 typedef struct reader {
   tn__arena *arena;
@@ -14,6 +16,9 @@ typedef struct reader {
   int number;            /* of that line */
   const tn__target *target;
   int threads;
+  char machine[TN__MACHINE_IDENTITY_BYTES]; /* this one */
+  const char *foreign;                      /* another one, on which something for this compilation was measured */
+  int foreign_count;
   TN__VEC(const char *) traces;
   TN__VEC(tn__variant) variants;
 } reader;
@@ -46,13 +51,23 @@ static void read_head(reader *r) {
                version);
 }
 
+/* Behind the target: "machine TEXT". What was measured elsewhere is taken, and noted. */
+static void read_machine(reader *r, const char *rest) {
+  const char *word = " machine ", *machine = strstr(rest, word);
+  if (machine == NULL || strcmp(machine + strlen(word), r->machine) == 0) return;
+  r->foreign_count++;
+  if (r->foreign == NULL) r->foreign = tn__arena_strdup(r->arena, machine + strlen(word));
+}
+
 /* "target NAME threads N ...": are the traces that follow for this compilation? */
-static bool read_target(const reader *r) {
+static bool read_target(reader *r) {
   const char *name = r->line + strlen("target "), *threads = strstr(name, " threads ");
   if (threads == NULL) refuse(r, "a line \"target NAME threads N\" is meant, and this one lacks the threads");
-  return strlen(r->target->name) == (size_t)(threads - name) &&
-         strncmp(name, r->target->name, (size_t)(threads - name)) == 0 &&
-         strtol(threads + strlen(" threads "), NULL, 10) == r->threads;
+  bool ours = strlen(r->target->name) == (size_t)(threads - name) &&
+              strncmp(name, r->target->name, (size_t)(threads - name)) == 0 &&
+              strtol(threads + strlen(" threads "), NULL, 10) == r->threads;
+  if (ours) read_machine(r, threads);
+  return ours;
 }
 
 /* From the line "trace ..." to "end". */
@@ -134,12 +149,25 @@ tn__tuned tn__kernels_tuned(tn__arena *arena, const char *path, const char *text
                             const tn__chooser *otherwise, const tn_log_sink *log) {
   size_t size = text != NULL ? strlen(text) : 0;
   reader r = {.arena = arena, .path = path, .target = target, .threads = threads};
+  tn__machine_identity("", r.machine);
   r.at = text != NULL ? text : read_file(arena, path, &size);
   read_all(&r, size);
   tn__tuned tuned = {.chooser = otherwise, .variants = r.variants.data, .variant_count = r.variants.count};
   if (r.traces.count == 0 && r.variants.count == 0)
     tn__log(log, TN_LOG_WARNING, "%s has no schedule for %s on %d thread%s, and all are chosen without it", path,
             target->name, threads, threads == 1 ? "" : "s");
+  if (r.foreign != NULL) {
+    tn__strbuf shown;
+    tn__strbuf_init(&shown, NULL);
+    tn__strbuf_shown(&shown, r.foreign);
+    const char *machine = tn__arena_take(arena, &shown);
+    tn__log(log, TN_LOG_WARNING,
+            "%s: %d schedule%s %s measured on another machine, %s, and may be slower than the static choice on this "
+            "one, %s; "
+            "tune here",
+            path, r.foreign_count, r.foreign_count == 1 ? "" : "s", r.foreign_count == 1 ? "was" : "were", machine,
+            r.machine);
+  }
   if (r.traces.count == 0) return tuned;
   tn__recorded *recorded = TN__NEW(arena, tn__recorded);
   *recorded = (tn__recorded){.traces = r.traces.data,

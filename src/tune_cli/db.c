@@ -207,7 +207,8 @@ typedef struct showing {
 static bool show_task(void *user, const tn_task_records *task) {
   showing *s = user;
   tn_record *best;
-  s->status = tn_database_best(s->db, task->hash, s->machine, &best);
+  s->status = tn_database_winner(s->db, task->hash, s->machine, &best);
+  if (!s->status && !best) s->status = tn_database_best(s->db, task->hash, s->machine, &best);
   if (s->status) return false;
   tn__strbuf *text = &s->out.text;
   if (s->out.count++ > 0) tn__strbuf_append(text, s->out.json ? ",\n" : "\n");
@@ -354,8 +355,8 @@ static int write_export(const cli_args *args, tn_database *db, const tn_record_f
   if (status) return cli_report(status);
   tell_newer(change.newer, "were left out");
   if (change.without_trace > 0)
-    fprintf(stderr, "tenon: %lld task%s without a verified record that has a trace\n", (long long)change.without_trace,
-            tn__plural(change.without_trace));
+    fprintf(stderr, "tenon: %lld task%s left out: no schedule was shown to be faster than the static choice here\n",
+            (long long)change.without_trace, tn__plural(change.without_trace));
   if (path && cli_flag(args, "--json")) {
     output out = {.json = true};
     tn__strbuf_init(&out.text, NULL);
@@ -421,7 +422,10 @@ static const cli_option export_options[] = {
     {"--order", "WORD", "added (default), newest or fastest first"},
     {"--limit", "N", "the first N"},
     {"--output", "FILE", "write it to a file (also -o; default: the screen)", .writes = true},
-    {"--best", NULL, "the best trace of each task, for the compiler, instead of records"},
+    {"--best", NULL,
+     "the trace of each task that a comparison has shown to be faster than the static choice, for the compiler, "
+     "instead "
+     "of records"},
     {"--json", NULL, "say what was written as JSON"},
     {0}};
 

@@ -101,6 +101,9 @@ void tune_db_put_record(tn__strbuf *out, const tn_record *record) {
   tn__strbuf_char(out, '\n');
 }
 
+static const char *const verdicts[] = {
+    [TN_VERDICT_NONE] = "none", [TN_VERDICT_BETTER] = "better", [TN_VERDICT_NOT_BETTER] = "not better"};
+
 void tune_db_json_record(tn__strbuf *out, const tn_record *record) {
   const struct {
     const char *key, *text;
@@ -112,12 +115,13 @@ void tune_db_json_record(tn__strbuf *out, const tn_record *record) {
                {"decisions", record->decisions},
                {"trace", record->trace},
                {"origin", tn_record_origin_name(record->origin)},
+               {"verdict", verdicts[record->verdict <= TN_VERDICT_NOT_BETTER ? record->verdict : TN_VERDICT_NONE]},
                {"error", tn_trial_error_name(record->error)},
                {"message", record->message},
                {"tenon", record->tenon}};
-  tn__strbuf_printf(out, "{\"id\": %lld, \"format\": %d, \"schedule_version\": %d, \"verified\": %s",
+  tn__strbuf_printf(out, "{\"id\": %lld, \"format\": %d, \"schedule_version\": %d, \"verified\": %s, \"proven\": %s",
                     (long long)record->id, record->format, record->schedule_version,
-                    record->verified ? "true" : "false");
+                    record->verified ? "true" : "false", record->proven ? "true" : "false");
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) tn__strbuf_json_text(out, texts[i].key, texts[i].text);
   tn__strbuf_json_f64(out, "median", record->median);
   tn__strbuf_json_f64(out, "best", record->best);
@@ -125,6 +129,7 @@ void tune_db_json_record(tn__strbuf *out, const tn_record *record) {
   tn__strbuf_json_f64(out, "build_seconds", record->build_seconds);
   tn__strbuf_json_f64(out, "run_seconds", record->run_seconds);
   tn__strbuf_json_f64(out, "predicted", record->predicted);
+  tn__strbuf_json_f64(out, "ratio", record->ratio);
   tn__strbuf_json_f64(out, "when", record->when);
   tn__strbuf_printf(out, ", \"calls\": %lld, \"measurements\": %lld}", (long long)record->calls,
                     (long long)record->measurements);
@@ -162,6 +167,13 @@ static void describe_best(tn__strbuf *out, const tn_record *best) {
   tn__strbuf_shown(out, best->tenon);
   tn__strbuf_char(out, '\n');
   put_line(out, "machine", best->machine);
+  if (!best->proven)
+    put_line(out, "proven", "no: it comes from another file, and was not measured here yet");
+  else if (best->verdict == TN_VERDICT_NONE)
+    put_line(out, "verdict", "none: it was not compared with the static choice yet");
+  else
+    tn__strbuf_printf(out, "verdict   %s: %.3f of the static choice's time\n",
+                      best->verdict == TN_VERDICT_BETTER ? "better" : "not better", best->ratio);
   tn__strbuf_printf(out, "%-10s", "schedule");
   put_schedule(out, best);
   tn__strbuf_char(out, '\n');

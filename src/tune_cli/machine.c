@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "cli/cli.h"
+#include "machine/identity.h"
 #include "machine/machine_file.h"
-#include "machine/measure.h"
 #include "target/text/text.h"
 #include "tenon/database.h"
 #include "tune/search/fit.h"
@@ -23,7 +23,7 @@ typedef struct fitting {
   const char *path;
   tn_database *database;
   tn__target target;
-  char machine[128]; /* the fingerprint of this machine */
+  char machine[TN__MACHINE_IDENTITY_BYTES]; /* the fingerprint of this one */
   tn__fit *fit;
   tn_status *status;
   int64_t elsewhere, other_target; /* records that are passed over */
@@ -99,7 +99,7 @@ static tn_status *begin(fitting *f, const tn_compile_options *words) {
   free(text);
   if (status != NULL) return status;
   tn__target_use(&f->target, &machine);
-  tn__machine_host_name(f->machine, sizeof f->machine);
+  tn__machine_identity("", f->machine);
   return tn__fit_create(&f->target, &f->fit);
 }
 

@@ -3,7 +3,7 @@
 #include <uv.h>
 
 #include "base/alloc.h"
-#include "machine/measure.h"
+#include "machine/identity.h"
 #include "tune/tuner/sites.h"
 
 static void told(void *user, const tn__site_result *r) {
@@ -27,8 +27,8 @@ typedef struct stations {
 static tn_status *work(stations *s, const tune_sites *words, const char *path, tn__strbuf *out) {
   const tn_worker_options options = {.size = sizeof options, .loop = &s->loop, .workers = 1};
   const tn_timing_options timing = {.size = sizeof timing, .verify = TN_VERIFY_FIRST};
-  char machine[128];
-  tn__machine_host_name(machine, sizeof machine);
+  char machine[TN__MACHINE_IDENTITY_BYTES];
+  tn__machine_identity("", machine);
   TN_RETURN_IF_ERROR(tn_worker_builder_create(&options, &s->builder));
   TN_RETURN_IF_ERROR(tn_worker_runner_create(&options, &timing, &s->runner));
   TN_RETURN_IF_ERROR(tn_database_open(words->database, NULL, &s->database));

@@ -230,6 +230,12 @@ class TuneTest(unittest.TestCase):
         rng = np.random.default_rng(1)
         a, b = rng.normal(size=(61, 70)).astype("f"), rng.normal(size=(70, 53)).astype("f")
         self.assertEqual(self.warnings_of_build("--threads", 1), "")
+        self.schedules.write_text(re.sub(r" machine .*", " machine Somebody 1.2.3, 64 threads", text))
+        self.assertRegex(self.warnings_of_build("--threads", 1),
+                         r"kernels\.schedules: \d schedules? (was|were) measured on another machine, Somebody 1\.2\.3, 64 "
+                         r"threads, and may be slower than the static choice on this one, ")
+        self.assertIn(traces[0], tenon("build", self.file, "--emit", "trace", "--tuned", self.schedules, "--threads", 1).stdout)
+        self.schedules.write_text(text)
         self.assertRegex(self.warnings_of_build("--threads", 2), r"has no schedule for \S+ on 2 threads, and all are chosen without it")
         self.file.write_text(KERNELS.replace("61", "47").replace("90", "80"))
         self.assertIn("has no schedule that fits these declarations, target and number of threads",
@@ -370,6 +376,32 @@ class TuneTest(unittest.TestCase):
                     out, errors = process.communicate()
                 self.assertEqual(process.returncode, 0, errors)
                 self.assertIn("kernels.schedules: ", out)
+
+    def test_records_of_others_are_measured_again(self):
+        """As of this very machine, and faster than anything: they are where the search begins, and nothing else."""
+        self.tune("--trials", 16, "--no-comparison")
+        lines = tenon("db", "export", "--database", self.database).stdout.splitlines()
+        told = []
+        for line in map(json.loads, lines):
+            for measurement in line.get("measurements", []):
+                measurement["median"] = 1e-9
+            told.append(json.dumps(line))
+        lies = self.folder / "lies.jsonl"
+        lies.write_text("\n".join(told) + "\n")
+        self.database.unlink()
+        tenon("db", "import", lies, "--database", self.database)
+        self.assertEqual({r["proven"] for r in self.records()}, {False})
+        best = self.folder / "best.schedules"
+        said = tenon("db", "export", "--best", "-o", best, "--database", self.database).stderr
+        self.assertIn("2 tasks left out: no schedule was shown to be faster than the static choice here", said)
+        self.assertEqual(best.read_text(), "tenon schedules 1\n")
+        self.tune("--trials", 16)
+        proven = [r for r in self.records() if r["proven"]]
+        self.assertGreaterEqual(len(proven), 15)
+        self.assertTrue(all(r["median"] > 1e-8 for r in proven))
+        lies.write_text(lies.read_text().replace("1e-09", "1e-300"))
+        self.assertIn('field "median": 1e-300 s is less than any machine takes for a call',
+                      tenon("db", "import", lies, "--database", self.database, status=1).stderr)
 
     def test_a_locked_database_holds_nothing_up(self):
         with self.start("--trials", 40, "--no-comparison") as process:

@@ -208,7 +208,7 @@ class Files(DatabaseTest):
         connection.execute(f"PRAGMA user_version = {NEWER_SCHEMA}")
         connection.close()
         version = run(required("TENON_TUNE"), "--version").stdout.split()[1]
-        self.refused(f"the database has schema {NEWER_SCHEMA}, and this Tenon ({version}) knows those up to 3: use the Tenon "
+        self.refused(f"the database has schema {NEWER_SCHEMA}, and this Tenon ({version}) knows those up to 4: use the Tenon "
                      "that wrote it, or export the records with that one and import them into another file")
 
     def test_damaged_anywhere(self):
@@ -340,6 +340,11 @@ class Commands(DatabaseTest):
                          f"{exported}: 1 new task, 4 new records, 0 measured again, 0 known\n")
         self.assertEqual({r["origin"] for r in self.json("query", database=third)["records"]}, {"import"})
         best = self.folder / "best.txt"
+        self.assertEqual(self.db("export", "--best", "-o", best).stdout, f"{best}: 0 tasks, 0 records\n")
+        connection = sqlite3.connect(self.database)  # as a tuner that has compared it
+        connection.execute("UPDATE record SET verdict = 1, ratio = 0.5 WHERE verified AND error = 0")
+        connection.commit()
+        connection.close()
         self.assertEqual(self.db("export", "--best", "-o", best).stdout, f"{best}: 1 task, 1 record\n")
         self.assertEqual(best.read_text().splitlines()[:3],
                          ["tenon schedules 1", "", "# written"])

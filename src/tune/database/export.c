@@ -147,7 +147,9 @@ static void put_best(exporting *e, const tn__database_task *task, const tn_recor
   tn__strbuf_shown(out, task->kernel.name);
   tn__strbuf_printf(out, "\ntarget %s threads %d median ", task->kernel.target, task->kernel.threads);
   tn__strbuf_f64(out, best->median);
-  tn__strbuf_printf(out, " tenon %s\ntask %s\n", best->tenon, task->hash);
+  tn__strbuf_printf(out, " tenon %s machine ", best->tenon);
+  tn__strbuf_shown(out, best->machine);
+  tn__strbuf_printf(out, "\ntask %s\n", task->hash);
   if (task->kernel.results_read) tn__strbuf_append(out, "results read\n");
   for (int i = 0; i < task->kernel.dim_count; i++)
     tn__strbuf_printf(out, "size %lld %s\n", (long long)task->kernel.sizes[i], task->kernel.dims[i]);

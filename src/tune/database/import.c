@@ -133,7 +133,7 @@ static tn_added read_measurement(importing *im, tn__arena *arena, const tn_recor
   r.tenon = take_text(arena, object, "tenon");
   if (r.when == 0) wrong(arena, "when", "it is 0, where a time since 1970 is wanted");
   tn__check(arena->escape, tn__database_check_record(&r, true));
-  tn__check(arena->escape, tn__database_put(im->db, &r, true, &added));
+  tn__check(arena->escape, tn__database_put(im->db, &r, true, false, &added));
   im->change.unknown_fields += count_unknown(object);
   return added;
 }

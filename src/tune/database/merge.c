@@ -19,7 +19,7 @@ typedef struct merging {
 static bool put_measurement(void *user, const tn_record *record) {
   merging *m = user;
   tn_added added;
-  m->status = tn__database_put(m->to, record, true, &added);
+  m->status = tn__database_put(m->to, record, true, false, &added);
   if (m->first == TN_ADDED_NOTHING) m->first = added;
   return m->status == NULL;
 }

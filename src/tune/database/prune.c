@@ -35,7 +35,8 @@ static void find_doomed(const pruning *p, tn__arena *arena) {
       "INSERT INTO temp.doomed SELECT id FROM (SELECT id, task, measured, error, row_number() OVER"
       " (PARTITION BY task, machine ORDER BY error != 0, median, measured DESC, id) AS place,"
       " error = 0 AND verified AND row_number() OVER (PARTITION BY task, machine ORDER BY error != 0, NOT verified,"
-      " median, id) = 1 AS is_best FROM record WHERE format <= ?5 AND schedule_version <= ?6)"
+      " median, id) = 1 OR (verdict = 1 AND row_number() OVER (PARTITION BY task, machine ORDER BY verdict != 1, ratio,"
+      " median, id) = 1) AS is_best FROM record WHERE format <= ?5 AND schedule_version <= ?6)"
       " WHERE (?4 AND task NOT IN temp.kept_task)"
       " OR (NOT is_best AND ((?1 > 0 AND measured < ?1) OR (?2 > 0 AND place > ?2) OR (?3 AND error != 0)))";
   const tn_prune_options *o = &p->options;

@@ -155,7 +155,8 @@ const char tn__database_filter_sql[] = RECORD_FILTER " AND " KNOWN_VERSIONS;
   " record.decisions, record.trace, record.origin, record.error, m.message, record.median, m.spread, m.calls,"  \
   " record.verified, m.build_seconds, m.run_seconds, m.measured, m.tenon, record.measurements, record.best,"    \
   " coalesce((SELECT predicted FROM measurement WHERE record = record.id AND predicted > 0.0 ORDER BY measured" \
-  " LIMIT 1), 0.0)" RECORD_TABLES "JOIN measurement m ON m.id = record.told "
+  " LIMIT 1), 0.0), record.proven, record.verdict, record.ratio" RECORD_TABLES                                  \
+  "JOIN measurement m ON m.id = record.told "
 
 /* Texts live until the next step. */
 static void read_row(sqlite3_stmt *s, const tn__database_task *task, tn_record *out) {
@@ -182,7 +183,10 @@ static void read_row(sqlite3_stmt *s, const tn__database_task *task, tn_record *
                      .tenon = tn__database_text(s, 18),
                      .measurements = sqlite3_column_int64(s, 19),
                      .best = sqlite3_column_double(s, 20),
-                     .predicted = sqlite3_column_double(s, 21)};
+                     .predicted = sqlite3_column_double(s, 21),
+                     .proven = sqlite3_column_int(s, 22) != 0,
+                     .verdict = (tn_verdict)sqlite3_column_int(s, 23),
+                     .ratio = sqlite3_column_double(s, 24)};
 }
 
 void tn__database_tell(tn_database *db, tn__arena *arena, const tn_record_filter *filter, bool newer,
@@ -249,12 +253,16 @@ int64_t tn__database_count_newer(const tn_database *db, tn__arena *arena, const 
 }
 
 const tn_record *tn__database_find_best(tn_database *db, tn__arena *arena, const char *task, const char *machine,
-                                        bool with_trace) {
-  static const char sql[] = RECORD_COLUMNS
-      "WHERE task.hash = ?1 AND record.error = 0 AND record.verified AND (?3 = 0 OR record.trace != '') "
-      "AND " KNOWN_VERSIONS " ORDER BY (machine.fingerprint = ?2) DESC, record.median, record.id LIMIT 1";
+                                        bool winner) {
+#define VERIFIED "WHERE task.hash = ?1 AND record.error = 0 AND record.verified AND " KNOWN_VERSIONS
+  static const char fastest[] = RECORD_COLUMNS VERIFIED
+      " ORDER BY (machine.fingerprint = ?2) DESC, record.proven DESC, record.median, record.id LIMIT 1";
+  static const char better[] = RECORD_COLUMNS VERIFIED
+      " AND record.proven AND record.verdict = 1 AND record.trace != ''"
+      " ORDER BY (machine.fingerprint = ?2) DESC, record.ratio, record.median, record.id LIMIT 1";
+#undef VERIFIED
   sqlite3_stmt *s = NULL;
-  tn_status *status = tn__database_prepare(db, &s, sql, "tti", task, machine, (int64_t)with_trace);
+  tn_status *status = tn__database_prepare(db, &s, winner ? better : fastest, "tt", task, machine);
   s = tn__database_keep(arena, status, s);
   if (!tn__database_next(db, arena, s)) return NULL;
   const tn__database_tasks tasks = tn__database_load_tasks(db, arena, &(tn_record_filter){.task = task});
@@ -331,6 +339,7 @@ typedef struct best_record { /* what tn_database_best() gives: the record is its
 typedef struct best_query {
   tn_database *db;
   const char *task, *machine;
+  bool winner;
   best_record *out;
   bool found;
 } best_query;
@@ -353,14 +362,14 @@ static void keep_record(tn__arena *arena, const tn_record *from, best_record *ou
 
 static void run_best(tn__arena *arena, void *user) {
   best_query *q = user;
-  const tn_record *r = tn__database_find_best(q->db, arena, q->task, q->machine, false);
+  const tn_record *r = tn__database_find_best(q->db, arena, q->task, q->machine, q->winner);
   q->found = r != NULL;
   if (r == NULL) return;
   tn__arena_init(&q->out->arena, NULL, arena->escape);
   keep_record(&q->out->arena, r, q->out);
 }
 
-tn_status *tn_database_best(tn_database *database, const char *task, const char *machine, tn_record **out) {
+static tn_status *find_one(tn_database *database, const char *task, const char *machine, bool winner, tn_record **out) {
   TN__NEED("out", out);
   *out = NULL;
   TN__NEED("database", database);
@@ -369,13 +378,21 @@ tn_status *tn_database_best(tn_database *database, const char *task, const char 
   if (task == NULL || !tn__database_is_hash(task, true))
     return tn_status_create(TN_INVALID_ARGUMENT, "\"%s\" is no task's hash", task == NULL ? "" : task);
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(best_record), 0, &memory));
-  best_query q = {.db = database, .task = task, .machine = machine, .out = memory};
+  best_query q = {.db = database, .task = task, .machine = machine, .winner = winner, .out = memory};
   tn_status *status = tn__database_reading(database, run_best, &q);
   if (status == NULL && q.found)
     *out = &q.out->record;
   else
     tn_record_release(&q.out->record);
   return status;
+}
+
+tn_status *tn_database_best(tn_database *database, const char *task, const char *machine, tn_record **out) {
+  return find_one(database, task, machine, false, out);
+}
+
+tn_status *tn_database_winner(tn_database *database, const char *task, const char *machine, tn_record **out) {
+  return find_one(database, task, machine, true, out);
 }
 
 void tn_record_release(tn_record *record) {
@@ -394,7 +411,8 @@ typedef struct task_query {
 
 static void count_errors(const task_query *q, tn__arena *arena, tn_task_records *out) {
   static const char sql[] =
-      "SELECT record.error, count(*), total(record.measurements), min(iif(record.verified AND record.error = 0,"
+      "SELECT record.error, count(*), total(record.measurements), min(iif(record.verified AND record.proven AND "
+      "record.error = 0,"
       " record.median, NULL)), min(record.measured), max(record.measured)" RECORD_TABLES "WHERE " RECORD_FILTER
       " AND " KNOWN_VERSIONS " GROUP BY record.error";
   tn_record_filter f = q->filter;

@@ -31,14 +31,18 @@ tn_status *tn__database_put_task(tn_database *db, const tn_tune_task *task, cons
   return NULL;
 }
 
-/* What a record says follows from its measurements: in any order they give the same (database.h has the rule). ?1 is
- * the record, ?2 the time of the newest error of the candidate's own. */
+/* What a record says follows from its measurements: in any order they give the same (database.h has the rule). Where
+ * some were made here, those of others do not count. ?1 is the record, ?2 the time of the newest error of the
+ * candidate's own, ?3 whether some were made here. */
 #define OWN_ERROR "error BETWEEN 1 AND 5" /* TN_TRIAL_INSTANTIATION to TN_TRIAL_WRONG_ANSWER */
-#define COUNTS "record = ?1 AND error = 0 AND measured > ?2"
+#define COUNTS "record = ?1 AND proven = ?3 AND error = 0 AND measured > ?2"
 static tn_status *sum_up(const tn_database *db, int64_t record) {
-  static const char newest[] = "SELECT coalesce(max(measured), -1.0) FROM measurement WHERE record = ? AND " OWN_ERROR;
+  static const char newest[] =
+      "SELECT coalesce(max(measured) FILTER (WHERE proven = here AND " OWN_ERROR
+      "), -1.0), coalesce(max(here), 0) FROM measurement, (SELECT max(proven) AS here FROM measurement WHERE record ="
+      " ?1) WHERE record = ?1";
   static const char update[] =
-      "UPDATE record SET measurements = (SELECT count(*) FROM measurement WHERE record = ?1),"
+      "UPDATE record SET proven = ?3, measurements = (SELECT count(*) FROM measurement WHERE record = ?1),"
       " measured = (SELECT max(measured) FROM measurement WHERE record = ?1),"
       " verified = (SELECT coalesce(max(verified), 0) FROM measurement WHERE " COUNTS
       "),"
@@ -49,15 +53,16 @@ static tn_status *sum_up(const tn_database *db, int64_t record) {
       ") % 2"
       " OFFSET max(0, (SELECT count(*) - 1 FROM measurement WHERE " COUNTS
       ") / 2))),"
-      " told = (SELECT id FROM measurement WHERE record = ?1 ORDER BY (error = 0 AND measured > ?2) DESC,"
+      " told = (SELECT id FROM measurement WHERE record = ?1 ORDER BY proven DESC, (error = 0 AND measured > ?2) DESC,"
       " (" OWN_ERROR ") DESC, measured DESC, error DESC, median LIMIT 1) WHERE id = ?1";
   sqlite3_stmt *s;
   bool row;
   TN_RETURN_IF_ERROR(tn__database_prepare(db, &s, newest, "i", record));
   tn_status *status = tn__database_step(db, s, &row);
   double own = row ? sqlite3_column_double(s, 0) : 0;
+  int64_t proven = row ? sqlite3_column_int64(s, 1) : 0;
   sqlite3_finalize(s);
-  if (status == NULL) status = tn__database_run(db, update, "id", record, own);
+  if (status == NULL) status = tn__database_run(db, update, "idi", record, own, proven);
   if (status != NULL) return status;
   return tn__database_run(db, "UPDATE record SET error = (SELECT error FROM measurement WHERE id = told) WHERE id = ?",
                           "i", record);
@@ -67,9 +72,9 @@ static tn_status *sum_up(const tn_database *db, int64_t record) {
 
 /* INT64_MIN: there is none. */
 static tn_status *find_record(const tn_database *db, int64_t task, int64_t machine, const tn_record *r,
-                              const tn__digest *candidate, int64_t *id, int64_t *error) {
+                              const tn__digest *candidate, int64_t *id, int64_t *error, bool *proven) {
   static const char find[] =
-      "SELECT id, error FROM record WHERE task = ? AND candidate = ? AND machine = ? AND format = ? AND"
+      "SELECT id, error, proven FROM record WHERE task = ? AND candidate = ? AND machine = ? AND format = ? AND"
       " schedule_version = ?";
   sqlite3_stmt *s;
   bool row;
@@ -80,6 +85,7 @@ static tn_status *find_record(const tn_database *db, int64_t task, int64_t machi
   if (row) {
     *id = sqlite3_column_int64(s, 0);
     *error = sqlite3_column_int64(s, 1);
+    *proven = sqlite3_column_int64(s, 2) != 0;
   }
   sqlite3_finalize(s);
   return status;
@@ -106,10 +112,10 @@ static tn_status *insert_record(const tn_database *db, int64_t task, int64_t mac
                           candidate, r->rule, r->decisions, r->trace, (int64_t)r->origin);
 }
 
-static tn_status *insert_measurement(const tn_database *db, int64_t record, const tn_record *r) {
+static tn_status *insert_measurement(const tn_database *db, int64_t record, const tn_record *r, bool proven) {
   static const char insert[] =
       "INSERT OR IGNORE INTO measurement (record, measured, error, message, median, spread, calls, verified,"
-      " build_seconds, run_seconds, tenon, predicted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+      " build_seconds, run_seconds, tenon, predicted, proven) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   double when = r->when > 0 ? r->when : (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -117,20 +123,30 @@ static tn_status *insert_measurement(const tn_database *db, int64_t record, cons
   return tn__database_run(db, insert,
                           "idi"
                           "tddii"
-                          "ddtd",
+                          "ddtdi",
                           record, when, (int64_t)r->error, r->message, timed ? r->median : 0, timed ? r->spread : 0,
                           timed ? r->calls : 0, (int64_t)(timed && r->verified), r->build_seconds, r->run_seconds,
-                          r->tenon != NULL && r->tenon[0] != '\0' ? r->tenon : tn_version(), r->predicted);
+                          r->tenon != NULL && r->tenon[0] != '\0' ? r->tenon : tn_version(), r->predicted,
+                          (int64_t)proven);
 }
 
-tn_status *tn__database_put(tn_database *db, const tn_record *r, bool again, tn_added *added) {
+tn_status *tn__database_find(const tn_database *db, const tn_record *r, int64_t *id, bool *proven) {
+  int64_t task, machine, error;
+  const tn__digest candidate = tn__database_candidate(r);
+  *proven = false;
+  TN_RETURN_IF_ERROR(find_places(db, r, &task, &machine));
+  return find_record(db, task, machine, r, &candidate, id, &error, proven);
+}
+
+tn_status *tn__database_put(tn_database *db, const tn_record *r, bool again, bool proven, tn_added *added) {
   int64_t task, machine, id, error = 0;
+  bool was_proven = false;
   const tn__digest candidate = tn__database_candidate(r);
   *added = TN_ADDED_NOTHING;
   TN_RETURN_IF_ERROR(find_places(db, r, &task, &machine));
-  TN_RETURN_IF_ERROR(find_record(db, task, machine, r, &candidate, &id, &error));
+  TN_RETURN_IF_ERROR(find_record(db, task, machine, r, &candidate, &id, &error, &was_proven));
   bool known = id != INT64_MIN;
-  if (known && !again && error != TN_TRIAL_CANCELLED) return NULL;
+  if (known && !again && error != TN_TRIAL_CANCELLED && was_proven) return NULL;
   if (!known) {
     TN_RETURN_IF_ERROR(insert_record(db, task, machine, r, &candidate));
     id = sqlite3_last_insert_rowid(db->handle);
@@ -138,7 +154,7 @@ tn_status *tn__database_put(tn_database *db, const tn_record *r, bool again, tn_
     TN_RETURN_IF_ERROR(
         tn__database_run(db, "UPDATE record SET trace = ? WHERE id = ? AND trace = ''", "ti", r->trace, id));
   }
-  TN_RETURN_IF_ERROR(insert_measurement(db, id, r));
+  TN_RETURN_IF_ERROR(insert_measurement(db, id, r, proven));
   if (sqlite3_changes(db->handle) == 0) return NULL;
   *added = known ? TN_ADDED_MEASUREMENT : TN_ADDED_RECORD;
   return sum_up(db, id);
@@ -181,7 +197,7 @@ static tn_status *add(tn_database *db, const tn_record *given, bool again, tn_ad
   tn_record r;
   TN_RETURN_IF_ERROR(read_record(given, &r));
   TN_RETURN_IF_ERROR(tn__database_check_record(&r, false));
-  return tn__database_put(db, &r, again, added);
+  return tn__database_put(db, &r, again, true, added);
 }
 
 tn_status *tn_database_add(tn_database *database, const tn_record *record, bool again, tn_added *added) {
@@ -212,7 +228,7 @@ tn_status *tn_database_has(tn_database *database, const tn_record *candidate, bo
   static const char find[] =
       "SELECT record.error FROM record JOIN task ON task.id = record.task JOIN machine ON machine.id = record.machine"
       " WHERE task.hash = ? AND candidate = ? AND format = ? AND schedule_version = ? AND (?5 = '' OR fingerprint = ?5)"
-      " AND +record.error != 9 ORDER BY +record.error LIMIT 1";
+      " AND record.proven AND +record.error != 9 ORDER BY +record.error LIMIT 1";
   tn_record r;
   int64_t found = -1;
   *known = false;

@@ -43,7 +43,19 @@ static const char *const steps[] = {
     "CREATE INDEX record_by_median ON record (task, error, verified, median);",
     "ALTER TABLE measurement ADD COLUMN predicted REAL NOT NULL DEFAULT 0.0;",
     ("CREATE TABLE spent (tasks TEXT NOT NULL, machine TEXT NOT NULL, seconds REAL NOT NULL,"
-     " PRIMARY KEY (tasks, machine)) STRICT, WITHOUT ROWID;")};
+     " PRIMARY KEY (tasks, machine)) STRICT, WITHOUT ROWID;"),
+    /* What came from files before counts as unproven; 3 is TN_ORIGIN_IMPORT. */
+    "ALTER TABLE measurement ADD COLUMN proven INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE record ADD COLUMN proven INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE record ADD COLUMN verdict INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE record ADD COLUMN ratio REAL NOT NULL DEFAULT 0.0;"
+    "UPDATE measurement SET proven = 0 WHERE record IN (SELECT id FROM record WHERE origin = 3);"
+    "UPDATE record SET proven = 0 WHERE origin = 3;"
+    "CREATE TABLE verdict (record INTEGER NOT NULL REFERENCES record (id) ON DELETE CASCADE, judged REAL NOT NULL,"
+    " better INTEGER NOT NULL, ratio REAL NOT NULL, turns INTEGER NOT NULL, tenon TEXT NOT NULL,"
+    " PRIMARY KEY (record, judged)) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE lease (task TEXT NOT NULL, machine TEXT NOT NULL, candidate BLOB NOT NULL, owner TEXT NOT NULL,"
+    " expires REAL NOT NULL, PRIMARY KEY (task, machine, candidate)) STRICT, WITHOUT ROWID;"};
 
 const tn__database_schema tn__database_schema_known = {steps, sizeof(steps) / sizeof(steps[0])};
 
@@ -276,7 +288,6 @@ tn_status *tn__database_open_schema(const char *path, const tn_database_options 
 tn_status *tn_database_open(const char *path, const tn_database_options *options, tn_database **out) {
   TN__NEED("out", out);
   *out = NULL;
-  TN__NEED("path", path);
   return tn__database_open_schema(path, options, &tn__database_schema_known, out);
 }
 

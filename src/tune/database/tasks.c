@@ -73,10 +73,14 @@ bool tn__database_is_hash(const char *text, bool whole) {
   return length == strspn(text, "0123456789abcdef") && (whole ? length == 64 : length >= 1 && length <= 64);
 }
 
-tn_status *tn__database_check_record(const tn_record *r, bool newer) {
+tn_status *tn__database_check_candidate(const tn_record *r) {
   if (r->task == NULL || !tn__database_is_hash(r->task, true))
     return tn_status_create(TN_INVALID_ARGUMENT, "field \"task\": it is no task's hash, 64 hexadecimal digits");
-  TN_RETURN_IF_ERROR(check_text("machine", r->machine, true));
+  return check_text("machine", r->machine, true);
+}
+
+tn_status *tn__database_check_record(const tn_record *r, bool newer) {
+  TN_RETURN_IF_ERROR(tn__database_check_candidate(r));
   TN_RETURN_IF_ERROR(check_text("rule", r->rule, false));
   TN_RETURN_IF_ERROR(check_text("decisions", r->decisions, false));
   TN_RETURN_IF_ERROR(check_text("trace", r->trace, false));
@@ -110,6 +114,10 @@ tn_status *tn__database_check_record(const tn_record *r, bool newer) {
                               numbers[i].name, numbers[i].value);
   if (r->error == TN_TRIAL_OK && r->median == 0)
     return tn_status_create(TN_INVALID_ARGUMENT, "field \"median\": 0, where the trial was timed");
+  if (r->error == TN_TRIAL_OK && r->median < TN__DATABASE_LEAST_SECONDS)
+    return tn_status_create(TN_INVALID_ARGUMENT,
+                            "field \"median\": %g s is less than any machine takes for a call; leave the record out",
+                            r->median);
   if (r->calls < 0) return tn_status_create(TN_INVALID_ARGUMENT, "field \"calls\": %lld", (long long)r->calls);
   return NULL;
 }

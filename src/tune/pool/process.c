@@ -204,6 +204,24 @@ void tn__workers_process_stop(tn__workers_process *p, bool stop) {
   }
 }
 
+double tn__workers_process_seconds(const tn__workers_process *p) {
+  enum { LINE = 1024 };
+  char path[64], line[LINE];
+  unsigned long long user = 0, system = 0;
+  const double ticks = (double)sysconf(_SC_CLK_TCK);
+  if (!p->spawned || p->exited) return -1;
+  snprintf(path, sizeof path, "/proc/%lld/stat", (long long)p->child.pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) return -1;
+  const char *name_end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL;
+  fclose(file);
+  /* Behind the name: the state, ten numbers, and the two that are meant. */
+  if (name_end == NULL || ticks <= 0 ||
+      sscanf(name_end + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &user, &system) != 2)
+    return -1;
+  return (double)(user + system) / ticks;
+}
+
 /* ---- the start --------------------------------------------------------------------------------------------------- */
 
 static void open_handles(tn__workers_process *p, uv_loop_t *loop) {
@@ -244,6 +262,7 @@ tn_status *tn__workers_process_start(uv_loop_t *loop, char *program, const tn__w
     return NULL;
   }
   tn__workers_process_drop(p);
-  return tn_status_create(result == UV_ENOENT ? TN_NOT_FOUND : TN_IO, "cannot start the worker program %s: %s", program,
-                          uv_strerror(result));
+  bool no_room = result == UV_EAGAIN || result == UV_ENOMEM || result == UV_EMFILE || result == UV_ENFILE;
+  tn_status_code code = result == UV_ENOENT ? TN_NOT_FOUND : no_room ? TN_OUT_OF_MEMORY : TN_IO;
+  return tn_status_create(code, "cannot start the worker program %s: %s", program, uv_strerror(result));
 }

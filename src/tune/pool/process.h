@@ -35,6 +35,7 @@ struct tn__workers_process {
   size_t tail_size;
 };
 
+/* TN_OUT_OF_MEMORY: the system has no room for a process now, and may have later. */
 TN_MUST_USE tn_status *tn__workers_process_start(uv_loop_t *loop, char *program, const tn__workers_events *events,
                                                  void *user, tn__workers_process **out);
 void tn__workers_process_send(tn__workers_process *p, const tn__message *message); /* which is copied */
@@ -42,6 +43,8 @@ void tn__workers_process_send(tn__workers_process *p, const tn__message *message
 void tn__workers_process_limit(tn__workers_process *p, double seconds);
 void tn__workers_process_stop(tn__workers_process *p, bool stop);
 void tn__workers_process_kill(tn__workers_process *p); /* `gone` follows */
+/* Seconds of processors that all of its threads have had so far; negative: nobody knows. */
+double tn__workers_process_seconds(const tn__workers_process *p);
 /* Ends it, if it has not ended, and tells nothing more. Its memory is given back later. */
 void tn__workers_process_drop(tn__workers_process *p);
 

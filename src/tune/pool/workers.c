@@ -1,10 +1,12 @@
 #include "tune/pool/workers.h"
 
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -15,8 +17,12 @@
 
 enum { MOST_WORKERS = 256, MOST_STARTS = 3 }; /* of one place, in a row, that come to nothing */
 static const double start_seconds = 60;
+/* Between processes of a place that were ended from outside or could not be started, twice as long each time. */
+static const double first_pause = 0.05, longest_pause = 2;
+/* A candidate whose worker hardly got a processor has its time again, so often. */
+enum { MOST_EXTENSIONS = 4 };
 
-typedef enum reason { BY_ITSELF, NOT_READY, PREPARED_TOO_LONG, WALL_PASSED, NOT_UNDERSTOOD } reason;
+typedef enum reason { BY_ITSELF, NOT_READY, PREPARED_TOO_LONG, WALL_PASSED, STARVED, NOT_UNDERSTOOD } reason;
 
 /* One of the pool's workers, whichever process it is at the moment. */
 typedef struct place {
@@ -24,7 +30,12 @@ typedef struct place {
   tn__workers_process *process;  /* NULL: none, as the pool has ended */
   bool ready;                    /* the process has said so */
   reason reason;                 /* why it is being ended */
-  int failures;                  /* processes that came to nothing, in a row */
+  int failures;                  /* processes that came to nothing by themselves, in a row */
+  int lost;                      /* those that were ended from outside, or could not be started, in a row */
+  double due;                    /* when the next process is started; 0: there is one, or none is to come */
+  int extensions;                /* of the trial's time */
+  int threads;                   /* that the trial may keep busy */
+  double had;                    /* seconds of processors that the process had when the trial's time began */
   bool known[TN__MESSAGE_SLOTS]; /* tasks that the process has */
   tn__digest digests[TN__MESSAGE_SLOTS];
   uint64_t used[TN__MESSAGE_SLOTS], uses;
@@ -44,7 +55,10 @@ struct tn__workers {
   tn_worker_options options; /* filled in; its pointers are gone */
   tn__message setup;
   uv_async_t later; /* for what must not be told at once */
+  uv_timer_t again; /* for places that wait for a process */
+  int closing;      /* handles that are not closed yet */
   tn_worker_statistics statistics;
+  bool runs; /* and does not build */
   bool paused, released;
   char *broken; /* why no more are started; NULL: they are */
   place places[];
@@ -145,6 +159,8 @@ static int slot_of(place *p) {
 
 static void dispatch(place *p) {
   p->prepared = false;
+  p->extensions = 0;
+  if (p->process == NULL) return; /* the next one gets it */
   int slot = slot_of(p);
   tn__message_set_first(&p->message, (uint64_t)slot);
   tn__workers_process_send(p->process, &p->message);
@@ -179,6 +195,7 @@ static void break_all(tn__workers *w, const char *message) {
   for (int i = 0; i < w->statistics.workers; i++) {
     if (w->places[i].process != NULL) tn__workers_process_drop(w->places[i].process);
     w->places[i].process = NULL;
+    w->places[i].due = 0;
   }
   (void)uv_async_send(&w->later);
 }
@@ -251,6 +268,10 @@ static tn_trial_error classify(const place *p, tn__strbuf *text) {
       tn__strbuf_printf(text, "before %s, opening the task took more than %g s (prepare_seconds)", does,
                         o->prepare_seconds);
       return TN_TRIAL_WORKER_LOST;
+    case STARVED:
+      tn__strbuf_printf(text, "%s was not done in %g s, in which its worker got hardly any time of a processor", does,
+                        (1 + MOST_EXTENSIONS) * o->wall_seconds);
+      return TN_TRIAL_WORKER_LOST;
     case NOT_UNDERSTOOD:
       tn__strbuf_printf(text, "%s left the worker with answers that cannot be understood, and it was ended", does);
       append_tail(text, p->process);
@@ -264,21 +285,63 @@ static tn_trial_error classify(const place *p, tn__strbuf *text) {
   return TN_TRIAL_WORKER_LOST;
 }
 
+static void start_again(place *p);
+
+/* Starts what is due, and waits for the rest. */
+static void on_again(uv_timer_t *timer) {
+  tn__workers *w = timer->data;
+  double soonest = INFINITY;
+  for (int i = 0; i < w->statistics.workers && w->broken == NULL; i++) {
+    place *p = &w->places[i];
+    if (p->due > 0 && p->due <= tn__now()) start_again(p);
+    if (p->due > 0) soonest = fmin(soonest, p->due);
+  }
+  if (w->broken != NULL || isinf(soonest)) return;
+  uv_update_time(w->loop);
+  uv_timer_start(&w->again, on_again, (uint64_t)(1e3 * fmax(soonest - tn__now(), 0)) + 1, 0);
+}
+
+/* The place gets a process after a while, which grows as long as none of them comes to anything. Whatever ends
+ * processes from outside, or leaves no room for them, is not the candidates' fault and may pass. */
+static void start_later(place *p) {
+  double pause = fmin(first_pause * exp2(p->lost), longest_pause);
+  p->lost++;
+  p->due = tn__now() + pause;
+  on_again(&p->workers->again);
+}
+
 static void start_again(place *p) {
   tn__workers *w = p->workers;
+  p->due = 0;
   tn_status *status = start_process(p);
   if (status == NULL) {
     w->statistics.replaced++;
-    if (p->busy) dispatch(p);
+    if (p->busy && p->refused == NULL) dispatch(p);
     return;
   }
-  break_all(w, tn_status_message(status));
+  p->process = NULL;
+  if (tn_status_code_of(status) == TN_OUT_OF_MEMORY)
+    start_later(p);
+  else
+    break_all(w, tn_status_message(status));
   tn_status_free(status);
+}
+
+/* By something that is neither the process itself nor this tuner's judgement of its candidate. */
+static bool ended_from_outside(const place *p, const tn__workers_process *process) {
+  if (p->reason == NOT_READY || p->reason == STARVED) return true;
+  return p->reason == BY_ITSELF && process->exit_signal != 0 && !is_fault(process->exit_signal) &&
+         process->exit_signal != SIGPROF;
 }
 
 /* A process that has ended at its start, or without a trial. */
 static void fail_start(place *p, tn__workers_process *process) {
   tn__workers *w = p->workers;
+  if (ended_from_outside(p, process)) {
+    tn__workers_process_drop(process);
+    start_later(p);
+    return;
+  }
   if (++p->failures < MOST_STARTS) {
     tn__workers_process_drop(process);
     start_again(p);
@@ -309,18 +372,37 @@ static void on_gone(void *user) {
   const tn_trial_handle trial = p->trial;
   const double seconds = tn__now() - p->started;
   tn__workers *w = p->workers;
+  bool outside = ended_from_outside(p, process);
   tn__workers_process_drop(process);
   p->process = NULL;
   p->failures = 0;
   p->busy = false; /* the new process gets nothing of it */
-  start_again(p);
+  if (outside)
+    start_later(p);
+  else
+    start_again(p);
   if (!w->released) w->owner.lost(w->user, trial, error, tn__strbuf_text(&text), seconds);
   tn__strbuf_release(&text);
+}
+
+/* Has the trial had its share of the processors in the time that has passed? Where nobody knows: it has. */
+static bool is_starved(const place *p) {
+  const tn_worker_options *o = &p->workers->options;
+  double seconds = tn__workers_process_seconds(p->process);
+  return seconds >= 0 && seconds - p->had < 0.5 * o->wall_seconds * p->threads;
 }
 
 static void on_late(void *user) {
   place *p = user;
   p->reason = !p->ready ? NOT_READY : !p->prepared ? PREPARED_TOO_LONG : WALL_PASSED;
+  if (p->reason == WALL_PASSED && is_starved(p)) {
+    if (p->extensions++ < MOST_EXTENSIONS) {
+      p->reason = BY_ITSELF;
+      tn__workers_process_limit(p->process, p->workers->options.wall_seconds);
+      return;
+    }
+    p->reason = STARVED;
+  }
   tn__workers_process_kill(p->process);
 }
 
@@ -357,6 +439,7 @@ static bool take_prepared(place *p, tn__message_reader *r) {
   uint64_t trial = tn__message_get_u64(r);
   if (!p->busy || p->prepared || trial != p->trial || !tn__message_got_all(r)) return not_understood(p);
   p->prepared = true;
+  p->had = fmax(tn__workers_process_seconds(p->process), 0);
   tn__workers_process_limit(p->process, p->workers->options.wall_seconds);
   return true;
 }
@@ -366,14 +449,15 @@ static bool take_answer(place *p, tn__message_reader *r) {
   uint64_t trial = tn__message_get_u64(r);
   if (!p->busy || trial != p->trial || r->bad) return not_understood(p);
   bool prepared = p->prepared;
-  int failures = p->failures;
+  int failures = p->failures, lost = p->lost;
   tn__workers_process_limit(p->process, 0);
   p->busy = p->prepared = false; /* the next may start within */
-  p->failures = 0;
+  p->failures = p->lost = 0;
   if (w->owner.done(w->user, trial, r)) return !w->released && p->process != NULL;
   p->busy = true;
   p->prepared = prepared;
   p->failures = failures;
+  p->lost = lost;
   return not_understood(p);
 }
 
@@ -407,10 +491,27 @@ static void write_task(tn__message *m, const tn_tune_task *task) {
   tn__message_put_task(m, task);
 }
 
+/* A place without a trial; one that has a process, if there is one. */
+static place *free_place(tn__workers *w) {
+  place *found = NULL;
+  for (int i = 0; i < w->statistics.workers; i++) {
+    place *p = &w->places[i];
+    if (!p->busy && (found == NULL || (found->process == NULL && p->process != NULL))) found = p;
+  }
+  return found;
+}
+
+/* How many processors a trial can keep busy. */
+static int busy_threads(const tn__workers *w, const tn_tune_task *task) {
+  long processors = w->options.core_count > 0 ? w->options.core_count : sysconf(_SC_NPROCESSORS_ONLN);
+  int threads = w->runs && task != NULL && task->threads > 1 ? task->threads : 1;
+  return processors > 0 && threads > processors ? (int)processors : threads;
+}
+
 void tn__workers_start(tn__workers *w, tn_trial_handle trial, const tn_tune_task *task, tn__message *message) {
-  place *p = w->places;
-  while (p->busy) p++;
+  place *p = free_place(w);
   p->busy = true;
+  p->threads = busy_threads(w, task);
   p->trial = trial;
   p->started = tn__now();
   tn__message old = p->message;
@@ -443,6 +544,7 @@ static size_t bytes_for(int workers) { return sizeof(tn__workers) + (size_t)work
 
 static void on_close(uv_handle_t *handle) {
   tn__workers *w = handle->data;
+  if (--w->closing > 0) return;
   for (int i = 0; i < w->statistics.workers; i++) {
     tn__message_release(&w->places[i].task);
     tn__message_release(&w->places[i].message);
@@ -459,7 +561,9 @@ void tn__workers_release(tn__workers *w) {
     if (w->places[i].process != NULL) tn__workers_process_drop(w->places[i].process);
     w->places[i].process = NULL;
   }
+  w->closing = 2;
   uv_close((uv_handle_t *)&w->later, on_close);
+  uv_close((uv_handle_t *)&w->again, on_close);
 }
 
 static tn_status *start_all(tn__workers *w, const tn_timing_options *timing, bool runs) {
@@ -494,7 +598,9 @@ tn_status *tn__workers_create(const tn_worker_options *options, const tn_timing_
     tn__free(NULL, w, bytes_for(options->workers), 0);
     return tn_status_create(TN_IO, "the loop takes no more handles");
   }
-  w->later.data = w;
+  uv_timer_init(w->loop, &w->again);
+  w->later.data = w->again.data = w;
+  w->runs = runs;
   for (int i = 0; i < options->workers; i++) w->places[i].workers = w;
   block_sigpipe();
   tn_status *status = start_all(w, timing, runs);

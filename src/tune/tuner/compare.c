@@ -17,9 +17,12 @@ struct tn__comparison {
   tn__comparison_words words;
   kernel *kernels;        /* those of the first rival first */
   int count, built, runs; /* kernels; so far */
+  int ended, lost;        /* turns; builds and runs whose worker was */
   double times[TN__COMPARISON_MOST][TN__COMPARISON_TURNS];
   tn_trial_handle handle;
-  bool failed[TN__COMPARISON_MOST]; /* and so no rival any more */
+  int turns[TN__COMPARISON_MOST], faster[TN__COMPARISON_MOST]; /* that it was timed in; and faster than the first */
+  bool failed[TN__COMPARISON_MOST];                            /* and so no rival any more */
+  bool left[TN__COMPARISON_MOST];                              /* it lost too many turns */
   bool building, done, released;
   int inside;
 };
@@ -38,31 +41,50 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static double median_of(const double *values) {
+static double median_of(const double *values, int count) {
   double sorted[TN__COMPARISON_TURNS];
-  memcpy(sorted, values, sizeof sorted);
-  qsort(sorted, TN__COMPARISON_TURNS, sizeof(double), by_value);
-  return sorted[TN__COMPARISON_TURNS / 2];
+  memcpy(sorted, values, (size_t)count * sizeof *values);
+  qsort(sorted, (size_t)count, sizeof(double), by_value);
+  return count % 2 == 1 ? sorted[count / 2] : (sorted[count / 2 - 1] + sorted[count / 2]) / 2;
+}
+
+static tn__rival_result judge_rival(const tn__comparison *c, int rival) {
+  tn__rival_result out = {.turns = c->turns[rival]};
+  double ratios[TN__COMPARISON_TURNS];
+  if (c->failed[rival] || out.turns == 0) return (tn__rival_result){.turns = 0};
+  for (int i = 0; i < out.turns; i++) ratios[i] = c->times[rival][i] / c->times[0][i];
+  out.ratio = median_of(ratios, out.turns);
+  out.better = out.ratio < 1 && c->faster[rival] >= TN__COMPARISON_NEEDED;
+  out.medians[0] = median_of(c->times[0], out.turns);
+  out.medians[1] = median_of(c->times[rival], out.turns);
+  return out;
 }
 
 static void judge(const tn__comparison *c, tn__comparison_result *out) {
-  out->turns = TN__COMPARISON_TURNS;
-  out->medians[0] = median_of(c->times[0]);
   for (int s = 1; s < c->words.count; s++) {
-    if (c->failed[s]) continue;
-    double ratios[TN__COMPARISON_TURNS];
-    int faster = 0;
-    for (int i = 0; i < TN__COMPARISON_TURNS; i++) {
-      ratios[i] = c->times[s][i] / c->times[0][i];
-      faster += ratios[i] < 1;
-    }
-    double ratio = median_of(ratios);
-    if (out->best > 0 && ratio >= out->ratio) continue;
+    const tn__rival_result r = out->rivals[s] = judge_rival(c, s);
+    bool sooner = out->best == 0 || r.better > out->better || (r.better == out->better && r.ratio < out->ratio);
+    if (r.turns == 0 || !sooner) continue;
     out->best = s;
-    out->ratio = ratio;
-    out->better = ratio < 1 && faster >= TN__COMPARISON_NEEDED;
-    out->medians[1] = median_of(c->times[s]);
+    out->turns = r.turns;
+    out->ratio = r.ratio;
+    out->better = r.better;
+    memcpy(out->medians, r.medians, sizeof out->medians);
   }
+}
+
+/* A turn of all kernels is over: who cannot be shown to be better any more leaves. True: nobody is left that the next
+ * turn could tell more about. */
+static bool end_turn(tn__comparison *c, int turn) {
+  bool open = false;
+  for (int s = 1; s < c->words.count; s++) {
+    if (c->failed[s] || c->left[s]) continue;
+    c->turns[s] = turn + 1;
+    c->faster[s] += c->times[s][turn] < c->times[0][turn];
+    c->left[s] = turn + 1 - c->faster[s] > TN__COMPARISON_TURNS - TN__COMPARISON_NEEDED;
+    open |= !c->left[s] && c->faster[s] < TN__COMPARISON_NEEDED;
+  }
+  return !open;
 }
 
 static void end(tn__comparison *c, const char *message) {
@@ -85,11 +107,19 @@ static void fail(tn__comparison *c, int which, const char *message) {
     go_on(c);
 }
 
+/* A worker that was lost says nothing of the schedule: it is done again, a few times. */
+static bool is_lost(tn__comparison *c, tn_trial_error error) {
+  enum { MOST_LOST = 6 };
+  return error == TN_TRIAL_WORKER_LOST && c->lost++ < MOST_LOST;
+}
+
 static void on_built(void *user, const tn_build_input *input, const tn_build_result *result) {
   tn__comparison *c = user;
   c->inside++;
   kernel *k = &c->kernels[c->built];
   if (c->released) {
+  } else if (is_lost(c, result->error)) {
+    go_on(c);
   } else if (result->error != TN_TRIAL_OK) {
     c->built++;
     fail(c, k->words.rival, result->message);
@@ -112,6 +142,8 @@ static void on_run(void *user, const tn_build_input *input, const tn_run_result 
   c->inside++;
   const tn__rival_kernel *k = &c->kernels[c->runs % c->count].words;
   if (c->released) {
+  } else if (is_lost(c, result->error)) {
+    go_on(c);
   } else if (result->error != TN_TRIAL_OK) {
     c->runs++;
     fail(c, k->rival, result->message);
@@ -123,12 +155,24 @@ static void on_run(void *user, const tn_build_input *input, const tn_run_result 
   if (--c->inside == 0 && c->released) destroy(c);
 }
 
-static void go_on(tn__comparison *c) {
-  while (c->built < c->count && c->failed[c->kernels[c->built].words.rival]) c->built++;
-  while (c->built == c->count && c->runs < c->count * TN__COMPARISON_TURNS &&
-         c->failed[c->kernels[c->runs % c->count].words.rival])
+static bool is_out(const tn__comparison *c, const kernel *k) {
+  return c->failed[k->words.rival] || c->left[k->words.rival];
+}
+
+/* Passes over kernels of those that are out; true: all turns that tell something are over. */
+static bool find_next(tn__comparison *c) {
+  while (c->built < c->count && is_out(c, &c->kernels[c->built])) c->built++;
+  if (c->built < c->count) return false;
+  for (;;) {
+    if (c->runs > 0 && c->runs % c->count == 0 && c->ended < c->runs / c->count && end_turn(c, c->ended++)) return true;
+    if (c->runs == c->count * TN__COMPARISON_TURNS) return true;
+    if (!is_out(c, &c->kernels[c->runs % c->count])) return false;
     c->runs++;
-  if (c->built == c->count && c->runs == c->count * TN__COMPARISON_TURNS) {
+  }
+}
+
+static void go_on(tn__comparison *c) {
+  if (find_next(c)) {
     end(c, NULL);
     return;
   }

@@ -5,31 +5,61 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "machine/measure.h"
+#include "machine/identity.h"
+#include "tune/database/leases.h"
 #include "tune/search/points.h"
 #include "tune/search/samples.h"
-#include "tune/tuner/compare.h"
 
 struct tn__record_waiting {
   tn__record_waiting *next;
   const tn_tune_task *task; /* the tuner's */
-  tn_record record;         /* whose texts are copies */
+  tn_record record;         /* whose texts are copies; of a verdict what tells the candidate apart */
   bool again;
+  int turns; /* of a verdict; 0: it is a trial */
+  bool better;
+  double ratio;
 };
 
-tn_status *tn__records_open(tn__records *records, const char *path, const char *machine) {
+/* Seconds that a lease lasts, and after which it is renewed: what a tuner that died had claimed is free then. */
+static const double lease_seconds = 60, renew_seconds = 15;
+
+static double clock_of(const tn__records *records) {
+  return records->clock != NULL ? 1 + records->clock(records->clock_user) : (double)time(NULL);
+}
+
+static tn__lease lease_of(const tn__records *records) {
+  return (tn__lease){records->owner, clock_of(records), lease_seconds};
+}
+
+/* Did another process hold the database? Then nobody waits for it again for a while, and the status is gone. */
+TN_MUST_USE static bool is_held(tn__records *records, tn_status **status) {
+  const double pause = 1;
+  if (tn_status_code_of(*status) != TN_FAILED_PRECONDITION) return false;
+  if (!records->told)
+    tn__log(records->log, TN_LOG_WARNING, "%s; trials wait until it is free", tn_status_message(*status));
+  records->told = true;
+  records->blocked_until = tn__now() + pause;
+  tn_status_free(*status);
+  *status = NULL;
+  return true;
+}
+
+tn_status *tn__records_open(tn__records *records, const char *path, const char *machine, double seconds) {
   /* Nobody waits long in the event loop. */
   const tn_database_options options = {.size = sizeof options, .wait_seconds = 0.2};
   if (machine == NULL)
-    tn__machine_host_name(records->machine, sizeof records->machine);
+    tn__machine_identity("", records->machine);
   else
     snprintf(records->machine, sizeof records->machine, "%s", machine);
-  const double until = tn__now() + 10;
+  snprintf(records->owner, sizeof records->owner, "%lld-%016llx", (long long)getpid(),
+           (unsigned long long)tn__hash_mix(tn__clock(), (uint64_t)(uintptr_t)records));
+  const double until = tn__now() + seconds;
   for (;;) {
     tn_status *status = tn_database_open(path, &options, &records->database);
     if (status == NULL || tn_status_code_of(status) != TN_FAILED_PRECONDITION || tn__now() > until) return status;
@@ -68,19 +98,16 @@ static tn_status *write_one(tn__records *records, const tn__record_waiting *w) {
   tn_record record = w->record;
   record.task = hash;
   record.machine = records->machine;
-  return tn_database_add(records->database, &record, w->again, NULL);
+  if (w->turns > 0) return tn_database_judge(records->database, &record, w->better, w->ratio, w->turns);
+  TN_RETURN_IF_ERROR(tn_database_add(records->database, &record, w->again, NULL));
+  return tn__database_yield(records->database, records->owner, &record);
 }
 
 tn_status *tn__records_flush(tn__records *records) {
+  if (records->first != NULL && tn__now() < records->blocked_until) return NULL;
   while (records->first != NULL) {
     tn_status *status = write_one(records, records->first);
-    if (status != NULL && tn_status_code_of(status) == TN_FAILED_PRECONDITION) { /* another process holds it */
-      if (!records->told)
-        tn__log(records->log, TN_LOG_WARNING, "%s; trials wait until it is free", tn_status_message(status));
-      records->told = true;
-      tn_status_free(status);
-      return NULL;
-    }
+    if (is_held(records, &status)) return NULL;
     if (status != NULL) return status;
     drop_first(records);
   }
@@ -88,18 +115,30 @@ tn_status *tn__records_flush(tn__records *records) {
   return NULL;
 }
 
-tn_status *tn__records_finish(tn__records *records) {
-  enum { MOST_SECONDS = 60 };
-  double until = tn__now() + MOST_SECONDS;
+tn_status *tn__records_renew(tn__records *records) {
+  double now = tn__now();
+  if (now < records->blocked_until || now - records->renewed < renew_seconds) return NULL;
+  const tn__lease lease = lease_of(records);
+  tn_status *status = tn__database_renew(records->database, &lease);
+  if (!is_held(records, &status) && status == NULL) records->renewed = now;
+  return status;
+}
+
+tn_status *tn__records_finish(tn__records *records, double seconds) {
+  double until = tn__now() + seconds;
   int count = 0;
   do {
+    records->blocked_until = 0;
     TN_RETURN_IF_ERROR(tn__records_flush(records));
   } while (records->first != NULL && tn__now() < until);
   for (const tn__record_waiting *w = records->first; w != NULL; w = w->next) count++;
-  if (count == 0) return NULL;
-  return tn_status_create(TN_FAILED_PRECONDITION,
-                          "%s: another process held the database for %d seconds, and %d trial%s could not be written",
-                          tn_database_path(records->database), MOST_SECONDS, count, count == 1 ? "" : "s");
+  if (count > 0)
+    return tn_status_create(TN_FAILED_PRECONDITION,
+                            "%s: cannot write the last %d trial%s: another process holds the database, and the budget "
+                            "is over; tune again when it is free",
+                            tn_database_path(records->database), count, count == 1 ? "" : "s");
+  tn_status *status = tn__database_yield(records->database, records->owner, NULL);
+  return is_held(records, &status) ? NULL : status; /* leases expire by themselves */
 }
 
 TN_MUST_USE static bool copy(const char **text) {
@@ -108,13 +147,14 @@ TN_MUST_USE static bool copy(const char **text) {
   return *text != NULL;
 }
 
-static tn_status *append(tn__records *records, const tn_tune_task *task, const tn_record *words, bool again) {
+/* Of the words the record's texts are copied. */
+static tn_status *append(tn__records *records, const tn__record_waiting *words) {
   tn__record_waiting *w = calloc(1, sizeof *w);
   if (w == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a record");
-  *w = (tn__record_waiting){.task = task, .record = *words, .again = again};
+  *w = *words;
   tn_record *r = &w->record;
   r->size = sizeof *r;
-  r->when = records->clock != NULL ? 1 + records->clock(records->clock_user) : (double)time(NULL);
+  r->when = clock_of(records);
   bool copied = copy(&r->rule);
   copied &= copy(&r->decisions);
   copied &= copy(&r->trace);
@@ -149,22 +189,52 @@ tn_status *tn__records_add(tn__records *records, const tn__tuner_record *r) {
                            .run_seconds = result->run.seconds,
                            .predicted = known_or_0(r->predicted)};
   /* A worker that was lost says nothing of the candidate, which is measured again when tuning goes on. */
-  return append(records, r->task, &words, result->error != TN_TRIAL_WORKER_LOST);
+  return append(
+      records, &(tn__record_waiting){.task = r->task, .record = words, .again = result->error != TN_TRIAL_WORKER_LOST});
 }
 
-/* What both took in turns counts beside what they took before. */
+static tn_record candidate_of(const tn__proposal *p) {
+  return (tn_record){.size = sizeof(tn_record),
+                     .rule = p->rule,
+                     .decisions = p->decisions,
+                     .trace = p->trace,
+                     .origin = p->index == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH};
+}
+
+/* What both took in turns counts beside what they took before, and the verdict is of the second. */
 tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, const tn__compared *c) {
   for (int i = 0; i < 2; i++) {
-    const tn__proposal *p = i == 0 ? c->first : c->best;
-    const tn_record words = {.rule = p->rule,
-                             .decisions = p->decisions,
-                             .trace = p->trace,
-                             .origin = i == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH,
-                             .median = c->medians[i],
-                             .calls = TN__COMPARISON_TURNS,
-                             .verified = records->clock == NULL};
-    TN_RETURN_IF_ERROR(append(records, task, &words, true));
+    tn_record words = candidate_of(i == 0 ? c->first : c->best);
+    words.median = c->medians[i];
+    words.calls = c->turns;
+    TN_RETURN_IF_ERROR(append(records, &(tn__record_waiting){.task = task, .record = words, .again = true}));
   }
+  return append(
+      records,
+      &(tn__record_waiting){
+          .task = task, .record = candidate_of(c->best), .turns = c->turns, .better = c->better, .ratio = c->ratio});
+}
+
+/* ---- leases ------------------------------------------------------------------------------------------------------ */
+
+tn_status *tn__records_claim(tn__records *records, const tn_tune_task *task, const tn__proposal *p,
+                             tn__tuner_claim *out) {
+  static const int states[] = {[TN__CLAIM_GRANTED] = TN__TUNER_FREE,
+                               [TN__CLAIM_TAKEN] = TN__TUNER_TAKEN,
+                               [TN__CLAIM_KNOWN] = TN__TUNER_MEASURED};
+  char hash[TN_TASK_HASH_BYTES];
+  tn__database_claimed claimed;
+  *out = (tn__tuner_claim){.state = TN__TUNER_FREE};
+  if (tn__now() < records->blocked_until) return NULL; /* what is held for long is not held by a tuner */
+  TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
+  tn_record candidate = candidate_of(p);
+  candidate.task = hash;
+  candidate.machine = records->machine;
+  const tn__lease lease = lease_of(records);
+  tn_status *status = tn__database_claim(records->database, &candidate, &lease, &claimed);
+  if (is_held(records, &status) || status != NULL) return status;
+  out->state = states[claimed.state];
+  out->seconds = claimed.seconds;
   return NULL;
 }
 
@@ -207,6 +277,7 @@ typedef struct knowing {
 
 static bool know(void *user, const tn_record *record) {
   knowing *k = user;
+  if (!record->proven) return true; /* what others say is measured here first */
   if (record->trace == NULL || record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST)
     return true;
   double median = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;
@@ -228,6 +299,29 @@ tn_status *tn__records_known(tn__records *records, const tn_tune_task *task, tn_
   if (k.status != NULL || records->alone) return k.status;
   if (records->similar == NULL) TN_RETURN_IF_ERROR(tn__similar_open(records->database, &records->similar));
   return tn__similar_seed(records->similar, task, records->machine, search);
+}
+
+typedef struct taking {
+  void (*take)(void *to, const tn__known_verdict *verdict);
+  void *to;
+} taking;
+
+static bool take_verdict(void *user, const tn_record *record) {
+  const taking *t = user;
+  if (!record->proven || record->verdict == TN_VERDICT_NONE || record->error != TN_TRIAL_OK) return true;
+  const tn__known_verdict v = {record->trace, record->verdict == TN_VERDICT_BETTER, record->ratio};
+  t->take(t->to, &v);
+  return true;
+}
+
+tn_status *tn__records_verdicts(const tn__records *records, const tn_tune_task *task,
+                                void (*take)(void *to, const tn__known_verdict *verdict), void *to) {
+  char hash[TN_TASK_HASH_BYTES];
+  taking t = {take, to};
+  TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
+  const tn_record_filter filter = {
+      .size = sizeof filter, .task = hash, .machine = records->machine, .errors = 1u << TN_TRIAL_OK};
+  return tn_database_query(records->database, &filter, take_verdict, &t, NULL);
 }
 
 /* ---- samples ----------------------------------------------------------------------------------------------------- */
@@ -261,7 +355,7 @@ static bool teach_record(void *user, const tn_record *record) {
   tn__space_point point;
   tn__model_sample sample = {.task = t->task};
   double seconds = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;
-  if (record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST) return true;
+  if (record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST || !record->proven) return true;
   if (!tn__space_read(t->space, record->rule, record->decisions, &point)) return true;
   if (!tn__model_sample_of(t->space, &point, seconds, t->task, &sample)) return true;
   tn_status *status = tn__space_features(t->space, &point, sample.row.loops);

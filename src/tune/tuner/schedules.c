@@ -3,7 +3,7 @@
 #include "base/shown.h"
 #include "tenon/database.h"
 
-int tn__tuner_print_schedules(const tn__tuner *tuner, bool simulated, tn__strbuf *out) {
+int tn__tuner_print_schedules(const tn__tuner *tuner, const char *machine, bool simulated, tn__strbuf *out) {
   int count = 0;
   tn__strbuf_append(out, "tenon schedules 1\n");
   if (simulated) tn__strbuf_append(out, "# simulated: nothing was timed, and no schedule here is known to be faster\n");
@@ -18,8 +18,12 @@ int tn__tuner_print_schedules(const tn__tuner *tuner, bool simulated, tn__strbuf
     tn__strbuf_shown(out, task->name);
     tn__strbuf_printf(out, "\ntarget %s threads %d median ", task->target, task->threads);
     tn__strbuf_f64(out, best->median);
-    tn__strbuf_printf(out, " tenon %s\ntask %s\n%s%s", tn_version(), hash, task->results_read ? "results read\n" : "",
-                      best->trace);
+    tn__strbuf_printf(out, " tenon %s", tn_version());
+    if (!simulated) {
+      tn__strbuf_append(out, " machine ");
+      tn__strbuf_shown(out, machine);
+    }
+    tn__strbuf_printf(out, "\ntask %s\n%s%s", hash, task->results_read ? "results read\n" : "", best->trace);
     count++;
   }
   return count;

@@ -5,8 +5,8 @@
 #include "base/strbuf.h"
 #include "tune/tuner/tuner.h"
 
-/* Of tasks whose best is better than the static choice; returns how many there are. `simulated`: says that nothing was
- * timed. */
-TN_MUST_USE int tn__tuner_print_schedules(const tn__tuner *tuner, bool simulated, tn__strbuf *out);
+/* Of tasks whose best is better than the static choice on the machine of this fingerprint; returns how many there are.
+ * `simulated`: says that nothing was timed, and names no machine. */
+TN_MUST_USE int tn__tuner_print_schedules(const tn__tuner *tuner, const char *machine, bool simulated, tn__strbuf *out);
 
 #endif

@@ -360,6 +360,17 @@ static tn_status *compared(void *user, const tn_tune_task *task, const tn__compa
   return t->keeps ? tn__records_compared(&t->records, task, c) : NULL;
 }
 
+static tn_status *verdicts(void *user, const tn_tune_task *task,
+                           void (*take)(void *to, const tn__known_verdict *verdict), void *to) {
+  const tn_tuner *t = user;
+  return t->keeps ? tn__records_verdicts(&t->records, task, take, to) : NULL;
+}
+
+static tn_status *claim(void *user, const tn_tune_task *task, const tn__proposal *p, tn__tuner_claim *out) {
+  tn_tuner *t = user;
+  return t->keeps ? tn__records_claim(&t->records, task, p, out) : NULL;
+}
+
 static tn_status *learn(void *user, const tn_tune_task *like, tn__cost_model *model) {
   const tn_tuner *t = user;
   return t->keeps ? tn__records_learn(&t->records, like, model) : NULL;
@@ -379,7 +390,11 @@ static tn_status *open_records(tn_tuner *t, tn__tuner_options *core) {
   t->records.log = &t->log;
   t->records.clock = o->deterministic ? core->clock : NULL;
   t->records.clock_user = core->clock_user;
-  TN_RETURN_IF_ERROR(tn__records_open(&t->records, o->database, o->deterministic ? "simulated" : o->fingerprint));
+  /* What waits for another process is of the budget. */
+  const double longest = 10;
+  double seconds = o->budget_seconds > 0 ? fmin(longest, o->budget_seconds) : longest;
+  TN_RETURN_IF_ERROR(
+      tn__records_open(&t->records, o->database, o->deterministic ? "simulated" : o->fingerprint, seconds));
   TN_RETURN_IF_ERROR(tn__records_of(&t->records, t->tasks, &t->spent_before));
   core->spent_before = t->spent_before;
   return NULL;
@@ -395,10 +410,19 @@ static void core_done(void *user) { uv_async_send(&((tn_tuner *)user)->wake); }
 
 static bool is_stopping(void *user) { return atomic_load(&((tn_tuner *)user)->stop) != NOT_STOPPED; }
 
+/* That may be waited for a database which another process holds: a minute, and no longer than the budget and what is
+ * behind it for trials in flight. */
+static double seconds_to_finish(const tn_tuner *t) {
+  const double longest = 60, grace = 2;
+  const tn_tuner_options *o = &t->options;
+  if (o->budget_seconds <= 0) return longest;
+  return fmin(longest, fmax(o->budget_seconds - t->spent_before - tn__tuner_spent(t->core), 0) + grace);
+}
+
 /* Told once, outside of whatever made an end of it. */
 static void end(tn_tuner *t) {
   t->ended = true;
-  if (t->keeps) t->failure = tn__records_finish(&t->records);
+  if (t->keeps) t->failure = tn__records_finish(&t->records, seconds_to_finish(t));
   if (t->keeps && t->failure == NULL) t->failure = tn__records_spend(&t->records, tn__tuner_spent(t->core));
   uv_timer_stop(&t->tick);
   uv_idle_stop(&t->steps);
@@ -430,6 +454,7 @@ static tn_status *note_spent(tn_tuner *t) {
 static void on_tick(uv_timer_t *handle) {
   tn_tuner *t = handle->data;
   tn_status *status = t->keeps ? tn__records_flush(&t->records) : NULL;
+  if (status == NULL && t->keeps && t->simulated == NULL) status = tn__records_renew(&t->records);
   if (status == NULL) status = note_spent(t);
   if (status != NULL) tn__tuner_fail(t->core, status);
   if (t->simulated == NULL) tn__tuner_tick(t->core);
@@ -464,7 +489,7 @@ static tn__tuner_options core_options(const tn_tuner *t) {
 }
 
 static tn_status *begin(tn_tuner *t) {
-  const tn__tuner_sink sink = {add, known, compared, learn, learned, t};
+  const tn__tuner_sink sink = {add, known, verdicts, claim, compared, learn, learned, t};
   tn__tuner_options options = core_options(t);
   cores c;
   if (tn__tasks_count(t->tasks) > 0 && t->runner_count == 0 && !t->options.deterministic)
@@ -625,7 +650,10 @@ tn_status *tn_tuner_schedules(const tn_tuner *t, char **text, int *count) {
     return tn_status_create(TN_FAILED_PRECONDITION, "the schedules of a tuner are there when it is done");
   tn__strbuf out;
   tn__strbuf_init(&out, NULL);
-  int found = tn__tuner_print_schedules(t->core, t->options.deterministic, &out);
+  char machine[TN__MACHINE_IDENTITY_BYTES];
+  tn__machine_identity("", machine);
+  const char *fingerprint = t->options.fingerprint != NULL ? t->options.fingerprint : machine;
+  int found = tn__tuner_print_schedules(t->core, fingerprint, t->options.deterministic, &out);
   tn_status *status = tn__strbuf_status(&out);
   if (status == NULL && (*text = strdup(tn__strbuf_text(&out))) == NULL)
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the text of the schedules");

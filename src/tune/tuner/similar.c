@@ -146,7 +146,7 @@ typedef struct asking {
 static bool take_candidate(void *user, const tn_record *record) {
   asking *a = user;
   if (record->rule == NULL || record->rule[0] == 0 || record->median <= 0) return true;
-  if (a->own_machine != NULL && strcmp(record->machine, a->own_machine) == 0) return true;
+  if (a->own_machine != NULL && record->proven && strcmp(record->machine, a->own_machine) == 0) return true;
   candidate *c = &a->found[a->count++];
   *c = (candidate){strdup(record->rule), strdup(record->decisions)};
   a->no_memory |= c->rule == NULL || c->decisions == NULL;

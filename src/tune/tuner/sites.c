@@ -81,7 +81,7 @@ static const char *trace_for(tn__sites *s, const tn_tune_task *task, double *pre
     tn_record *best;
     const char *trace = NULL;
     tn__check(s->arena.escape, tn_tune_task_hash(task, hash));
-    tn__check(s->arena.escape, tn_database_best(s->words.database, hash, s->words.machine, &best));
+    tn__check(s->arena.escape, tn_database_winner(s->words.database, hash, s->words.machine, &best));
     if (best != NULL && !best->other_machine && best->trace != NULL && best->trace[0] != 0)
       trace = tn__arena_strdup(&s->arena, best->trace);
     tn_record_release(best);
@@ -158,7 +158,7 @@ static bool is_known(tn__sites *s, site *a, int choice) {
   tn__check(s->arena.escape, tn_database_best(s->words.database, w.hash, s->words.machine, &best));
   size_t length = strlen(a->words.kind);
   int better = a->chosen;
-  if (best != NULL && !best->other_machine && strncmp(best->decisions, a->words.kind, length) == 0)
+  if (best != NULL && best->proven && !best->other_machine && strncmp(best->decisions, a->words.kind, length) == 0)
     better = (int)strtol(best->decisions + length, NULL, 10);
   tn_record_release(best);
   if (better != choice) return true;
@@ -340,8 +340,9 @@ void tn__sites_print(const tn__sites *s, tn__strbuf *out) {
     const tn_tune_task *like = &tn__tasks_at(s->base, 0)->task;
     tn__strbuf_append(out, "\n# ");
     tn__strbuf_shown(out, a->words.text);
-    tn__strbuf_printf(out, "\ntarget %s threads %d tenon %s\nvariant %s %s %d\n", like->target, like->threads,
-                      tn_version(), a->words.kind, a->digest, a->chosen);
+    tn__strbuf_printf(out, "\ntarget %s threads %d tenon %s machine ", like->target, like->threads, tn_version());
+    tn__strbuf_shown(out, s->words.machine);
+    tn__strbuf_printf(out, "\nvariant %s %s %d\n", a->words.kind, a->digest, a->chosen);
   }
 }
 

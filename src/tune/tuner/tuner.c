@@ -13,6 +13,7 @@ enum {
   WARM_UP = 6,    /* trials of each task before trials go to where they promise most */
   LOOK_BACK = 16, /* trials whose gain is what the next ones are expected to gain */
   PACE = 64,      /* trials whose pace is expected of the next ones */
+  MOST_LOST = 2,  /* times that a candidate whose worker was lost is measured again */
   HOPELESS = 24,  /* trials of a task that all failed, after which it gets no more */
   USUAL_PATIENCE = 128
 };
@@ -25,27 +26,51 @@ typedef struct course {
   int count, capacity;
 } course;
 
+/* What the tuner itself knows of a proposal. */
+typedef struct note {
+  const tn__proposal *p; /* NULL: it was not asked for yet */
+  double median;         /* as tn__proposal's, which is the proposer's while there are trials */
+  int tries;             /* that were lost */
+  bool judged;           /* it was compared with the static choice */
+} note;
+
 typedef struct task {
   const tn__task_item *item;
   tn__space *space;
   tn__search *search;
   course course;
-  const tn__proposal *best;   /* that has the least time; NULL: none works yet */
-  const tn__proposal **asked; /* by their index, as far as they were asked for; the rest is NULL */
-  int asked_capacity;
+  const tn__proposal *best; /* that has the least time; NULL: none works yet */
+  note *notes;              /* of proposals, by their index */
+  int note_count, note_capacity;
   int64_t trials, in_flight, without_gain;
   int64_t errors[TN_TRIAL_ERRORS];
-  int64_t faster;                                   /* candidates that were measured, than the static choice */
+  int64_t judged;                                   /* candidates that were compared */
   int64_t timed;                                    /* of this tuning's trials */
   double run_seconds, build_seconds;                /* that these took */
   double best_seconds, static_seconds, gained_from; /* the best when `without_gain` began to count */
   bool exhausted, stopped, static_failed;
-  bool tried, compared, better;                    /* a comparison was begun; it has a result; its best is better */
+  bool compared, settled;                          /* a comparison has a result; the last one is over */
   const tn__proposal *rivals[TN__COMPARISON_MOST]; /* that are compared, the static choice first */
-  const tn__proposal *chosen;                      /* of them, by the comparison */
-  double ratio, in_turns[2]; /* of the comparison: the best over the static choice; seconds of both */
+  int rival_count;
+  const tn__proposal *rival;  /* the best measured that was not compared; NULL: there is none */
+  const tn__proposal *winner; /* that is shown to be better than the static choice, by most; NULL: none is */
+  double ratio, in_turns[2];  /* of the winner, or else of the last comparison: to the static choice; seconds of both */
+  int comparisons;            /* that were begun */
+  double comparing_seconds;   /* that they took */
   char *first_error;
 } task;
+
+/* A candidate that is to be measured again, or later. */
+typedef struct postponed {
+  int task;
+  const tn__proposal *p;
+  double since;
+} postponed;
+
+typedef struct postponed_list {
+  postponed *data;
+  int count, capacity;
+} postponed_list;
 
 struct tn__tuner {
   tn__tuner_sink sink;
@@ -60,10 +85,14 @@ struct tn__tuner {
   tn_measurer *measurer;
   tn__comparison *comparison;
   task *in_comparison;
-  int compared; /* tasks that are */
+  int compared;                             /* comparisons that are over */
+  double comparison_began, expected, taken; /* of the one in progress; of all: seconds by estimate, and real */
+  postponed_list lost;                      /* whose workers were */
+  postponed_list elsewhere;                 /* that another tuner measures */
   int64_t asked, known, ended;
-  double ends[PACE]; /* when the last trials ended, trial i at i % PACE */
-  double started, trials_end, last_comparison, done_at;
+  double ends[PACE]; /* when the last trials ended, trial i at i % PACE, without the time of comparisons */
+  double started, trials_end, done_at;
+  double between_trials; /* seconds of comparisons before the trials ended */
   tn__tuner_overhead overhead;
   tn__tuner_phase phase;
   tn_tuner_end end;
@@ -91,9 +120,38 @@ static void fail(tn__tuner *t, tn_status *status) {
 
 static int index_of(const tn__tuner *t, const task *a) { return (int)(a - t->tasks); }
 
+/* Room for what is known of the proposal. */
+static tn_status *note_proposal(task *a, const tn__proposal *p) {
+  if (p->index >= a->note_capacity) {
+    int capacity = 2 * p->index + 64;
+    void *grown = realloc(a->notes, (size_t)capacity * sizeof a->notes[0]);
+    if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the candidates of a task");
+    a->notes = grown;
+    for (int i = a->note_capacity; i < capacity; i++) a->notes[i] = (note){.median = NAN};
+    a->note_capacity = capacity;
+  }
+  if (p->index >= a->note_count) a->note_count = p->index + 1;
+  a->notes[p->index].p = p;
+  return NULL;
+}
+
+static note *note_of(const task *a, const tn__proposal *p) { return &a->notes[p->index]; }
+
+/* Is it one that a comparison may take? */
+static bool is_open(const note *n) { return n->p != NULL && n->p->index > 0 && isfinite(n->median) && !n->judged; }
+
+static void find_rival(task *a) {
+  a->rival = NULL;
+  for (int i = 1; i < a->note_count; i++)
+    if (is_open(&a->notes[i]) && (a->rival == NULL || a->notes[i].median < note_of(a, a->rival)->median))
+      a->rival = a->notes[i].p;
+}
+
 /* Remembers what a proposal took. */
 static void note_time(task *a, const tn__proposal *p, double median) {
-  a->faster += p->index > 0 && median < a->static_seconds;
+  note *n = note_of(a, p);
+  n->median = median;
+  if (is_open(n) && (a->rival == NULL || median < note_of(a, a->rival)->median)) a->rival = p;
   if (p->index == 0) a->static_seconds = median;
   if (p->index == 0) a->static_failed = isinf(median);
   if (!(median < a->best_seconds)) return;
@@ -134,6 +192,7 @@ static task *choose_task(tn__tuner *t, bool ready) {
 /* ---- the source of the measurer ---------------------------------------------------------------------------------- */
 
 static double time_to_compare(const tn__tuner *t);
+static void add_up(const tn__tuner *t, bool shown, double *before, double *after);
 
 /* The most of a budget that comparisons take; also of one that was spent before, so that what is known is compared. */
 static const double share_of_comparisons = 0.4;
@@ -163,7 +222,7 @@ static tn_tuner_end end_of(const tn__tuner *t) {
   if (t->options.budget_seconds > 0 && trials_left(t) <= 0) return TN_TUNER_BUDGET;
   if (t->options.target_speedup > 0) {
     double before, after;
-    tn__tuner_totals(t, &before, &after);
+    add_up(t, !t->options.no_comparison, &before, &after);
     if (isfinite(before) && before >= t->options.target_speedup * after) return TN_TUNER_SPEEDUP;
   }
   return TN_TUNER_WORKS;
@@ -184,27 +243,19 @@ static void set_done(tn__tuner *t) {
 /* Beyond that a candidate will not be the best, whatever the noise. */
 static double slow_seconds(const task *a) { return isfinite(a->best_seconds) ? 1.5 * a->best_seconds : 0; }
 
+static int64_t count_in_flight(const tn__tuner *t) {
+  int64_t in_flight = 0;
+  for (int i = 0; i < t->task_count; i++) in_flight += t->tasks[i].in_flight;
+  return in_flight;
+}
+
 /* Is enough in flight? A window of candidates that take seconds each would be built long before they run, by what was
  * known then, and all of them would be waited for in the end. Rounds have the size that they were given. */
 static bool is_far_ahead(const tn__tuner *t) {
-  int64_t in_flight = 0;
+  int64_t in_flight = count_in_flight(t);
   if (t->options.mode != TN_MEASURE_ASYNC) return false;
-  for (int i = 0; i < t->task_count; i++) in_flight += t->tasks[i].in_flight;
-  double pace = t->ended > 0 ? (now(t) - t->started) / (double)t->ended : (double)INFINITY;
+  double pace = t->ended > 0 ? (now(t) - t->started - t->between_trials) / (double)t->ended : (double)INFINITY;
   return in_flight >= tn_builder_slots(t->builder) + 2 * t->runner_count && (double)in_flight * pace > seconds_ahead;
-}
-
-static tn_status *note_asked(task *a, const tn__proposal *p) {
-  if (p->index >= a->asked_capacity) {
-    int capacity = 2 * p->index + 64;
-    void *grown = realloc((void *)a->asked, (size_t)capacity * sizeof a->asked[0]);
-    if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the candidates of a task");
-    a->asked = grown;
-    for (int i = a->asked_capacity; i < capacity; i++) a->asked[i] = NULL;
-    a->asked_capacity = capacity;
-  }
-  a->asked[p->index] = p;
-  return NULL;
 }
 
 /* A proposal of the task that deserves it most; where it has none, as they are made beside, of another. NULL: `waits`
@@ -221,7 +272,7 @@ static const tn__proposal *take_proposal(tn__tuner *t, task **out, bool *waits) 
     }
     task *other = p == NULL ? choose_task(t, true) : NULL;
     if (other != NULL) fail(t, tn__proposer_next(t->proposer, index_of(t, a = other), &p));
-    if (p != NULL) fail(t, note_asked(a, p));
+    if (p != NULL) fail(t, note_proposal(a, p));
     *out = a;
     *waits = p == NULL && t->failure == NULL;
     return t->failure == NULL ? p : NULL;
@@ -229,24 +280,116 @@ static const tn__proposal *take_proposal(tn__tuner *t, task **out, bool *waits) 
   return NULL;
 }
 
-static tn_source_answer next_candidate(tn__tuner *t, tn_build_input *input) {
-  task *a = NULL;
-  bool waits;
-  t->stopping |= t->options.stopping != NULL && t->options.stopping(t->options.user);
-  if (!is_over(t) && is_far_ahead(t)) return TN_SOURCE_WAIT;
-  const tn__proposal *p = take_proposal(t, &a, &waits);
-  if (p == NULL && waits) return TN_SOURCE_WAIT;
-  if (p == NULL) {
-    if (!is_over(t)) t->end = TN_TUNER_NOTHING_LEFT;
-    return TN_SOURCE_END;
+static tn_status *note_course(task *a, double best);
+static void note_gain(const tn__tuner *t, task *a);
+
+/* ---- candidates that are not measured at once -------------------------------------------------------------------- */
+
+static tn_status *postpone(tn__tuner *t, postponed_list *list, const task *a, const tn__proposal *p) {
+  if (list->count == list->capacity) {
+    int capacity = 2 * list->capacity + 16;
+    void *grown = realloc(list->data, (size_t)capacity * sizeof list->data[0]);
+    if (grown == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for candidates");
+    list->data = grown;
+    list->capacity = capacity;
   }
+  list->data[list->count++] = (postponed){index_of(t, a), p, now(t)};
+  return NULL;
+}
+
+static postponed take_first(postponed_list *list) {
+  const postponed first = list->data[0];
+  memmove(list->data, list->data + 1, (size_t)--list->count * sizeof list->data[0]);
+  return first;
+}
+
+/* Another tuner has measured it. */
+static void take_result(tn__tuner *t, task *a, const tn__proposal *p, double median) {
+  a->trials++;
+  t->known++;
+  note_time(a, p, median);
+  fail(t, tn__proposer_tell(t->proposer, index_of(t, a), p->index, median));
+  fail(t, note_course(a, a->best_seconds));
+  note_gain(t, a);
+}
+
+/* May this tuner measure it now? Otherwise another one does, or has. */
+static bool claim(tn__tuner *t, task *a, const tn__proposal *p) {
+  tn__tuner_claim answer = {.state = TN__TUNER_FREE};
+  if (t->sink.claim == NULL) return true;
+  double begin = now(t);
+  fail(t, t->sink.claim(t->sink.user, &a->item->task, p, &answer));
+  t->overhead.database += now(t) - begin;
+  if (t->failure != NULL) return false;
+  if (answer.state == TN__TUNER_MEASURED) take_result(t, a, p, answer.seconds);
+  if (answer.state == TN__TUNER_TAKEN) fail(t, postpone(t, &t->elsewhere, a, p));
+  return answer.state == TN__TUNER_FREE;
+}
+
+/* One that was put off, or NULL. Of those that others measure, one is asked for again each second, or at once when
+ * there is nothing else to do. */
+static const tn__proposal *take_postponed(tn__tuner *t, task **out) {
+  if (t->lost.count > 0) {
+    const postponed first = take_first(&t->lost);
+    *out = &t->tasks[first.task];
+    return first.p;
+  }
+  const double again = 1;
+  for (int left = t->elsewhere.count; left > 0 && t->end == TN_TUNER_WORKS && t->failure == NULL; left--) {
+    if (now(t) - t->elsewhere.data[0].since < again && count_in_flight(t) > 0) return NULL;
+    const postponed first = take_first(&t->elsewhere);
+    *out = &t->tasks[first.task];
+    if (claim(t, *out, first.p)) return first.p;
+  }
+  return NULL;
+}
+
+/* ---- the source's functions -------------------------------------------------------------------------------------- */
+
+static task *find_due(const tn__tuner *t);
+static void start_comparison(tn__tuner *t, task *a);
+
+/* Is a comparison going on, or to be made before there are more trials? It begins when nothing is in flight. */
+static bool compares(tn__tuner *t) {
+  task *due;
+  while (t->in_comparison == NULL && !is_over(t) && (due = find_due(t)) != NULL) {
+    if (count_in_flight(t) > 0) return true;
+    start_comparison(t, due); /* which may be over at once */
+  }
+  return t->in_comparison != NULL;
+}
+
+static tn_source_answer give(tn__tuner *t, task *a, const tn__proposal *p, tn_build_input *input) {
   a->in_flight++;
-  t->asked++;
   *input = (tn_build_input){.id = (uint64_t)index_of(t, a) << PROPOSAL_BITS | (uint64_t)p->index,
                             .task = &a->item->task,
                             .schedule = p->trace,
                             .slow_seconds = slow_seconds(a)};
   return TN_SOURCE_CANDIDATE;
+}
+
+/* It ends as there are enough trials, or none any more: candidates in flight whose workers are lost are measured still.
+ */
+static bool has_time(const tn__tuner *t) { return t->end == TN_TUNER_TRIALS || t->end == TN_TUNER_NOTHING_LEFT; }
+
+static tn_source_answer next_candidate(tn__tuner *t, tn_build_input *input) {
+  task *a = NULL;
+  bool waits;
+  t->stopping |= t->options.stopping != NULL && t->options.stopping(t->options.user);
+  if (compares(t)) return TN_SOURCE_WAIT;
+  if (!is_over(t) && is_far_ahead(t)) return TN_SOURCE_WAIT;
+  const tn__proposal *p = is_over(t) && !has_time(t) ? NULL : take_postponed(t, &a);
+  if (p != NULL) return give(t, a, p, input);
+  do {
+    p = take_proposal(t, &a, &waits);
+    if (p == NULL && (waits || (t->elsewhere.count > 0 && !is_over(t)))) return TN_SOURCE_WAIT;
+    if (p == NULL) {
+      if (!is_over(t)) t->end = TN_TUNER_NOTHING_LEFT;
+      return has_time(t) && count_in_flight(t) > 0 ? TN_SOURCE_WAIT : TN_SOURCE_END;
+    }
+  } while (!claim(t, a, p));
+  t->asked++;
+  return give(t, a, p, input);
 }
 
 static tn_source_answer next(void *user, tn_build_input *input) {
@@ -303,10 +446,15 @@ static tn_status *keep(tn__tuner *t, const task *a, const tn__proposal *p, const
 static void done(void *user, const tn_build_input *input, const tn_measure_result *result) {
   tn__tuner *t = user;
   task *a = &t->tasks[input->id >> PROPOSAL_BITS];
-  const tn__proposal *p = a->asked[input->id & UINT32_MAX];
+  const tn__proposal *p = a->notes[input->id & UINT32_MAX].p;
+  bool lost = result->error == TN_TRIAL_WORKER_LOST;
   a->in_flight--;
-  if (result->error == TN_TRIAL_CANCELLED) return; /* it is as if it had not been asked for */
-  t->ends[t->ended++ % PACE] = now(t);
+  if (result->error == TN_TRIAL_CANCELLED) return;                  /* it is as if it had not been asked for */
+  if (lost && note_of(a, p)->tries++ < MOST_LOST && !t->stopping) { /* which says nothing of the candidate */
+    fail(t, postpone(t, &t->lost, a, p));
+    return;
+  }
+  t->ends[t->ended++ % PACE] = now(t) - t->between_trials;
   if (result->error == TN_TRIAL_OK) {
     a->timed++;
     a->run_seconds += result->run.seconds;
@@ -317,9 +465,11 @@ static void done(void *user, const tn_build_input *input, const tn_measure_resul
   bool ok = result->error == TN_TRIAL_OK;
   if (!ok && a->first_error == NULL) a->first_error = strdup(result->message);
   double median = ok ? result->run.median : (double)INFINITY;
-  note_time(a, p, median);
   double begin = now(t);
-  fail(t, tn__proposer_tell(t->proposer, index_of(t, a), p->index, median));
+  if (!lost) {
+    note_time(a, p, median);
+    fail(t, tn__proposer_tell(t->proposer, index_of(t, a), p->index, median));
+  }
   t->overhead.search += now(t) - begin;
   fail(t, keep(t, a, p, result));
   fail(t, note_course(a, a->best_seconds));
@@ -327,84 +477,166 @@ static void done(void *user, const tn_build_input *input, const tn_measure_resul
   if (t->stopping_now) tn_measurer_stop(t->measurer, true);
 }
 
-/* ---- the comparison in the end ----------------------------------------------------------------------------------- */
-
-static void compare_next(tn__tuner *t);
-
-static void compared(void *user, const tn__comparison_result *result) {
-  tn__tuner *t = user;
-  task *a = t->in_comparison;
-  t->compared++;
-  t->in_comparison = NULL;
-  t->last_comparison = now(t);
-  a->compared = result->turns > 0;
-  a->chosen = a->rivals[result->best];
-  a->better = result->better;
-  a->ratio = result->ratio;
-  memcpy(a->in_turns, result->medians, sizeof a->in_turns);
-  if (t->sink.compared != NULL && a->compared)
-    fail(t, t->sink.compared(t->sink.user, &a->item->task,
-                             &(tn__compared){.first = tn__search_at(a->search, 0),
-                                             .best = a->chosen,
-                                             .medians = {result->medians[0], result->medians[1]},
-                                             .ratio = a->ratio,
-                                             .better = a->better}));
-  compare_next(t);
-}
+/* ---- comparisons with the static choice -------------------------------------------------------------------------- */
 
 enum { SLOW_RIVALS = 2 }; /* of a task whose kernel takes long: the static choice and the best */
 static bool is_slow(const task *a) { return a->static_seconds > 0.5; }
 
-/* The static choice, and the best that were measured. */
-static int choose_rivals(task *a) {
-  int count = 1, most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST;
-  a->rivals[0] = tn__search_at(a->search, 0);
-  for (int i = 1; i < tn__search_count(a->search); i++) {
-    const tn__proposal *p = tn__search_at(a->search, i);
-    if (!(p->median < a->static_seconds)) continue;
-    int at = count < most ? count++ : count; /* sorted by their times, the slowest may fall out */
-    for (; at > 1 && a->rivals[at - 1]->median > p->median; at--)
-      if (at < most) a->rivals[at] = a->rivals[at - 1];
-    if (at < most) a->rivals[at] = p;
-  }
-  return count;
+/* What the task takes with what is shown to be best, by the time that the static choice was measured with. */
+static double shown_seconds(const task *a) { return a->static_seconds * (a->winner != NULL ? a->ratio : 1); }
+
+static bool is_worth_it(double seconds, double than) {
+  enum { WORTH = 99 }; /* of a hundred parts */
+  return 100 * seconds < WORTH * than;
 }
 
-/* What a run of all gains by the task's best, as far as it is known: 0 where that is not worth a comparison. */
+/* What a run of all gains by the task's best that was not compared: 0 where that is not worth a comparison. */
 static double hoped_gain(const task *a) {
-  enum { WORTH = 99 }; /* of a hundred parts of the static choice's time */
-  double best = a->best_seconds;
-  if (a->tried || !isfinite(a->static_seconds) || !(100 * best < WORTH * a->static_seconds)) return 0;
-  return a->item->weight * (a->static_seconds - best);
+  if (a->rival == NULL || a->settled || !isfinite(a->static_seconds)) return 0;
+  double best = note_of(a, a->rival)->median;
+  return is_worth_it(best, shown_seconds(a)) ? a->item->weight * (shown_seconds(a) - best) : 0;
 }
 
-/* As far as it is known: what was measured before the static choice was may be missing. */
-static int count_rivals(const task *a) {
-  int most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST;
-  return a->faster + 1 < most ? (int)a->faster + 1 : most;
+/* Is the task's best measured of all, and was not compared? */
+static bool is_led(const task *a) {
+  if (a->rival == NULL || a->rival != a->best || hoped_gain(a) == 0) return false;
+  return a->winner == NULL || is_worth_it(a->best_seconds, note_of(a, a->winner)->median);
 }
 
 /* Each schedule is built once and run in each turn, which takes what the task's trials took; before there are any, what
  * a runner takes by default: warming up and repeats, or one long call. */
-static double comparison_seconds(const task *a) {
+static double comparison_seconds(const task *a, int rivals) {
   const double usual = 0.055;
   double run = a->timed > 0 ? a->run_seconds / (double)a->timed : fmax(usual, a->static_seconds);
   double build = a->timed > 0 ? a->build_seconds / (double)a->timed : 0;
-  return count_rivals(a) * (build + TN__COMPARISON_TURNS * run);
+  return rivals * (build + TN__COMPARISON_TURNS * run);
+}
+
+/* The static choice, the winner so far, and the one that leads; or, when the trials have ended, the best of those that
+ * were not compared. */
+static int choose_rivals(task *a, bool last) {
+  int most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST, count = 0;
+  a->rivals[count++] = a->notes[0].p;
+  if (a->winner != NULL && count + 1 < most) a->rivals[count++] = a->winner;
+  int first = count;
+  if (!last) most = first + 1;
+  for (int i = 1; i < a->note_count; i++) {
+    const note *n = &a->notes[i];
+    if (!is_open(n) || !(n->median < shown_seconds(a))) continue;
+    int at = count < most ? count++ : count; /* sorted by their times, the slowest may fall out */
+    for (; at > first && note_of(a, a->rivals[at - 1])->median > n->median; at--)
+      if (at < most) a->rivals[at] = a->rivals[at - 1];
+    if (at < most) a->rivals[at] = n->p;
+  }
+  return a->rival_count = count;
+}
+
+/* How many a comparison behind the trials would have. */
+static int count_rivals(const task *a) {
+  int most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST, count = 1 + (a->winner != NULL && most > SLOW_RIVALS);
+  for (int i = 1; i < a->note_count && count < most; i++)
+    count += is_open(&a->notes[i]) && a->notes[i].median < shown_seconds(a);
+  return count;
+}
+
+/* Comparisons of a task take no more than this part of its time, after the first one. */
+static const double share_of_task = 0.4;
+
+static bool may_compare(const task *a) {
+  double next = comparison_seconds(a, a->winner != NULL ? 3 : 2);
+  double all = a->run_seconds + a->comparing_seconds + next;
+  return a->comparisons == 0 || a->comparing_seconds + next <= share_of_task * all;
+}
+
+/* The task whose best leads, and is to be compared now; of several the one that gains most. */
+static task *find_due(const tn__tuner *t) {
+  task *due = NULL;
+  for (int i = 0; i < t->task_count && !t->options.no_comparison; i++) {
+    task *a = &t->tasks[i];
+    if (is_led(a) && may_compare(a) && (due == NULL || hoped_gain(a) > hoped_gain(due))) due = a;
+  }
+  return due;
+}
+
+static void compare_next(tn__tuner *t);
+
+static void keep_verdict(tn__tuner *t, const task *a, const tn__proposal *p, const tn__rival_result *r) {
+  const tn__compared verdict = {.first = a->notes[0].p,
+                                .best = p,
+                                .medians = {r->medians[0], r->medians[1]},
+                                .ratio = r->ratio,
+                                .turns = r->turns,
+                                .better = r->better};
+  if (t->sink.compared != NULL && r->turns > 0) fail(t, t->sink.compared(t->sink.user, &a->item->task, &verdict));
+}
+
+/* A comparison in which nothing is shown to be better says nothing of a winner that an earlier one has shown: the
+ * machine may have been disturbed. */
+static void take_verdicts(tn__tuner *t, task *a, const tn__comparison_result *result) {
+  bool with_winner = false;
+  for (int i = 1; i < a->rival_count; i++) {
+    const tn__proposal *p = a->rivals[i];
+    note *n = note_of(a, p);
+    with_winner |= p == a->winner;
+    if (p == a->winner && !result->better) continue;
+    a->judged += !n->judged;
+    n->judged = true;
+    keep_verdict(t, a, p, &result->rivals[i]);
+  }
+  find_rival(a);
+  a->compared |= result->turns > 0;
+  bool takes = result->better && (a->winner == NULL || with_winner || result->ratio < a->ratio);
+  if (takes) a->winner = a->rivals[result->best];
+  if (!takes && (a->winner != NULL || result->turns == 0)) return;
+  a->ratio = result->ratio;
+  memcpy(a->in_turns, result->medians, sizeof a->in_turns);
+}
+
+static void compared(void *user, const tn__comparison_result *result) {
+  tn__tuner *t = user;
+  task *a = t->in_comparison;
+  double seconds = now(t) - t->comparison_began;
+  t->compared++;
+  t->in_comparison = NULL;
+  t->expected += comparison_seconds(a, a->rival_count);
+  t->taken += seconds;
+  a->comparing_seconds += seconds;
+  take_verdicts(t, a, result);
+  if (t->phase == TN__TUNER_TRIALS) {
+    t->between_trials += seconds;
+    tn_measurer_wake(t->measurer);
+  } else {
+    a->settled = true;
+    compare_next(t);
+  }
+}
+
+static void start_comparison(tn__tuner *t, task *a) {
+  tn__comparison_release(t->comparison);
+  t->comparison = NULL;
+  tn__comparison_words words = {
+      .builder = t->builder, .runner = t->runners[0], .task = &a->item->task, .done = compared, .user = t};
+  words.count = choose_rivals(a, t->phase != TN__TUNER_TRIALS);
+  for (int i = 0; i < words.count; i++) words.traces[i] = a->rivals[i]->trace;
+  a->comparisons++;
+  t->in_comparison = a;
+  t->comparison_began = now(t);
+  tn_status *status = tn__comparison_start(&words, &t->comparison);
+  if (status != NULL) t->in_comparison = NULL;
+  fail(t, status);
 }
 
 /* Seconds that the comparisons that there are now would take. */
 static double time_to_compare(const tn__tuner *t) {
-  double expected = 0, behind = 0;
+  double expected = 0;
   for (int i = 0; i < t->task_count && !t->options.no_comparison; i++) {
     const task *a = &t->tasks[i];
-    if (hoped_gain(a) > 0) expected += comparison_seconds(a);
-    if (a->tried && a != t->in_comparison) behind += comparison_seconds(a);
+    if (hoped_gain(a) > 0) expected += comparison_seconds(a, count_rivals(a));
   }
-  return behind > 0 ? expected * (t->last_comparison - t->trials_end) / behind : expected;
+  return t->expected > 0 ? expected * t->taken / t->expected : expected;
 }
 
-/* The next comparison, where most is to be gained; none when the time is over. */
+/* The next comparison behind the trials, where most is to be gained; none when the time is over. */
 static void compare_next(tn__tuner *t) {
   task *a = NULL;
   for (int i = 0; i < t->task_count; i++)
@@ -414,35 +646,46 @@ static void compare_next(tn__tuner *t) {
     set_done(t);
     return;
   }
+  start_comparison(t, a);
+  if (t->failure != NULL) set_done(t);
+}
+
+/* No comparison goes on any more. */
+static void abandon(tn__tuner *t) {
   tn__comparison_release(t->comparison);
   t->comparison = NULL;
-  tn__comparison_words words = {
-      .builder = t->builder, .runner = t->runners[0], .task = &a->item->task, .done = compared, .user = t};
-  words.count = choose_rivals(a);
-  for (int i = 0; i < words.count; i++) words.traces[i] = a->rivals[i]->trace;
-  a->tried = true;
-  t->in_comparison = a;
-  fail(t, tn__comparison_start(&words, &t->comparison));
-  if (t->failure != NULL) set_done(t);
+  t->in_comparison = NULL;
+  set_done(t);
 }
 
 static void trials_ended(void *user) {
   tn__tuner *t = user;
   if (t->phase != TN__TUNER_TRIALS) return;
   t->phase = TN__TUNER_COMPARING;
-  t->trials_end = t->last_comparison = now(t);
+  t->trials_end = now(t);
   t->overhead.beside = tn__proposer_seconds(t->proposer);
   fail(t, tn__proposer_finish(t->proposer));
   if (t->sink.learned != NULL) fail(t, t->sink.learned(t->sink.user, &t->tasks[0].item->task, t->model));
-  for (int i = 0; i < t->task_count; i++) /* whatever works is better than what fails */
-    t->tasks[i].better = t->tasks[i].static_failed && isfinite(t->tasks[i].best_seconds);
-  if (t->options.no_comparison) {
-    for (int i = 0; i < t->task_count; i++) t->tasks[i].better = t->tasks[i].best_seconds < t->tasks[i].static_seconds;
-  }
-  compare_next(t);
+  if (t->in_comparison == NULL) compare_next(t); /* otherwise when that is over */
 }
 
 /* ---- making and releasing ---------------------------------------------------------------------------------------- */
+
+/* Of an earlier tuning. */
+static void take_known_verdict(void *user, const tn__known_verdict *v) {
+  task *a = user;
+  int index = 1;
+  while (index < a->note_count && (a->notes[index].p == NULL || strcmp(a->notes[index].p->trace, v->trace) != 0))
+    index++;
+  if (index >= a->note_count || !isfinite(a->notes[index].median)) return;
+  a->judged += !a->notes[index].judged;
+  a->notes[index].judged = a->compared = true;
+  if (!v->better || (a->winner != NULL && v->ratio >= a->ratio)) return;
+  a->winner = a->notes[index].p;
+  a->ratio = v->ratio;
+  a->in_turns[0] = a->static_seconds;
+  a->in_turns[1] = a->static_seconds * v->ratio;
+}
 
 static tn_status *open_task(tn__tuner *t, int index, const tn__task_item *item) {
   task *a = &t->tasks[index];
@@ -455,9 +698,15 @@ static tn_status *open_task(tn__tuner *t, int index, const tn__task_item *item) 
   TN_RETURN_IF_ERROR(t->sink.known(t->sink.user, &item->task, a->search));
   for (int i = 0; i < tn__search_count(a->search); i++) {
     const tn__proposal *p = tn__search_at(a->search, i);
-    a->trials += !isnan(p->median);
-    if (!isnan(p->median)) note_time(a, p, p->median);
+    if (isnan(p->median)) continue;
+    a->trials++;
+    TN_RETURN_IF_ERROR(note_proposal(a, p));
+    note_time(a, p, p->median);
   }
+  /* What was compared with another static choice, which this one is not, says nothing. */
+  if (t->sink.verdicts != NULL && isfinite(a->static_seconds))
+    TN_RETURN_IF_ERROR(t->sink.verdicts(t->sink.user, &item->task, take_known_verdict, a));
+  find_rival(a);
   t->known += a->trials;
   a->gained_from = a->best_seconds;
   return NULL;
@@ -521,8 +770,10 @@ void tn__tuner_release(tn__tuner *t) {
     tn__space_close(t->tasks[i].space);
     free(t->tasks[i].course.best);
     free(t->tasks[i].first_error);
-    free((void *)t->tasks[i].asked);
+    free(t->tasks[i].notes);
   }
+  free(t->lost.data);
+  free(t->elsewhere.data);
   tn__free(NULL, t->tasks, (size_t)t->task_count * sizeof(task), 0);
   tn__model_release(t->model);
   tn_status_free(t->failure);
@@ -572,25 +823,18 @@ tn_status *tn__tuner_start(tn__tuner *t, tn_builder *builder, tn_runner *const *
 void tn__tuner_stop(tn__tuner *t, bool at_once) {
   t->stopping = true;
   t->stopping_now |= at_once;
-  if (t->phase == TN__TUNER_TRIALS)
-    tn_measurer_stop(t->measurer, at_once);
-  else if (at_once && t->phase == TN__TUNER_COMPARING) {
-    tn__comparison_release(t->comparison);
-    t->comparison = NULL;
-    set_done(t);
-  }
+  if (t->phase == TN__TUNER_TRIALS) tn_measurer_stop(t->measurer, at_once);
+  if (at_once && t->phase == TN__TUNER_COMPARING) abandon(t);
 }
 
 void tn__tuner_tick(tn__tuner *t) {
+  if (t->elsewhere.count > 0) tn__tuner_wake(t);
   if (comparisons_left(t) >= -grace_seconds) return; /* no budget, or it is not passed */
   if (t->phase == TN__TUNER_TRIALS) {
     if (t->end == TN_TUNER_WORKS) t->end = TN_TUNER_BUDGET;
     tn_measurer_stop(t->measurer, true);
-  } else if (t->phase == TN__TUNER_COMPARING) {
-    tn__comparison_release(t->comparison);
-    t->comparison = NULL;
-    set_done(t);
   }
+  if (t->phase == TN__TUNER_COMPARING) abandon(t);
 }
 
 /* ---- what there is to see ---------------------------------------------------------------------------------------- */
@@ -615,9 +859,19 @@ int tn__tuner_task_count(const tn__tuner *t) { return t->task_count; }
 
 /* What both took in turns says more than what each took when it came. */
 static double first_time(const task *a) { return a->compared ? a->in_turns[0] : a->static_seconds; }
-static double last_time(const task *a) {
-  if (!a->compared) return a->best_seconds;
-  return a->in_turns[a->better ? 1 : 0];
+
+/* By a comparison; or without one by its time, as what works is better than what fails. */
+static bool is_better(const tn__tuner *t, const task *a) {
+  if (a->winner != NULL) return true;
+  if (t->phase == TN__TUNER_TRIALS || !isfinite(a->best_seconds)) return false;
+  return a->static_failed || (t->options.no_comparison && a->best_seconds < a->static_seconds);
+}
+
+/* With what is shown to be better, or with the best that was measured. */
+static double last_time(const tn__tuner *t, const task *a, bool shown) {
+  if (a->winner != NULL && (shown || a->rival == NULL || !is_led(a))) return a->in_turns[1];
+  if (!shown || (is_better(t, a) && a->winner == NULL)) return fmin(a->best_seconds, first_time(a));
+  return first_time(a);
 }
 
 tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
@@ -625,11 +879,12 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
   tn__tuner_view view = {.item = a->item,
                          .trials = a->trials,
                          .static_seconds = first_time(a),
-                         .best_seconds = last_time(a),
+                         .best_seconds = last_time(t, a, t->phase == TN__TUNER_DONE),
                          .stopped = !may_have_more(a),
+                         .exhausted = a->exhausted,
                          .compared = a->compared,
-                         .better = a->better,
-                         .best = a->chosen != NULL ? a->chosen : a->best,
+                         .better = is_better(t, a),
+                         .best = a->winner != NULL ? a->winner : a->best,
                          .ratio = a->ratio,
                          .error_counts = a->errors,
                          .first_error = a->first_error,
@@ -639,18 +894,22 @@ tn__tuner_view tn__tuner_view_of(const tn__tuner *t, int index) {
   return view;
 }
 
-void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
+static void add_up(const tn__tuner *t, bool shown, double *before, double *after) {
   int count = 0;
   *before = *after = 0;
   for (int i = 0; i < t->task_count; i++) {
     const task *a = &t->tasks[i];
     if (a->static_failed) continue;
     *before += a->item->weight * first_time(a);
-    /* In the end only what is taken counts: the best of many measurements may be luck. */
-    *after += a->item->weight * (t->phase == TN__TUNER_DONE && !a->better ? first_time(a) : last_time(a));
+    *after += a->item->weight * last_time(t, a, shown);
     count++;
   }
   if (count == 0) *before = *after = INFINITY;
+}
+
+/* In the end only what is taken counts: the best of many measurements may be luck. */
+void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
+  add_up(t, t->phase == TN__TUNER_DONE, before, after);
 }
 
 /* Seconds from one trial's end to the next one's. */
@@ -679,8 +938,8 @@ double tn__tuner_cost(const tn__tuner *t, const tn_build_input *candidate) {
   const task *a = t->tasks;
   while (&a->item->task != candidate->task) a++;
   bool measuring = t->phase == TN__TUNER_TRIALS; /* others may be in the making then */
-  for (int i = (measuring ? a->asked_capacity : tn__search_count(a->search)) - 1; i >= 0; i--) {
-    const tn__proposal *p = measuring ? a->asked[i] : tn__search_at(a->search, i);
+  for (int i = (measuring ? a->note_count : tn__search_count(a->search)) - 1; i >= 0; i--) {
+    const tn__proposal *p = measuring ? a->notes[i].p : tn__search_at(a->search, i);
     if (p == NULL || (p->trace != candidate->schedule && strcmp(p->trace, candidate->schedule) != 0)) continue;
     if (p->point.rule < 0) return NAN;
     return tn__space_weigh(a->space, &p->point).cycles / (1e6 * a->space->target.cpu.machine.core.megahertz);
@@ -690,9 +949,12 @@ double tn__tuner_cost(const tn__tuner *t, const tn_build_input *candidate) {
 
 tn_status *tn__tuner_statistics(const tn__tuner *t, tn_measure_statistics *out) {
   TN_RETURN_IF_ERROR(tn_measurer_statistics(t->measurer, out));
-  double all = out->seconds, of_trials = t->trials_end - t->started;
-  if (t->phase == TN__TUNER_TRIALS || of_trials <= 0) return NULL;
-  out->seconds = of_trials; /* while the best are compared nothing is measured */
+  double all = out->seconds, of_trials = all;
+  if (t->phase != TN__TUNER_TRIALS) of_trials = t->trials_end - t->started;
+  of_trials -= t->between_trials;
+  if (t->in_comparison != NULL && t->phase == TN__TUNER_TRIALS) of_trials -= now(t) - t->comparison_began;
+  if (of_trials <= 0) return NULL;
+  out->seconds = of_trials; /* while candidates are compared nothing is measured */
   out->builder_share *= all / of_trials;
   out->runner_share *= all / of_trials;
   return NULL;

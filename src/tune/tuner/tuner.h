@@ -30,20 +30,39 @@ typedef struct tn__tuner_record {
   const tn_measure_result *result;
 } tn__tuner_record;
 
-/* The best of a task's candidates beside its static choice, timed in turns. */
+/* A candidate beside the task's static choice, timed in turns. */
 typedef struct tn__compared {
   const tn__proposal *first, *best;
   double medians[2]; /* of the two, in seconds */
   double ratio;      /* of the second to the first, the median over all pairs */
+  int turns;         /* pairs */
   bool better;       /* the second is faster, and shown to be */
 } tn__compared;
+
+/* What is known of an earlier comparison. The text lives for the call. */
+typedef struct tn__known_verdict {
+  const char *trace;
+  bool better;
+  double ratio;
+} tn__known_verdict;
+
+/* May a candidate be measured? */
+typedef struct tn__tuner_claim {
+  enum { TN__TUNER_FREE, TN__TUNER_TAKEN, TN__TUNER_MEASURED } state; /* by this tuner; another one does; one has */
+  double seconds;                                                     /* of one that was; INFINITY: it failed */
+} tn__tuner_claim;
 
 /* Where records go and come from; a database, say. */
 typedef struct tn__tuner_sink {
   tn_status *(*add)(void *user, const tn__tuner_record *record);
   /* Tells the search what is known of the task already, by tn__search_know(); may be NULL. */
   tn_status *(*known)(void *user, const tn_tune_task *task, tn__search *search);
-  /* The task's best was compared with its static choice; may be NULL. */
+  /* Calls `take` with each verdict on the task's candidates that is known; may be NULL. */
+  tn_status *(*verdicts)(void *user, const tn_tune_task *task, void (*take)(void *to, const tn__known_verdict *verdict),
+                         void *to);
+  /* Asked before each candidate is measured, where several tuners share what they find; may be NULL. */
+  tn_status *(*claim)(void *user, const tn_tune_task *task, const tn__proposal *p, tn__tuner_claim *out);
+  /* A candidate was compared with its task's static choice; may be NULL. */
   tn_status *(*compared)(void *user, const tn_tune_task *task, const tn__compared *compared);
   /* What other tasks taught goes into the model, before there are trials; and what it knows when they have ended is
    * kept. May be NULL. */
@@ -94,6 +113,7 @@ typedef struct tn__tuner_view {
   int64_t errors[TN_TRIAL_ERRORS];     /* of this run */
   double static_seconds, best_seconds; /* INFINITY: not known yet. Compared: in turns, and the best is what is better */
   bool stopped;                        /* it gets no more trials */
+  bool exhausted;                      /* as all of its candidates are known */
   bool compared;                       /* the best was compared with the static choice */
   bool better;                         /* and is faster; without a comparison: it is, by what was measured */
   double ratio;                        /* of the best to the static choice there */

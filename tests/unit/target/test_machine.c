@@ -8,6 +8,7 @@
 #include "driver/module.h"
 #include "kernels/machine.h"
 #include "machine/fork.h"
+#include "machine/identity.h"
 #include "machine/machine_file.h"
 #include "machine/measure.h"
 #include "machine/reach.h"
@@ -22,6 +23,65 @@ static tn__target table(const char *name) {
   tn__target target;
   check_ok(tn__target_parse(name, &target));
   return target;
+}
+
+/* ---- which machine it is ----------------------------------------------------------------------------------------- */
+
+typedef struct facts {
+  const char *threads, *clock, *l1, *l2, *l3, *flags;
+} facts;
+
+static void write_below(const char *root, const char *path, const char *text) {
+  char command[1024];
+  snprintf(command, sizeof command, "mkdir -p \"$(dirname %s%s)\" && printf '%%s\\n' '%s' > %s%s", root, path, text,
+           root, path);
+  assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): of this test's own words */
+}
+
+static void write_cache(const char *root, int index, const char *level, const char *size) {
+  static const char *const names[] = {"type", "level", "size", "number_of_sets"};
+  const char *const texts[] = {"Data", level, size, "64"};
+  char path[128];
+  for (int i = 0; i < 4; i++) {
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, names[i]);
+    write_below(root, path, texts[i]);
+  }
+}
+
+static void identity_of(const facts *f, char text[TN__MACHINE_IDENTITY_BYTES]) {
+  char root[] = "/tmp/tenon-identity-XXXXXX", line[256], command[64];
+  assert_non_null(mkdtemp(root));
+  write_below(root, "/sys/devices/system/cpu/present", f->threads);
+  write_below(root, "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", f->clock);
+  write_cache(root, 0, "1", f->l1);
+  write_cache(root, 1, "2", f->l2);
+  write_cache(root, 2, "3", f->l3);
+  snprintf(line, sizeof line, "processor : 0\ncpu MHz : 1234.5\nflags : fpu %s", f->flags);
+  write_below(root, "/proc/cpuinfo", line);
+  tn__machine_identity(root, text);
+  snprintf(command, sizeof command, "rm -r %s", root);
+  assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c) */
+}
+
+static void machines_that_differ_have_other_identities(void **state) {
+  static const facts all[] = {
+      {"0-3", "2500000", "32K", "512K", "32M", "sse"},           {"0-7", "2500000", "32K", "512K", "32M", "sse"},
+      {"0-3", "3100000", "32K", "512K", "32M", "sse"},           {"0-3", "2500000", "48K", "512K", "32M", "sse"},
+      {"0-3", "2500000", "32K", "1024K", "32M", "sse"},          {"0-3", "2500000", "32K", "512K", "16M", "sse"},
+      {"0-3", "2500000", "32K", "512K", "32M", "sse hypervisor"}};
+  enum { COUNT = sizeof all / sizeof all[0] };
+  char texts[COUNT][TN__MACHINE_IDENTITY_BYTES], again[TN__MACHINE_IDENTITY_BYTES];
+  for (int i = 0; i < COUNT; i++) {
+    identity_of(&all[i], texts[i]);
+    identity_of(&all[i], again);
+    assert_string_equal(again, texts[i]);
+    for (int k = 0; k < i; k++) assert_string_not_equal(texts[i], texts[k]);
+  }
+  assert_non_null(strstr(texts[0], ", 4 threads, 2.5 GHz, L1 32 KiB, L2 512 KiB, L3 32 MiB"));
+  assert_non_null(strstr(texts[6], ", virtual"));
+  tn__machine_identity("", texts[0]); /* this one: the same each time */
+  tn__machine_identity("", again);
+  assert_string_equal(again, texts[0]);
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */
@@ -421,6 +481,7 @@ static void is_not_measured_without_a_place(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(machines_that_differ_have_other_identities),
       cmocka_unit_test(prints_and_reads_back),
       cmocka_unit_test(every_number_has_a_row),
       cmocka_unit_test(what_is_left_out_is_the_tables),

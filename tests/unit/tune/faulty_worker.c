@@ -27,7 +27,9 @@ static void eat_memory(void) {
 }
 
 static void starting(void) {
-  if (getenv("TENON_FAULTY_START") == NULL) return;
+  const char *start = getenv("TENON_FAULTY_START");
+  if (start == NULL) return;
+  if (strcmp(start, "killed") == 0) raise(SIGKILL);
   fputs("no library of this name\n", stderr);
   exit(7);
 }
@@ -42,6 +44,7 @@ static void building(const tn_tune_task *task) {
   if (is(task, "compiler eats memory")) eat_memory();
   if (is(task, "compiler is killed")) raise(SIGKILL);
   if (is(task, "compiler exits")) exit(3);
+  if (is(task, "compiler is stopped")) raise(SIGSTOP);
   if (is(task, "compiler babbles") && write(3, garbage, sizeof garbage) < 0) abort();
   if (is(task, "compiler is slow")) usleep(300000);
 }

@@ -9,6 +9,7 @@
 #include "json/json.h"
 #include "tenon/database.h"
 #include "tune/database/database.h"
+#include "tune/database/leases.h"
 #include "unit/check.h"
 
 /* Every test starts in its own empty folder, with an open database in a.db. */
@@ -632,6 +633,141 @@ static void newer_records_are_kept_and_passed_over(void **state) {
   tn_database_release(other);
 }
 
+/* ---- what others say --------------------------------------------------------------------------------------------- */
+
+static bool see_record(void *user, const tn_record *r) {
+  tn_record *seen = user;
+  *seen = (tn_record){.proven = r->proven,
+                      .median = r->median,
+                      .verdict = r->verdict,
+                      .ratio = r->ratio,
+                      .verified = r->verified,
+                      .measurements = r->measurements,
+                      .error = r->error};
+  return true;
+}
+
+static tn_record only_record(tn_database *db) {
+  tn_record seen = {0};
+  check_ok(tn_database_query(db, NULL, see_record, &seen, NULL));
+  return seen;
+}
+
+/* By a file of lines, and by another database. */
+static void records_of_others_are_unproven(void **state) {
+  for (int merged = 0; merged < 2; merged++) {
+    place *p = *state;
+    tn_database *db;
+    tn_record *best, r = record_of(p, "rows 14", 1e-8); /* faster than it can be, as nobody here knows */
+    tn_task_records task;
+    bool known = true;
+    char name[] = "other0.db";
+    name[5] = (char)('0' + merged);
+    if (merged == 0) add(p, &r, false);
+    check_ok(tn_database_open(name, NULL, &db));
+    if (merged) {
+      check_ok(tn_database_merge(db, "a.db", NULL));
+    } else {
+      check_ok(tn_database_export(p->db, NULL, "a.jsonl", NULL));
+      check_ok(tn_database_import(db, "a.jsonl", NULL));
+    }
+    assert_false(only_record(db).proven);
+    check_ok(tn_database_has(db, &r, &known, NULL));
+    assert_false(known);
+    check_ok(tn_database_tasks(db, NULL, see_statistics, &task));
+    assert_true(task.best == 0);
+    check_fails(tn_database_judge(db, &r, true, 0.5, 9), TN_NOT_FOUND,
+                "cannot judge a candidate that was not measured here: add its record first");
+    check_ok(tn_database_winner(db, p->task, NULL, &best));
+    assert_null(best);
+    /* Measured here, it is what it is here. */
+    r.median = 4e-6;
+    r.when = 2000;
+    check_ok(tn_database_add(db, &r, false, NULL));
+    tn_record now = only_record(db);
+    assert_true(now.proven && now.median == 4e-6 && now.measurements == 2);
+    check_ok(tn_database_has(db, &r, &known, NULL));
+    assert_true(known);
+    if (merged) /* once more, and nothing of it counts */
+      check_ok(tn_database_merge(db, "a.db", NULL));
+    else
+      check_ok(tn_database_import(db, "a.jsonl", NULL));
+    assert_true(only_record(db).median == 4e-6);
+    tn_database_release(db);
+  }
+}
+
+static void times_that_cannot_be_are_refused(void **state) {
+  const place *p = *state;
+  static const double times[] = {1e-300, 9e-11, 0, -1, INFINITY, NAN};
+  for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+    const tn_record r = record_of(p, "rows 14", times[i]);
+    tn_status *status = tn_database_add(p->db, &r, false, NULL);
+    assert_int_equal(tn_status_code_of(status), TN_INVALID_ARGUMENT);
+    assert_non_null(strstr(tn_status_message(status), "field \"median\": "));
+    tn_status_free(status);
+  }
+  const tn_record fast = record_of(p, "rows 14", 1e-9);
+  add(p, &fast, false);
+}
+
+static void the_newest_verdict_counts(void **state) {
+  const place *p = *state;
+  tn_record a = record_of(p, "rows 1", 3e-6), b = record_of(p, "rows 2", 2e-6), *best;
+  add(p, &a, false);
+  add(p, &b, false);
+  check_ok(tn_database_judge(p->db, &a, true, 0.9, 9));
+  check_ok(tn_database_judge(p->db, &b, true, 0.95, 9));
+  check_ok(tn_database_winner(p->db, p->task, "zen 4", &best));
+  assert_string_equal(best->decisions, "rows 1"); /* by the ratio, and not by a time */
+  assert_int_equal(best->verdict, TN_VERDICT_BETTER);
+  assert_true(best->ratio == 0.9 && best->proven);
+  tn_record_release(best);
+  a.when = 999; /* an older comparison changes nothing */
+  check_ok(tn_database_judge(p->db, &a, false, 1.1, 9));
+  check_ok(tn_database_winner(p->db, p->task, "zen 4", &best));
+  assert_string_equal(best->decisions, "rows 1");
+  tn_record_release(best);
+  a.when = 1001;
+  check_ok(tn_database_judge(p->db, &a, false, 1.1, 9));
+  check_ok(tn_database_winner(p->db, p->task, "zen 4", &best));
+  assert_string_equal(best->decisions, "rows 2");
+  tn_record_release(best);
+  assert_int_equal(prune((place *)(uintptr_t)p, (tn_prune_options){.older_than = 1e9}), 1); /* the winner stays */
+  check_ok(tn_database_winner(p->db, p->task, NULL, &best));
+  assert_string_equal(best->decisions, "rows 2");
+  tn_record_release(best);
+  check_fails(tn_database_judge(p->db, &b, true, NAN, 9), TN_INVALID_ARGUMENT,
+              "cannot judge a candidate by a ratio of nan in 9 turns: both are above 0");
+}
+
+static tn__database_claim_state claim(const place *p, const tn_record *r, const char *owner, double now) {
+  tn__database_claimed claimed;
+  check_ok(tn__database_claim(p->db, r, &(tn__lease){owner, now, 60}, &claimed));
+  return claimed.state;
+}
+
+/* On a clock of the test's own. */
+static void leases_are_exclusive_and_expire(void **state) {
+  const place *p = *state;
+  tn_record r = record_of(p, "rows 1", 3e-6), other = record_of(p, "rows 2", 3e-6), elsewhere = r;
+  elsewhere.machine = "haswell";
+  assert_int_equal(claim(p, &r, "a", 100), TN__CLAIM_GRANTED);
+  assert_int_equal(claim(p, &r, "a", 110), TN__CLAIM_GRANTED); /* its own */
+  assert_int_equal(claim(p, &r, "b", 120), TN__CLAIM_TAKEN);
+  assert_int_equal(claim(p, &other, "b", 120), TN__CLAIM_GRANTED);
+  assert_int_equal(claim(p, &elsewhere, "b", 120), TN__CLAIM_GRANTED);
+  check_ok(tn__database_renew(p->db, &(tn__lease){"a", 160, 60}));
+  assert_int_equal(claim(p, &r, "b", 219), TN__CLAIM_TAKEN);
+  assert_int_equal(claim(p, &r, "b", 220), TN__CLAIM_GRANTED); /* its owner died */
+  assert_int_equal(claim(p, &r, "a", 221), TN__CLAIM_TAKEN);
+  check_ok(tn__database_yield(p->db, "b", &r));
+  assert_int_equal(claim(p, &r, "a", 222), TN__CLAIM_GRANTED);
+  add(p, &r, false);
+  check_ok(tn__database_yield(p->db, "a", NULL));
+  assert_int_equal(claim(p, &r, "b", 223), TN__CLAIM_KNOWN);
+}
+
 /* ---- schemas ----------------------------------------------------------------------------------------------------- */
 
 static void run_sql(const char *path, const char *sql) {
@@ -639,6 +775,22 @@ static void run_sql(const char *path, const char *sql) {
   assert_int_equal(sqlite3_open(path, &handle), SQLITE_OK);
   assert_int_equal(sqlite3_exec(handle, sql, NULL, NULL, NULL), SQLITE_OK);
   sqlite3_close(handle);
+}
+
+/* What came from files before there were verdicts is told by its origin. */
+static void imports_of_schema_3_are_unproven(void **state) {
+  place *p = *state;
+  tn_record r = record_of(p, "rows 14", 3e-6);
+  r.origin = TN_ORIGIN_IMPORT;
+  add(p, &r, false);
+  tn_database_release(p->db);
+  p->db = NULL;
+  run_sql("a.db",
+          "DROP TABLE verdict; DROP TABLE lease; ALTER TABLE record DROP COLUMN ratio;"
+          "ALTER TABLE record DROP COLUMN verdict; ALTER TABLE record DROP COLUMN proven;"
+          "ALTER TABLE measurement DROP COLUMN proven; PRAGMA user_version = 3");
+  check_ok(tn_database_open("a.db", NULL, &p->db));
+  assert_false(only_record(p->db).proven);
 }
 
 static bool see_prediction(void *user, const tn_record *r) {
@@ -659,7 +811,11 @@ static void records_of_schema_1_stay(void **state) {
   check_ok(tn_database_export_text(p->db, NULL, &before, NULL));
   tn_database_release(p->db);
   p->db = NULL;
-  run_sql("a.db", "DROP TABLE spent; ALTER TABLE measurement DROP COLUMN predicted; PRAGMA user_version = 1");
+  run_sql("a.db",
+          "DROP TABLE spent; DROP TABLE verdict; DROP TABLE lease; ALTER TABLE record DROP COLUMN ratio;"
+          "ALTER TABLE record DROP COLUMN verdict; ALTER TABLE record DROP COLUMN proven;"
+          "ALTER TABLE measurement DROP COLUMN proven; ALTER TABLE measurement DROP COLUMN predicted;"
+          "PRAGMA user_version = 1");
   check_ok(tn__database_open_schema("a.db", NULL, &first, &p->db)); /* it is what an older one made */
   tn_database_release(p->db);
   check_ok(tn_database_open("a.db", NULL, &p->db));
@@ -734,13 +890,22 @@ static void what_was_spent_adds_up(void **state) {
               "seconds are spent on tasks, on a machine");
 }
 
+/* The known one and two steps more. */
+static tn__database_schema later_schema(const char **steps, const char *first, const char *second) {
+  int count = tn__database_schema_known.count;
+  for (int i = 0; i < count; i++) steps[i] = tn__database_schema_known.steps[i];
+  steps[count] = first;
+  steps[count + 1] = second;
+  return (tn__database_schema){steps, count + 2};
+}
+
 static void older_schemas_are_brought_up(void **state) {
   place *p = *state;
-  const char *const *known = tn__database_schema_known.steps;
-  const char *steps[] = {known[0], known[1], known[2], "CREATE TABLE note (text TEXT) STRICT",
-                         "INSERT INTO note VALUES ('migrated'); ALTER TABLE note ADD COLUMN more INTEGER"};
-  const tn__database_schema later = {steps, 5};
-  assert_int_equal(tn__database_schema_known.count, 3);
+  const char *steps[16];
+  const tn__database_schema later =
+      later_schema(steps, "CREATE TABLE note (text TEXT) STRICT",
+                   "INSERT INTO note VALUES ('migrated'); ALTER TABLE note ADD COLUMN more INTEGER");
+  assert_int_equal(tn__database_schema_known.count, 4);
   const tn_database_options reading = {.size = sizeof(reading), .read_only = true};
   tn_database *db;
   int64_t number = 0;
@@ -749,8 +914,8 @@ static void older_schemas_are_brought_up(void **state) {
   p->db = NULL;
   check_fails(
       tn__database_open_schema("a.db", &reading, &later, &db), TN_FAILED_PRECONDITION,
-      "a.db: the database has schema 3 of an older Tenon, and is to be read only: open it once to be written to, "
-      "which brings it to schema 5");
+      "a.db: the database has schema 4 of an older Tenon, and is to be read only: open it once to be written to, "
+      "which brings it to schema 6");
   check_ok(tn__database_open_schema("a.db", NULL, &later, &db));
   check_ok(tn__database_number(db, &number, "SELECT count(*) FROM note WHERE more IS NULL", ""));
   assert_int_equal(number, 1);
@@ -762,16 +927,15 @@ static void older_schemas_are_brought_up(void **state) {
   tn_database_release(db);
   check_fails(
       tn_database_open("a.db", NULL, &db), TN_UNSUPPORTED,
-      "a.db: the database has schema 5, and this Tenon (0.2.0) knows those up to 3: use the Tenon that wrote it, "
+      "a.db: the database has schema 6, and this Tenon (0.2.0) knows those up to 4: use the Tenon that wrote it, "
       "or export the records with that one and import them into another file");
   assert_null(db);
 }
 
 static void a_step_that_fails_changes_nothing(void **state) {
   place *p = *state;
-  const char *const *known = tn__database_schema_known.steps;
-  const char *steps[] = {known[0], known[1], known[2], "CREATE TABLE note (text TEXT) STRICT", "nonsense"};
-  const tn__database_schema later = {steps, 5};
+  const char *steps[16];
+  const tn__database_schema later = later_schema(steps, "CREATE TABLE note (text TEXT) STRICT", "nonsense");
   tn_database *db;
   int64_t number = -1;
   tn_database_release(p->db);
@@ -1126,17 +1290,24 @@ static void the_best_are_written_for_the_compiler(void **state) {
   r.trace = "trace 1 77\nend";
   add(p, &r, false);
   add(p, &no_trace, false); /* faster, and of no use to who has no rule */
+  const tn_record gemm = record_of(p, "rows 1", 3e-6), unverified = record_of(p, "rows 2", 1e-6);
+  check_ok(tn_database_judge(p->db, &r, true, 0.9, 9));
+  check_ok(tn_database_judge(p->db, &no_trace, true, 0.5, 9));
+  check_ok(tn_database_save_best(p->db, NULL, "zen 4", "best.txt", &change));
+  assert_int_equal(change.tasks, 1); /* nothing of gemm was compared with its static choice */
+  check_ok(tn_database_judge(p->db, &gemm, true, 0.8, 9));
+  check_ok(tn_database_judge(p->db, &unverified, true, 0.3, 9));
   check_ok(tn_database_save_best(p->db, NULL, "zen 4", "best.txt", &change));
   assert_int_equal(change.tasks, 2);
   assert_int_equal(change.without_trace, 1);
   snprintf(expected, sizeof(expected),
            "tenon schedules 1\n\n"
            "# attention\\nof a model\n"
-           "target x86-64-v4 threads 2 median 7.5e-06 tenon 0.2.0\n"
+           "target x86-64-v4 threads 2 median 7.5e-06 tenon 0.2.0 machine zen 4\n"
            "task %s\n"
            "trace 1 77\nend\n\n"
            "# gemm\n"
-           "target x86-64-v4 threads 2 median 3e-06 tenon 0.2.0\n"
+           "target x86-64-v4 threads 2 median 3e-06 tenon 0.2.0 machine zen 4\n"
            "task %s\n"
            "results read\n"
            "size 128 M\n"
@@ -1306,6 +1477,11 @@ int main(void) {
                                      TEST(records_of_schema_1_stay),
                                      TEST(measurements_are_told),
                                      TEST(older_schemas_are_brought_up),
+                                     TEST(records_of_others_are_unproven),
+                                     TEST(imports_of_schema_3_are_unproven),
+                                     TEST(times_that_cannot_be_are_refused),
+                                     TEST(the_newest_verdict_counts),
+                                     TEST(leases_are_exclusive_and_expire),
                                      TEST(a_step_that_fails_changes_nothing),
                                      TEST(other_files_are_refused_and_left),
                                      TEST(damaged_files_are_refused_and_left),

@@ -588,7 +588,7 @@ static void test_bad_options(void **state) {
   check_fails(tn_measurer_create(b, NULL, 0, &source, &measure, &m), TN_INVALID_ARGUMENT,
               "the window is of 1 to 65536 candidates, not -1");
   source.done = NULL;
-  check_fails(tn_measurer_create(b, NULL, 1, &source, NULL, &m), TN_INVALID_ARGUMENT,
+  check_fails(tn_measurer_create(b, NULL, 0, &source, NULL, &m), TN_INVALID_ARGUMENT,
               "a measurer needs a builder, and a source that has both functions");
   tn_builder_release(b);
   tn_simulator *simulator;

@@ -599,6 +599,45 @@ static void workers_that_end_at_their_start_end_all(void **state) {
   unsetenv("TENON_FAULTY_START");
 }
 
+/* Whoever kills workers, or the system that has no memory for them, says nothing of the program. */
+static void workers_that_are_killed_at_their_start_come_again(void **state) {
+  enum { KILLED = 6 }; /* more than would end the builder if they had ended by themselves */
+  bench b;
+  trial t;
+  const tn_tune_task task = task_of("good");
+  setenv("TENON_FAULTY_START", "killed", 1);
+  open_bench(&b, TN_FAULTY_WORKER, 1);
+  submit(&b, &t, &task, -1);
+  while (builder_statistics(&b).started < KILLED) uv_run(b.loop, UV_RUN_ONCE);
+  assert_int_equal(t.built, 0);
+  unsetenv("TENON_FAULTY_START");
+  wait_for(&b, &t);
+  check_good(&t);
+  assert_false(builder_statistics(&b).ended || runner_statistics(&b).ended);
+  free_trial(&t);
+  close_bench(&b);
+}
+
+/* A candidate is charged with time that it had a processor, not with time in which its worker stood still. */
+static void a_worker_that_stands_still_charges_nobody(void **state) {
+  bench b;
+  trial t;
+  const tn_tune_task task = task_of("compiler is stopped");
+  open_bench(&b, TN_FAULTY_WORKER, 1);
+  tn_builder_release(b.builder);
+  const tn_worker_options options = {
+      .size = sizeof options, .loop = b.loop, .program = TN_FAULTY_WORKER, .wall_seconds = 0.1};
+  check_ok(tn_worker_builder_create(&options, &b.builder));
+  submit(&b, &t, &task, -1);
+  wait_for(&b, &t);
+  assert_int_equal(t.build.error, TN_TRIAL_WORKER_LOST);
+  assert_string_equal(t.build.message,
+                      "building was not done in 0.5 s, in which its worker got hardly any time of a processor");
+  assert_false(builder_statistics(&b).ended);
+  free_trial(&t);
+  close_bench(&b);
+}
+
 /* ---- the ends of submissions and of workers ---------------------------------------------------------------------- */
 
 static void what_is_cancelled_is_told_once(void **state) {
@@ -803,6 +842,8 @@ int main(void) {
       cmocka_unit_test(wall_time_of_runs_is_limited),
       cmocka_unit_test(cpu_time_is_limited),
       cmocka_unit_test(workers_that_end_at_their_start_end_all),
+      cmocka_unit_test(workers_that_are_killed_at_their_start_come_again),
+      cmocka_unit_test(a_worker_that_stands_still_charges_nobody),
       cmocka_unit_test(what_is_cancelled_is_told_once),
       cmocka_unit_test(release_in_flight_tells_all),
       cmocka_unit_test(release_within_a_callback),
