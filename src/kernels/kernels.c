@@ -46,9 +46,9 @@ void tn__driver_print(const tn__driver *driver, const char *subject, const char 
 
 static bool tells_nothing(const tn__node *node) { return tn__op_has(node, TN__FACT_REPEATS) || tn__node_is_view(node); }
 
-/* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of its key, for
+/* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of a hash of it, for
  * uniqueness. */
-static const char *unit_name(tn__arena *arena, const tn__group *group, const tn__digest *key) {
+static const char *unit_name(tn__arena *arena, const tn__group *group, const tn__digest *what) {
   char name[96] = "";
   size_t length = 0;
   int left = 0;
@@ -64,7 +64,7 @@ static const char *unit_name(tn__arena *arena, const tn__group *group, const tn_
   }
   if (left) snprintf(name + length, sizeof name - length, "_%dmore", left);
   char hex[65];
-  tn__digest_hex(key, hex);
+  tn__digest_hex(what, hex);
   return tn__arena_printf(arena, "%s_%.8s", name[0] ? name : "kernel", hex);
 }
 
@@ -106,12 +106,29 @@ const tn__maker *tn__driver_maker(const tn__driver *driver, const tn__virtual_de
   return NULL;
 }
 
-static void unit_key(tn__driver *driver, tn__unit *u) {
+/* What tells kernels of one compilation apart, and no number of the machine: for two machines names are the same. */
+static tn__digest what_is_computed(const tn__driver *driver, const tn__unit *u, const tn__digest *text) {
+  tn__sha256 h;
+  int maker = u->maker != NULL ? 0 : -1; /* the host */
+  while (maker >= 0 && driver->makers.data[maker] != u->maker) maker++;
+  tn__sha256_init(&h);
+  tn__sha256_update(&h, text, sizeof *text);
+  tn__sha256_update_string(&h, tn__unit_target(driver, u)->name);
+  tn__sha256_update_u64(&h, u->choice.options.results_read);
+  tn__sha256_update_u64(&h, (uint64_t)(maker + 1));
+  return tn__sha256_final(&h);
+}
+
+/* The end of the name is a part of the key, as what the cache has for a key holds the name. */
+static void set_key_and_name(tn__driver *driver, tn__unit *u) {
+  const tn__digest text = tn__plan_text(&u->choice), what = what_is_computed(driver, u, &text);
   tn__sha256 h;
   tn__sha256_init(&h);
   tn__kernels_build_identity(&h);
-  tn__plan_hash(&u->choice, chooser_of(driver, u), &h);
+  tn__plan_hash(&u->choice, chooser_of(driver, u), &text, &h);
+  tn__sha256_update(&h, &what, sizeof what);
   u->key = tn__sha256_final(&h);
+  u->name = unit_name(driver->arena, u->group, &what);
 }
 
 /* Does anything but the caller of the model read what the group computes? */
@@ -157,8 +174,7 @@ static void declare_unit(tn__driver *driver, tn__unit *u, const int *uses) {
   tn__schedule_options options = u->maker != NULL ? u->maker->schedule : driver->schedule;
   options.results_read = results_read(driver, u->group, uses);
   u->choice = tn__rule_plan_unit_of(u->te, tn__unit_target(driver, u), &options);
-  unit_key(driver, u);
-  u->name = unit_name(arena, u->group, &u->key);
+  set_key_and_name(driver, u);
 }
 
 static void release_unit_arena(void *unit) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -43,17 +45,34 @@ static bool is_whole(const tn__file_map *map) {
   return whole;
 }
 
-#define USUAL "# usual: "
+/* The line of a measurement that other work disturbed: it holds for so long, and is then made again. */
+#define DISTURBED "# disturbed: it is made again in ten minutes\n"
+enum { DISTURBED_SECONDS = 600 };
 
-/* The lines that tell what was not found when a measurement was made. */
+/* The lines that tell how each number was found when a measurement was made. */
 static void copy_notes(const tn__file_map *map, tn__strbuf *notes) {
+  static const char *const starts[] = {"# usual: ", "# measured: ", "# disturbed: "};
   const char *line = (const char *)map->data, *end = line + map->size;
   for (const char *next; line < end; line = next) {
     const char *stop = memchr(line, '\n', (size_t)(end - line));
     next = stop ? stop + 1 : end;
-    if ((size_t)(next - line) > sizeof USUAL - 1 && memcmp(line, USUAL, sizeof USUAL - 1) == 0)
-      tn__strbuf_printf(notes, "%.*s", (int)(next - line), line);
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+      if ((size_t)(next - line) > strlen(starts[i]) && memcmp(line, starts[i], strlen(starts[i])) == 0)
+        tn__strbuf_printf(notes, "%.*s", (int)(next - line), line);
   }
+}
+
+/* Was it disturbed, and is that long ago, or in a future that the clock has been set back from? */
+static bool is_expired(const char *path, const tn__file_map *map) {
+  struct stat about;
+  tn__strbuf notes;
+  tn__strbuf_init(&notes, NULL);
+  copy_notes(map, &notes);
+  bool disturbed = strstr(tn__strbuf_text(&notes), DISTURBED) != NULL;
+  tn__strbuf_release(&notes);
+  if (!disturbed || stat(path, &about) != 0) return false;
+  time_t now = time(NULL);
+  return now < about.st_mtime || now - about.st_mtime > DISTURBED_SECONDS;
 }
 
 /* The numbers of `from` that are measured; what is known of CPUs like it is this version's own. */
@@ -70,6 +89,9 @@ static tn_status *use_file(const char *path, tn__target *target, tn__strbuf *not
   tn_status *status = NULL;
   TN_RETURN_IF_ERROR(notes ? tn__file_map_trusted(path, &map) : tn__file_map_open(path, &map));
   if (notes && !is_whole(&map)) status = tn_status_create(TN_DATA_LOSS, "%s: the measurement is damaged", path);
+  if (notes && !status && is_expired(path, &map))
+    status = tn_status_create(TN_FAILED_PRECONDITION,
+                              "%s: other work disturbed the measurement, ten minutes ago or more", path);
   if (!status) status = tn__machine_read(path, (const char *)map.data, map.size, target->cpu.arch, &machine);
   if (!status && notes) copy_notes(&map, notes);
   tn__file_map_close(&map);
@@ -79,8 +101,8 @@ static tn_status *use_file(const char *path, tn__target *target, tn__strbuf *not
 }
 
 /* In which way numbers are measured: raised when another way finds others. 1: the clock by additions that wait, and
- * memory past all caches. */
-#define WAY_OF_MEASURING 1
+ * memory past all caches. 2: several times, and in bands around the usual numbers. */
+#define WAY_OF_MEASURING 2
 
 /* "FOLDER/machine-HASH": of all that tells one machine from another, and of what is measured and how, which may be more
  * than the version knew that measured before. */
@@ -105,11 +127,11 @@ static void path_of(const char *folder, const tn__target *target, char *path, si
 }
 
 /* Measures with the threads that a session has by default, awake as they are while kernels follow each other. */
-static tn_status *measure(const tn__target *target, tn__machine *machine, tn__strbuf *notes) {
+static tn_status *measure(const tn__target *target, tn__machine *machine, tn__strbuf *notes, bool *disturbed) {
   tn_thread_pool *pool;
   TN_RETURN_IF_ERROR(tn_thread_pool_create(NULL, &pool));
   tn__pool_begin(pool);
-  tn_status *status = tn__machine_measure(target, tn_thread_pool_env(pool), machine, notes);
+  tn_status *status = tn__machine_measure(target, tn_thread_pool_env(pool), machine, notes, disturbed);
   tn__pool_end(pool);
   tn_thread_pool_release(pool);
   return status;
@@ -122,7 +144,9 @@ static tn_status *measure_into(const char *path, const tn__target *target) {
   tn__strbuf_init(&text, NULL);
   tn__machine_host_name(name, sizeof name);
   tn__strbuf_printf(&text, "# %s, %s\n", name, target->name);
-  tn_status *status = measure(target, &machine, &text);
+  bool disturbed = false;
+  tn_status *status = measure(target, &machine, &text, &disturbed);
+  if (disturbed) tn__strbuf_append(&text, DISTURBED);
   tn__machine_print(&machine, target->cpu.arch, &text);
   append_hash(&text);
   if (!status) status = tn__strbuf_status(&text);

@@ -9,7 +9,7 @@
 
 enum { FEWEST = 100, MOST = 1000 }; /* loops in which all met */
 #define LONGEST_WAIT 200e-6         /* seconds, after which somebody has no processor */
-#define LONGEST 0.2                 /* in which all run at the same time now and then, whatever else the machine does */
+#define LONGEST 0.1                 /* in which all run at the same time now and then, whatever else the machine does */
 
 typedef struct meeting {
   int32_t threads;

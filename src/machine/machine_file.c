@@ -10,7 +10,7 @@
 
 #define AT(field) .at = offsetof(tn__machine, field), .bytes = sizeof(((tn__machine *)0)->field)
 #define KB 1024.0
-#define STEP 1.15
+#define STEP 2
 
 const tn__machine_row tn__machine_rows[] = {
     {"l1_bytes", "bytes", "L1 data cache", AT(l1_bytes), false, 4 * KB, 4 * KB *KB, 0},

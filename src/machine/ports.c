@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "target/fma_loops.h"
 
-enum { TURNS = 30000, SHORT_ROUNDS = 40 };
+enum { TURNS = 30000, SHORT_ROUNDS = 20 };
 
 /* Instructions a second of a loop of ten of them, the best of several. */
 static double rate_of(void (*loop)(int)) {

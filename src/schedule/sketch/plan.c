@@ -77,15 +77,22 @@ void tn__chooser_hash(const tn__chooser *chooser, const tn__plan_unit *unit, tn_
   if (chooser->hash != NULL) chooser->hash(chooser, unit, hash);
 }
 
-void tn__plan_hash(const tn__plan_unit *unit, const tn__chooser *chooser, tn__sha256 *hash) {
-  const tn__schedule_options *o = &unit->options;
+tn__digest tn__plan_text(const tn__plan_unit *unit) {
   tn__strbuf text;
+  tn__sha256 h;
   tn__strbuf_init(&text, arena_of(unit)->allocator);
   tn__te_print(unit->te, &text);
   tn_status *failed = tn__strbuf_status(&text);
-  tn__sha256_update_string(hash, tn__strbuf_text(&text));
+  tn__sha256_init(&h);
+  tn__sha256_update_string(&h, tn__strbuf_text(&text));
   tn__strbuf_release(&text);
   tn__check(arena_of(unit)->escape, failed);
+  return tn__sha256_final(&h);
+}
+
+void tn__plan_hash(const tn__plan_unit *unit, const tn__chooser *chooser, const tn__digest *text, tn__sha256 *hash) {
+  const tn__schedule_options *o = &unit->options;
+  tn__sha256_update(hash, text, sizeof *text);
   tn__target_hash(unit->target, hash);
   tn__sha256_update_u64(hash, (uint64_t)o->threads);
   tn__sha256_update_u64(hash, (uint64_t)o->vector_bytes);

@@ -313,7 +313,8 @@ static void shared_memory_is_limited(void **state) {
 static tn__digest key_of(const tn__plan_unit *unit, const tn__chooser *chooser) {
   tn__sha256 h;
   tn__sha256_init(&h);
-  tn__plan_hash(unit, chooser, &h);
+  const tn__digest text = tn__plan_text(unit);
+  tn__plan_hash(unit, chooser, &text, &h);
   return tn__sha256_final(&h);
 }
 

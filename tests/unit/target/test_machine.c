@@ -299,16 +299,6 @@ static void schedules_name_the_file(void **state) {
 
 /* ---- measuring --------------------------------------------------------------------------------------------------- */
 
-static void rounds_to_a_grid(void **state) {
-  for (double value = 0.2; value < 5000; value *= 1.037) {
-    double rounded = tn__machine_round(value, 1.15);
-    assert_true(rounded / value < 1.15 && value / rounded < 1.15);
-    assert_true(tn__machine_round(rounded * 1.01, 1.15) / rounded < 1.0001);
-    assert_true(rounded / tn__machine_round(rounded * 0.99, 1.15) < 1.0001);
-  }
-  assert_true(tn__machine_round(0.3, 1) == 1 && tn__machine_round(1.8, 1) == 2);
-}
-
 /* Steps as caches and TLBs have them, with points that other work disturbed. */
 static void finds_steps(void **state) {
   static const int count[] = {8, 16, 32, 64, 128, 256, 512, 1024, 2048};
@@ -338,21 +328,21 @@ static void threads_that_never_meet_measure_nothing(void **state) {
   assert_true(tn__machine_fork(&(tn_kernel_env){.thread_count = 2, .parallel_for = at_once}) > 0);
 }
 
-/* In less than a second of one core, whatever other work the machine has. */
+/* Whatever other work the machine has: then the numbers are the usual ones. */
 static void measures_what_can_be(void **state) {
   tn__target target = table("native");
   tn__machine machine = target.cpu.row;
-  struct timespec begun, done;
-  assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begun), 0);
   tn_kernel_env alone = {.thread_count = 1};
+  bool disturbed;
   tn__strbuf notes;
   tn__strbuf_init(&notes, NULL);
-  check_ok(tn__machine_measure(&target, &alone, &machine, &notes));
-  assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &done), 0);
-  assert_true((double)(done.tv_sec - begun.tv_sec) + 1e-9 * (double)(done.tv_nsec - begun.tv_nsec) < 1);
-  assert_non_null(strstr(tn__strbuf_text(&notes), "# usual: fork, as there is one thread\n"));
+  check_ok(tn__machine_measure(&target, &alone, &machine, &notes, &disturbed));
+  if (strstr(tn__strbuf_text(&notes), "# usual: all numbers") == NULL)
+    assert_non_null(strstr(tn__strbuf_text(&notes), "# usual: fork, as there is one thread\n"));
+  else
+    assert_true(disturbed);
   assert_true(machine.costs.fork == target.cpu.row.costs.fork);
-  assert_int_equal(machine.costs.page_bytes, sysconf(_SC_PAGESIZE));
+  if (!disturbed) assert_int_equal(machine.costs.page_bytes, sysconf(_SC_PAGESIZE));
   assert_int_equal(machine.l1_bytes % ((int64_t)machine.costs.l1_sets * machine.costs.line_bytes), 0);
   if (strstr(tn__strbuf_text(&notes), "# usual: pages") == NULL && strstr(tn__strbuf_text(&notes), "l1_pages") == NULL)
     assert_true(machine.costs.l1_pages < machine.costs.pages);
@@ -391,6 +381,37 @@ static void notes_are_kept_and_told(const char *path) {
   assert_non_null(strstr(text, "\n# usual: threads, as a test says\n"));
   assert_null(strstr(text, "# sha256"));
   free(text);
+}
+
+/* A measurement that other work disturbed, and its time, in the place of one. */
+static void disturb(const char *path, const char *age) {
+  char command[4000];
+  snprintf(command, sizeof(command),
+           "sed -i -e '/^# sha256/d' -e '/^# disturbed/d' -e 's/^megahertz .*/megahertz 779/' "
+           "-e '1a # disturbed: it is made again in ten minutes' %s && hash=$(sha256sum %s) && "
+           "echo \"# sha256 ${hash%%%% *}\" >>%s && touch -d '%s' %s",
+           path, path, path, age, path);
+  assert_int_equal(system(command), 0);
+}
+
+static void what_was_disturbed_is_measured_again(void **state) {
+  char folder[] = "/tmp/tenon-machine-XXXXXX", from[512], command[600];
+  static const struct {
+    const char *age;
+    bool holds;
+  } cases[] = {{"now", true}, {"1 hour ago", false}, {"5 minutes ago", true}, {"1 day", false}};
+  assert_non_null(mkdtemp(folder));
+  tn_compile_options options = {.size = sizeof(options)};
+  assert_int_equal(setenv("TENON_CACHE_DIR", folder, 1), 0);
+  tn__target target;
+  check_ok(tn__kernels_machine_target(&options, &target, from));
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    disturb(from + strlen("measured, and kept in "), cases[i].age);
+    check_ok(tn__kernels_machine_target(&options, &target, from));
+    assert_int_equal(target.cpu.machine.core.megahertz == 779, cases[i].holds);
+  }
+  snprintf(command, sizeof(command), "rm -r %s", folder);
+  assert_int_equal(system(command), 0);
 }
 
 static void is_measured_once(void **state) {
@@ -489,11 +510,11 @@ int main(void) {
       cmocka_unit_test(changed_files_are_read_or_refused),
       cmocka_unit_test(answers_do_not_depend_on_it),
       cmocka_unit_test(schedules_name_the_file),
-      cmocka_unit_test(rounds_to_a_grid),
       cmocka_unit_test(finds_steps),
       cmocka_unit_test(threads_that_never_meet_measure_nothing),
       cmocka_unit_test(measures_what_can_be),
       cmocka_unit_test(is_measured_once),
+      cmocka_unit_test(what_was_disturbed_is_measured_again),
       cmocka_unit_test(others_measurements_are_not_used),
       cmocka_unit_test(is_not_measured_without_a_place),
   };
