@@ -5,6 +5,7 @@
 import concurrent.futures
 import ctypes
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -561,6 +562,25 @@ class Compiling(unittest.TestCase):
             tenon.compile(two.SerializeToString(), target=["cpu", "island"])
         with self.assertRaisesRegex(TypeError, "device_map is a dictionary or a list of texts, not 'a=b'"):
             tenon.load(b"", device_map="a=b")
+
+    def test_a_model_for_another_machine(self):
+        """It is saved and looked at, and everything that would run it says why it cannot."""
+        foreign = "aarch64" if platform.machine() == "x86_64" else "x86-64-v3"
+        text = "graph \"g\" {\n  input x: f32[n]\n  y: f32[n] = negate(x)\n  output \"y\" = y\n}\n"
+        x = np.zeros(3, np.float32)
+        with tempfile.TemporaryDirectory() as folder:
+            source, path = Path(folder) / "m.tng", Path(folder) / "m.tnx"
+            source.write_text(text, encoding="utf-8")
+            model = tenon.compile(source, target=foreign, cache=False)
+            self.assertEqual((model.inputs[0].name, model.outputs[0].shape), ("x", ("n",)))
+            model.save(path)
+            told = subprocess.run([os.environ["TENON_CLI"], "inspect", path], check=True, capture_output=True, text=True).stdout
+            self.assertIn(foreign, told)
+            for run in (lambda: model(x), lambda: model.run({"x": x}), lambda: model.set_inputs(x=x), model.invoke, model.start, model.wait):
+                with self.assertRaisesRegex(tenon.Error, f"the model cannot run here, only be saved: the executable was compiled for {foreign[:6]}"):
+                    run()
+            with self.assertRaisesRegex(tenon.Error, "the executable was compiled for"):
+                tenon.load(path)
 
     def test_arrays_on_devices(self):
         two = model_of([helper.make_node("Abs", ["x"], ["a"], name="one"), helper.make_node("Neg", ["a"], ["b"], name="two")],

@@ -613,7 +613,8 @@ def compile(
 ) -> Model:
     """Compiles an ONNX model: a path, the bytes of one, or an onnx.ModelProto. A graph as text, `.tng`, is taken as well.
 
-    `target` names the machine to compile for (None: this one; "x86-64-v3", ...), `threads` how many the model runs on
+    `target` names the machine to compile for (None: this one; "x86-64-v3", ...). A model for a CPU that this machine is
+    not can be saved and inspected; running it raises an error that says why. `threads` how many the model runs on
     (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, or, with several sizes, names those that get code of their own, `cache` uses the cache on disk.
     `direct_convolutions` keeps convolutions sums of products, where Winograd's algorithm would be faster but less exact.
     `aliases` maps outputs to inputs whose arrays they may be bound to, to be updated in place: {"present.*": "past.*"}.

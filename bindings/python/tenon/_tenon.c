@@ -26,7 +26,8 @@ typedef struct module_state {
 typedef struct model_object {
   PyObject_HEAD tn_module *module; /* NULL when it came from a .tnx file */
   tn_executable *executable;
-  tn_session *session;
+  tn_session *session;   /* NULL: it was compiled for another machine */
+  tn_status *foreign;    /* why it cannot run here */
   struct argument *held; /* what is bound for good: inputs, then outputs */
   binding_warnings *warnings;
   int64_t bound_elements; /* of all inputs that are bound for good */
@@ -142,6 +143,7 @@ static void model_dealloc(PyObject *self) {
   release_held(model);
   tn_executable_release(model->executable);
   tn_module_release(model->module);
+  tn_status_free(model->foreign);
   binding_free_warnings(model->warnings);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
@@ -182,6 +184,17 @@ static PyObject *opened(module_state *state, model_object *model, tn_status *sta
 static bool is_cancelled(void *user) { return atomic_load(&((compile_arguments *)user)->cancelled); }
 static void cancel_compilation(void *user) { atomic_store(&((compile_arguments *)user)->cancelled, true); }
 
+/* What another machine runs is kept to be saved and looked at. */
+static tn_status *open_foreign(model_object *model, tn_status *status) {
+  tn_load_options load = {.size = sizeof(load), .borrow_data = true, .inspect_only = true};
+  tn_status_code code = tn_status_code_of(status);
+  if (code != TN_UNSUPPORTED && code != TN_FAILED_PRECONDITION) return status;
+  tn_status *other = tn_module_load(model->module, &load, &model->executable);
+  if (other == NULL) model->foreign = status;
+  tn_status_free(other);
+  return model->foreign != NULL ? NULL : status;
+}
+
 static tn_status *compile_and_open(void *user) {
   compile_arguments *a = user;
   model_object *model = a->model;
@@ -194,7 +207,7 @@ static tn_status *compile_and_open(void *user) {
   /* The executable uses the module's bytes in place; the model keeps both. */
   tn_load_options load = {.size = sizeof(load), .borrow_data = true};
   status = tn_module_load(model->module, &load, &model->executable);
-  return status != NULL ? status : open_session(model, a->given.options.run_threads);
+  return status != NULL ? open_foreign(model, status) : open_session(model, a->given.options.run_threads);
 }
 
 /* The table of options, a dictionary for each row. */
@@ -1078,24 +1091,51 @@ static PyObject *model_infer_shapes(PyObject *self, PyObject *args) {
 
 /* ---- the module ------------------------------------------------------------------------------------------------- */
 
+/* Sets an error where the model is for another machine. */
+static bool runs_here(PyObject *self) {
+  const model_object *model = (const model_object *)self;
+  if (model->foreign == NULL) return true;
+  raise_status(state_of(self), tn_status_create(TN_FAILED_PRECONDITION, "the model cannot run here, only be saved: %s",
+                                                tn_status_message(model->foreign)));
+  return false;
+}
+
+/* Methods of models that run on this machine. */
+#define HERE(name)                                               \
+  static PyObject *here_##name(PyObject *self, PyObject *args) { \
+    return runs_here(self) ? model_##name(self, args) : NULL;    \
+  }
+HERE(invoke)
+HERE(set_list)
+HERE(list_count)
+HERE(output_shape)
+HERE(copy_output)
+HERE(output_strings)
+HERE(bound_strings)
+HERE(bind)
+HERE(invoke_bound)
+HERE(start)
+HERE(wait)
+#undef HERE
+
 static PyMethodDef model_methods[] = {
     {"signature", model_signature, METH_NOARGS, NULL},
     {"save", model_save, METH_VARARGS, NULL},
     {"text", model_text, METH_VARARGS, NULL},
-    {"invoke", model_invoke, METH_VARARGS, NULL},
-    {"set_list", model_set_list, METH_VARARGS, NULL},
-    {"list_count", model_list_count, METH_VARARGS, NULL},
-    {"output_shape", model_output_shape, METH_VARARGS, NULL},
-    {"copy_output", model_copy_output, METH_VARARGS, NULL},
-    {"output_strings", model_output_strings, METH_VARARGS, NULL},
-    {"bound_strings", model_bound_strings, METH_VARARGS, NULL},
+    {"invoke", here_invoke, METH_VARARGS, NULL},
+    {"set_list", here_set_list, METH_VARARGS, NULL},
+    {"list_count", here_list_count, METH_VARARGS, NULL},
+    {"output_shape", here_output_shape, METH_VARARGS, NULL},
+    {"copy_output", here_copy_output, METH_VARARGS, NULL},
+    {"output_strings", here_output_strings, METH_VARARGS, NULL},
+    {"bound_strings", here_bound_strings, METH_VARARGS, NULL},
     {"infer_shapes", model_infer_shapes, METH_VARARGS, NULL},
-    {"bind", model_bind, METH_VARARGS, NULL},
+    {"bind", here_bind, METH_VARARGS, NULL},
     {"device_tensor", model_device_tensor, METH_VARARGS, NULL},
     {"copy_tensor", model_copy_tensor, METH_VARARGS, NULL},
-    {"invoke_bound", model_invoke_bound, METH_NOARGS, NULL},
-    {"start", model_start, METH_NOARGS, NULL},
-    {"wait", model_wait, METH_NOARGS, NULL},
+    {"invoke_bound", here_invoke_bound, METH_NOARGS, NULL},
+    {"start", here_start, METH_NOARGS, NULL},
+    {"wait", here_wait, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
