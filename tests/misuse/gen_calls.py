@@ -142,11 +142,11 @@ def main():
             body, nullable = emit(name, result, parameters, known.pop(name))
             lines += body
             status, who = int(result == "tn_status *"), "hand" if mark == "*" else "call"
-            table.append(f'  {{"{name}", {who}_{name}, NULL, -1, {status}, {int(mark == "-")}}},')
+            table.append(f'  {{"{name}", {who}_{name}, NULL, -1, {status}, {int(mark == "-")}, 0}},')
             for i, (own, *flags) in enumerate(nullable):
                 if mark == "*" or not flags[0]:
                     continue
-                table.append(f'  {{"{name}", call_{name}, "{own}", {i}, {status}, {int(flags[1])}}},')
+                table.append(f'  {{"{name}", call_{name}, "{own}", {i}, {status}, {int(mark == "-")}, {int(flags[1])}}},')
     if known:
         fail(f"{calls} has rows for what no header declares: {', '.join(known)}")
     Path(out).write_text("/* Made by gen_calls.py. */\n" + "\n".join(lines) + "\n\nstatic const row rows[] = {\n" +

@@ -125,7 +125,7 @@ static void misuse_all(void) {
   REFUSES(tn_measurer_create(builder(), NULL, 1, &source, NULL, &m), "NULL");
   REFUSES(tn_measurer_create(builder(), no_runner, 1, &source, NULL, &m), "NULL");
   REFUSES(tn_measurer_create(builder(), one_runner(), 0, &source, NULL, &m), "runner");
-  REFUSES(tn_measurer_create(builder(), one_runner(), -1, &source, NULL, &m), "runner_count");
+  REFUSES(tn_measurer_create(builder(), one_runner(), -1, &source, NULL, &m), "runners, not -1");
   REFUSES(tn_measurer_create(builder(), one_runner(), 1, &empty, NULL, &m), "both functions");
   REFUSES(tn_tuner_create(&(tn_tuner_options){.size = sizeof(tn_tuner_options), .trials = -1}, &t), "trials");
   REFUSES(tn_tuner_create(&(tn_tuner_options){.size = 7}, &t), "size is 7");

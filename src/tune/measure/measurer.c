@@ -68,14 +68,14 @@ tn_status *tn_measurer_create(tn_builder *builder, tn_runner *const *runners, in
   *out = NULL;
   TN__NEED("builder", builder);
   TN__NEED("source", source);
-  TN__NEED_EACH("runners", runners, "runner_count", runner_count);
   tn_measure_options filled;
   TN_RETURN_IF_ERROR(TN__OPTIONS_READ(tn_measure_options, options, &filled));
   TN_RETURN_IF_ERROR(check(&filled));
-  if (builder == NULL || source == NULL || source->next == NULL || source->done == NULL)
+  if (source->next == NULL || source->done == NULL)
     return tn_status_create(TN_INVALID_ARGUMENT, "a measurer needs a builder, and a source that has both functions");
   if (runner_count < 1 || runner_count > MOST_RUNNERS)
     return tn_status_create(TN_INVALID_ARGUMENT, "a measurer has 1 to %d runners, not %d", MOST_RUNNERS, runner_count);
+  TN__NEED_EACH("runners", runners, "runner_count", runner_count);
   void *memory, *list;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, 1, sizeof(tn_measurer), 0, &memory));
   tn_measurer *m = memory;
