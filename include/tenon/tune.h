@@ -557,6 +557,7 @@ typedef struct tn_task_view {
    * NAN. */
   double correlation; /* Spearman's, of predicted and measured times: 1 is the same order */
   double recall;      /* share of the fastest tenth, of four at least, that are among as many predicted fastest */
+  bool exhausted;     /* it gets no more trials as all candidates that its rules have are measured */
 } tn_task_view;
 
 /* Fills *out, whose `size` is set. */

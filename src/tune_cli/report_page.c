@@ -89,6 +89,7 @@ static void put_task(tn__strbuf *out, const report_task *task, int apart) {
   tn__strbuf_json_f64(out, "correlation", task->accuracy.correlation);
   tn__strbuf_json_f64(out, "recall", task->accuracy.recall);
   put_count(out, "top", task->accuracy.top);
+  put_truth(out, "judged", task->judged);
   tn__strbuf_json_f64(out, "gain", task->gain);
   put_count(out, "forecast_trials", task->forecast_trials);
   put_schedule(out, "static", &task->first);

@@ -199,8 +199,17 @@ static void note_schedules(const report *r, report_task *task, const tn_record *
   bool ok = record->error == TN_TRIAL_OK;
   if (record->origin == TN_ORIGIN_STATIC && ok && (!task->first.there || record->when >= task->first.when))
     task->first = schedule_of(r, record);
-  if (ok && record->verified && (!task->best.there || record->median < task->best.median))
+  if (!ok || !record->verified || !record->proven) return;
+  bool wins = record->verdict == TN_VERDICT_BETTER && (!(task->ratio > 0) || record->ratio < task->ratio);
+  task->judged |= record->verdict != TN_VERDICT_NONE;
+  if (wins) task->ratio = record->ratio;
+  if (wins || (!(task->ratio > 0) && (!task->best.there || record->median < task->best.median)))
     task->best = schedule_of(r, record);
+}
+
+/* What was compared and not shown to be better is not the best. */
+static void settle_best(report_task *task) {
+  if (task->judged && !(task->ratio > 0) && task->first.there) task->best = task->first;
 }
 
 static bool see_record(void *user, const tn_record *record) {
@@ -253,6 +262,7 @@ static void read_records(reading *rd) {
     tn__throwf(r->arena->escape, TN_NOT_FOUND, "%s: none of these tasks has a record yet; `tenon tune FILE` makes some",
                path);
   tn__check(r->arena->escape, tn_database_query(rd->database, &all, see_record, rd, NULL));
+  for (int i = 0; i < r->tasks.count; i++) settle_best(&r->tasks.data[i]);
   if (rd->own == 0)
     tn__throwf(
         r->arena->escape, TN_NOT_FOUND,

@@ -225,6 +225,19 @@ static void print_failures(const tn_tuner *tuner, int tasks, FILE *out) {
   }
 }
 
+/* Kernels that no budget makes faster. */
+static void print_exhausted(const tn_tuner *tuner, int tasks, FILE *out) {
+  for (int i = 0; i < tasks; i++) {
+    tn_task_view v = look_at(tuner, i);
+    if (!v.exhausted) continue;
+    if (v.trials <= 1)
+      fprintf(out, "%s: nothing to search: no rule has another schedule for it than the static choice\n", v.task->name);
+    else
+      fprintf(out, "%s: nothing more to search: all %lld candidates that its rules have are measured\n", v.task->name,
+              (long long)v.trials);
+  }
+}
+
 void tune_print_result(const tn_tuner *tuner, FILE *out) {
   tn_tuner_view v = look(tuner);
   row *rows = sorted(tuner, v.tasks);
@@ -233,6 +246,7 @@ void tune_print_result(const tn_tuner *tuner, FILE *out) {
   for (int i = 0; i < v.tasks; i++) print_row(tuner, &v, &rows[i], MOST_NAME, out);
   print_state(&v, "; ", out);
   fputc('\n', out);
+  print_exhausted(tuner, v.tasks, out);
   print_accuracy(tuner, v.tasks, out);
   print_failures(tuner, v.tasks, out);
   free(rows);

@@ -502,6 +502,8 @@ class TuneTest(unittest.TestCase):
         done = self.tune("--trials", 3, "--deterministic", file=open_file)
         self.assertIn(said + "; it is left out", done.stderr)
         self.assertIn("twice", done.stdout)
+        self.assertRegex(self.tune("--trials", 50, "--deterministic", file=open_file).stdout,
+                         r"twice: nothing (more )?to search: (all \d+ candidates that its rules have are measured|no rule has)")
         self.assertIn("--tuned is for compiling: what was measured before is in the database",
                       self.tune("--tuned", self.file, status=2).stderr)
         self.assertIn("would take the place of", tenon("tune", self.file, "-o", self.file, "--trials", 1, status=2).stderr)

@@ -126,7 +126,7 @@ class Browser(ReportTest):
         self.report()
         elements = self.dump("openAll();")
         self.assertEqual(elements.classes["circle", "dot"], 1)
-        self.fill(record_line(task, "point 1", 1.0, 1e18, build=1e17, run=1e17), record_line(task, "point 2", 1e17, 1e-300))
+        self.fill(record_line(task, "point 1", 1.0, 1e18, build=1e17, run=1e17), record_line(task, "point 2", 1e17, 1e-10))
         self.report()
         self.dump("openAll();")
 

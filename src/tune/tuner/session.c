@@ -622,6 +622,7 @@ tn_status *tn_tuner_look_at(const tn_tuner *t, int task, tn_task_view *out) {
     view.errors = v.error_counts;
     view.first_error = v.first_error;
     view.stopped = v.stopped;
+    view.exhausted = v.exhausted;
     view.compared = v.compared;
     view.better = v.better;
     view.ratio = v.ratio;

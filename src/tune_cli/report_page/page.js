@@ -61,10 +61,10 @@ function drawLatency() {
   }
   const start = points[0][1], end = points[points.length - 1][1], line = report.total_static;
   const values = points.map((p) => p[1]).concat(line === null ? [] : [line]);
-  const low = Math.min(...values), high = Math.max(...values), room = Math.max(0.15 * (high - low), 0.02 * high);
+  const high = 1.05 * Math.max(...values);
   const text = `From ${time(start)} to ${time(end)} in ${duration(report.elapsed)} of tuning` + (line ? `; the static choices take ${time(line)}.` : ".");
   const c = chart(width, 300, {low: 0, high: Math.max(report.elapsed, 1e-3), text: duration, name: "time of tuning, breaks left out"},
-                  {low: Math.max(low - room, 0), high: high + room, text: time}, "Seconds of one run of all kernels, over the time of tuning. " + text);
+                  {low: 0, high, text: time}, "Seconds of one run of all kernels, over the time of tuning. " + text);
   const path = steps(points, c.px, c.py);
   c.root.append(svg("path", {class: "area", d: path + `V${c.bottom}H${c.left}z`}), svg("path", {class: "best", d: path}));
   if (line) {
@@ -80,14 +80,20 @@ function drawLatency() {
   fill("latency-table", table("All kernels over time", ["time of tuning", "all kernels", "as fast as at first"], rows));
 }
 
+// "f32[61, 70], f32[70, 53] → f32[61, 53]", as the declaration has them.
+function shapesOf(task) {
+  const found = /\(([^()]*)\)\s*->\s*([^{]*)\{/.exec(task.declaration);
+  return found ? shown(found.slice(1).map((part) => part.replace(/[\w.]+\s*:\s*(?=[a-z]+\d*\[)/g, "").trim()).join(" → ")) : "–";
+}
+
 function listTasks() {
   const sum = tasks.reduce((all, task) => all + (firstOf(task) || 0), 0);
-  const heads = ["kernel", "calls", "share", "static", "best", "gain", "trials", "failed", "rank correlation", "fastest found"];
+  const heads = ["kernel", "shapes", "calls", "share", "static", "best", "gain", "trials", "failed", "rank correlation", "fastest found"];
   const rows = tasks.map((task, i) => [
-    html("a", {href: "#task-" + i}, named(nameOf(task))), digits(task.weight), firstOf(task) ? percent(firstOf(task) / sum) : "–",
-    time(timeOf(task.static)), time(timeOf(task.best)), times(gainOf(task)), task.trials.toLocaleString("en"), task.failed.toLocaleString("en"),
+    html("a", {href: "#task-" + i}, named(nameOf(task))), shapesOf(task), digits(task.weight), firstOf(task) ? percent(firstOf(task) / sum) : "–",
+    time(timeOf(task.static)), time(timeOf(task.best)) + (task.judged ? "" : " *"), times(gainOf(task)), task.trials.toLocaleString("en"), task.failed.toLocaleString("en"),
     task.correlation === null ? "–" : task.correlation.toFixed(2), task.recall === null ? "–" : percent(task.recall)]);
-  fill("tasks-text", (report.weighted ? "Calls are those of one run of the files. " : "") +
+  fill("tasks-text", (tasks.some((task) => !task.judged) ? "Where a star stands, nothing was compared with the static choice in turns yet, and the best is the fastest that was measured. " : "") + (report.weighted ? "Calls are those of one run of the files. " : "") +
        "Share is of the time with the static choices. Rank correlation is Spearman's, of predicted and measured times: 1 where the model orders candidates as the machine does. Fastest found is the share of the fastest tenth of the candidates, of four at least, that are among as many that were predicted fastest.");
   fill("tasks", table("Kernels", heads, rows));
 }
@@ -175,9 +181,9 @@ function drawBusy() {
     for (const [at] of report.sessions.slice(1, 200)) c.root.append(svg("line", {class: "break", x1: c.px(at), x2: c.px(at), y1: c.top, y2: c.bottom}));
     return c.root;
   };
-  const most = Math.max(1, ...report.runner), builders = Math.max(1, ...report.builders);
+  const builders = Math.max(1, ...report.builders);
   fill("busy-text", text);
-  fill("busy", html("h3", {}, "Runner, part of the time in which it was busy"), panel(report.runner, most, percent, "runner", "The runner's part of the time in which it was busy", 3),
+  fill("busy", html("h3", {}, "Runner, part of the time in which it was busy"), panel(report.runner, 1, percent, "runner", "The runner's part of the time in which it was busy", 3),
        html("h3", {}, "Builders that were busy at once"), panel(report.builders, builders, digits, "builders", "How many builders were busy", 3));
 }
 
@@ -242,8 +248,8 @@ function convergence(task) {
   const usual = Math.max(first || 0, values.slice().sort((a, b) => a - b)[Math.floor(0.9 * (values.length - 1))]);
   const high = Math.max(Math.min(Math.max(...values), 4 * usual), lowest * 1.05) * 1.1;
   const text = `Best after ${plural(task.trials, "trial")}: ${time(timeOf(task.best))}; static choice: ${time(first)}; ${task.failed} failed.`;
-  const c = chart(width, 240, {low: 0, high: task.trials + 1, text: digits, name: "trial"}, {low: lowest / 1.08, high, log: true, text: time},
-                  `Measured seconds of the candidates of ${shown(task.name)}, by trial, and the best so far; the seconds are logarithmic. ${text}`);
+  const c = chart(width, 240, {low: 0, high: task.trials + 1, text: digits, name: "trial"}, {low: 0, high, text: time},
+                  `Measured seconds of the candidates of ${shown(task.name)}, by trial, and the best so far. ${text}`);
   for (const [number, seconds, , , kind] of task.points) {
     const x = c.px(number);
     if (kind === 2) c.root.append(svg("path", {class: "fail", d: `M${x - 3} ${c.top}l6 6m0 -6l-6 6`}));
