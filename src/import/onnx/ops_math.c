@@ -57,7 +57,7 @@ void tn__onnx_reciprocal(tn__onode *n) { n->out[0] = tn__on_div(n, tn__on_scalar
 static tn__value *exponents_in(tn__onode *n, tn__value *exponent, tn_dtype dtype) {
   int bits = tn__dtype_bits(exponent->dtype) + (tn__dtype_is_unsigned(exponent->dtype) ? 1 : 0);
   if (bits > tn__dtype_bits(dtype)) {
-    int64_t period = INT64_C(1) << (tn__dtype_bits(dtype) - 2);
+    const int64_t period = INT64_C(1) << (dtype == TN_I32 ? 30 : 62); /* Pow has no other types of integers */
     tn_dtype own = exponent->dtype;
     tn__value *one = tn__g_scalar_i64(n->g, own, 1), *end = tn__g_scalar_i64(n->g, own, period);
     tn__value *odd = tn__g_binary(n->g, "and", exponent, one);
