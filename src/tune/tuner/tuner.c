@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/copy.h"
 #include "tune/tuner/compare.h"
 #include "tune/tuner/proposer.h"
 
@@ -299,7 +300,7 @@ static tn_status *postpone(tn__tuner *t, postponed_list *list, const task *a, co
 
 static postponed take_first(postponed_list *list) {
   const postponed first = list->data[0];
-  memmove(list->data, list->data + 1, (size_t)--list->count * sizeof list->data[0]);
+  tn__copy_within(list->data, list->data + 1, (size_t)--list->count * sizeof list->data[0]);
   return first;
 }
 
