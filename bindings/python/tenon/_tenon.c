@@ -187,8 +187,7 @@ static void cancel_compilation(void *user) { atomic_store(&((compile_arguments *
 /* What another machine runs is kept to be saved and looked at. */
 static tn_status *open_foreign(model_object *model, tn_status *status) {
   tn_load_options load = {.size = sizeof(load), .borrow_data = true, .inspect_only = true};
-  tn_status_code code = tn_status_code_of(status);
-  if (code != TN_UNSUPPORTED && code != TN_FAILED_PRECONDITION) return status;
+  if (tn_status_code_of(status) != TN_FAILED_PRECONDITION) return status; /* it runs on no machine */
   tn_status *other = tn_module_load(model->module, &load, &model->executable);
   if (other == NULL) model->foreign = status;
   tn_status_free(other);
