@@ -8,6 +8,7 @@ usage: check_style.py [ROOT]
 - Functions of the library that are not static start with tn_ (public) or tn__ (inside); a name in include/tenon is tn_.
 - Macros of headers start with TN or tn__, and the header has the guard of its path.
 - No marks of unfinished work.
+- A name in quotes, part of a message, is made by tn__shown_text, which shows control characters.
 - The environment is read by secure_getenv() in src: it counts for nothing where a program has other rights than its caller.
 
 What it reads is C as this project writes it (formatted by clang-format), not all of C.
@@ -22,6 +23,9 @@ from check_common import check_tree
 MAX_FILE_LINES = 1500
 MAX_FUNCTION_LINES = 120
 MAX_COLUMNS = 120
+RAW_NAME = re.compile(r'\btn__arena_printf\((?:(?!tn__shown_text\()[^;])*?\\"%(?:\.\*)?s\\"')
+# Texts that are read again, and texts with marks of scalars; their names are those of the language of declarations.
+WORDS_ALONE = {Path("src/schedule"), Path("src/declarations")}
 INSECURE = re.compile(r"(?<!_)\bgetenv\(")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 # Generated tables are exempt, and DLPack's own header, whose names are DLPack's.
@@ -112,6 +116,9 @@ def check_file(relative, text):
         return
     if len(lines) > MAX_FILE_LINES:
         yield len(lines), f"the file has {len(lines)} lines, more than {MAX_FILE_LINES}"
+    if relative.parts[0] == "src" and not WORDS_ALONE & set(relative.parents):
+        for found in RAW_NAME.finditer(text):
+            yield text.count("\n", 0, found.start()) + 1, "a name in quotes is part of a message: tn__shown_text shows it"
     for number, line in enumerate(lines, 1):
         if UNFINISHED.search(line):
             yield number, f"a mark of unfinished work: {UNFINISHED.search(line).group(0)}"

@@ -1,23 +1,33 @@
 #include "base/shown.h"
 
 #include <stdio.h>
+#include <string.h>
 
-size_t tn__shown_char(const char *text, char out[8]) {
-  const unsigned char *at = (const unsigned char *)text;
-  bool second = at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0; /* U+0080 to U+009F */
-  if (at[0] == '\n' || at[0] == '\t')
-    snprintf(out, 8, "\\%c", at[0] == '\n' ? 'n' : 't');
-  else if (second || at[0] == 0x7f || at[0] < 0x20)
-    snprintf(out, 8, "\\u%04x", (unsigned)at[second]);
-  else
-    snprintf(out, 8, "%c", text[0]);
-  return second ? 2 : 1;
+#include "base/utf8.h"
+
+/* Of Unicode's categories Cc, Cf, Zl and Zp those that are of no single script. */
+bool tn__is_unseen(uint32_t code) {
+  static const struct {
+    uint32_t first, last;
+  } ranges[] = {{0x00, 0x1f},     {0x7f, 0x9f},     {0xad, 0xad},      {0x61c, 0x61c},
+                {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},  {0x2060, 0x206f},
+                {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+  for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+    if (code >= ranges[i].first && code <= ranges[i].last) return true;
+  return false;
 }
 
-void tn__strbuf_shown(tn__strbuf *buf, const char *text) {
-  char shown[8];
-  for (const char *at = text; *at;) {
-    at += tn__shown_char(at, shown);
-    tn__strbuf_append(buf, shown);
-  }
+size_t tn__shown_char(const char *text, char out[TN__SHOWN_CHAR]) {
+  const char *next = text;
+  uint32_t code = tn__utf8_next(&next, text + strnlen(text, 4));
+  size_t length = (size_t)(next - text);
+  if (code == TN__NOT_UTF8)
+    snprintf(out, TN__SHOWN_CHAR, "\\x%02x", (unsigned)(unsigned char)*text);
+  else if (code == '\n' || code == '\t')
+    snprintf(out, TN__SHOWN_CHAR, "\\%c", code == '\n' ? 'n' : 't');
+  else if (tn__is_unseen(code))
+    snprintf(out, TN__SHOWN_CHAR, code > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)code);
+  else
+    snprintf(out, TN__SHOWN_CHAR, "%.*s", (int)length, text);
+  return length;
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tenon/base.h"
+#include "base/message.h"
 
 struct tn_status {
   tn_status_code code;
@@ -15,20 +15,9 @@ static const tn_status no_memory = {TN_OUT_OF_MEMORY, NULL};
 
 static tn_status *no_memory_status(void) { return (tn_status *)(uintptr_t)&no_memory; }
 
-/* The formatted text with room for `tail` more bytes behind it; NULL when out of memory. */
-static char *format_text(const char *format, va_list args, size_t tail) {
-  va_list again;
-  va_copy(again, args);
-  int length = vsnprintf(NULL, 0, format, args);
-  char *text = length < 0 ? NULL : malloc((size_t)length + 1 + tail);
-  if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
-  va_end(again);
-  return text;
-}
-
 tn_status *tn_status_create_v(tn_status_code code, const char *format, va_list args) {
   char *message =
-      format == NULL ? strdup("unknown reason: the format of the message is NULL") : format_text(format, args, 0);
+      format == NULL ? strdup("unknown reason: the format of the message is NULL") : tn__shown_format(format, args, 0);
   tn_status *status = message == NULL ? NULL : malloc(sizeof(*status));
   if (status == NULL) {
     free(message);
@@ -52,7 +41,7 @@ tn_status *tn_status_prefix(tn_status *status, const char *format, ...) {
   size_t old_length = strlen(status->message);
   va_list args;
   va_start(args, format);
-  char *text = format_text(format, args, old_length + 2);
+  char *text = tn__shown_format(format, args, old_length + 2);
   va_end(args);
   if (text == NULL) return status;
   char *end = text + strlen(text);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/shown.h"
+#include "base/utf8.h"
 
 void tn__strbuf_init(tn__strbuf *buf, const tn_allocator *allocator) { *buf = (tn__strbuf){.allocator = allocator}; }
 
@@ -76,6 +78,23 @@ static size_t utf8_length(const unsigned char *s) {
   return length;
 }
 
+static uint32_t code_of(const unsigned char *s, size_t length) {
+  const char *at = (const char *)s;
+  return tn__utf8_next(&at, at + length);
+}
+
+/* Also for those who look at the file: JSON's texts may have them as they are. */
+static bool is_unseen(const unsigned char *s, size_t length) { return tn__is_unseen(code_of(s, length)); }
+
+/* As \u, in two halves beyond U+FFFF. */
+static void put_units(tn__strbuf *buf, const unsigned char *s, size_t length) {
+  uint32_t code = code_of(s, length);
+  if (code > 0xffff)
+    tn__strbuf_printf(buf, "\\u%04x\\u%04x", (unsigned)(0xd7c0 + (code >> 10)), (unsigned)(0xdc00 + (code & 0x3ff)));
+  else
+    tn__strbuf_printf(buf, "\\u%04x", (unsigned)code);
+}
+
 void tn__strbuf_json_string(tn__strbuf *buf, const char *text) {
   tn__strbuf_char(buf, '"');
   const unsigned char *s = (const unsigned char *)text;
@@ -87,10 +106,10 @@ void tn__strbuf_json_string(tn__strbuf *buf, const char *text) {
       tn__strbuf_append(buf, "\\n");
     } else if (*s == '\t') {
       tn__strbuf_append(buf, "\\t");
-    } else if (*s < 0x20 || *s == 0x7f) {
-      tn__strbuf_printf(buf, "\\u%04x", *s);
     } else if (length == 0) {
       tn__strbuf_append(buf, "\xef\xbf\xbd");
+    } else if (is_unseen(s, length)) {
+      put_units(buf, s, length);
     } else {
       tn__strbuf_append_n(buf, (const char *)s, length);
     }

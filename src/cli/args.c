@@ -31,8 +31,19 @@ int cli_misused_status(const char *command, tn_status *status) {
 }
 
 void cli_put_shown(FILE *out, const char *text) {
-  char shown[8];
+  char shown[TN__SHOWN_CHAR];
   for (const char *at = text; *at;) {
+    at += tn__shown_char(at, shown);
+    fputs(shown, out);
+  }
+}
+
+void cli_put_lines(FILE *out, const char *text, size_t size) {
+  char shown[TN__SHOWN_CHAR];
+  for (const char *at = text; at < text + size && *at;) {
+    bool plain = *at == '\n' || *at == '\t';
+    if (plain) fputc(*at++, out);
+    if (plain) continue;
     at += tn__shown_char(at, shown);
     fputs(shown, out);
   }
@@ -43,14 +54,10 @@ int cli_report(tn_status *status) {
   const char *message = tn_status_message(status), *error = strstr(message, ": error: ");
   bool placed = error && !memchr(message, '\n', (size_t)(error - message)); /* as editors want it: FILE:LINE:COLUMN */
   if (!placed) fputs("tenon: ", stderr);
-  for (const char *at = message; *at;) { /* of texts: with the lines that are wrong below */
-    char shown[8];
-    bool plain = placed && (*at == '\n' || *at == '\t');
-    if (plain) fputc(*at++, stderr);
-    if (plain) continue;
-    at += tn__shown_char(at, shown);
-    fputs(shown, stderr);
-  }
+  if (placed) /* of texts: with the lines that are wrong below */
+    cli_put_lines(stderr, message, strlen(message));
+  else
+    cli_put_shown(stderr, message);
   fputc('\n', stderr);
   tn_status_free(status);
   return EXIT_FAILED;

@@ -83,6 +83,8 @@ int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /
 int cli_misused_status(const char *command, tn_status *status);
 /* Prints other people's text, a name or a path, as it is shown (base/shown.h). */
 void cli_put_shown(FILE *out, const char *text);
+/* The same of a text of several lines, which ends at a NUL or after `size` bytes. */
+void cli_put_lines(FILE *out, const char *text, size_t size);
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
 

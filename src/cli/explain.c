@@ -153,7 +153,9 @@ static void print_text(const explain *e, const row *rows, int count) {
     print_number(p->bytes * 1e-6, p->bytes >= 0, 9, 3);
     print_number(p->flops / p->bytes, sized && p->bytes > 0, 9, 2);
     print_number(100 * r->least / r->seconds, ran && sized, 8, 1);
-    printf("%s  %-10s %s\n", ran && sized ? "%" : " ", r->limit, p->kernel);
+    printf("%s  %-10s ", ran && sized ? "%" : " ", r->limit);
+    cli_put_shown(stdout, p->kernel);
+    putchar('\n');
     printf("       %s%s%s; ", p->rule, p->decisions[0] ? ": " : "", p->decisions);
     if (p->cycles > 0)
       printf("predicted cycles: work %.0f, L2 %.0f, L3 %.0f, memory %.0f, threads %.0f\n", p->work_cycles, p->l2_cycles,

@@ -28,7 +28,7 @@ static const char *skip_string(const char *at) {
 static void print_string(const char *at, const char *end) {
   for (at++; at < end - 1;) {
     if (*at != '\\') {
-      char shown[8];
+      char shown[TN__SHOWN_CHAR];
       at += tn__shown_char(at, shown);
       fputs(shown, stdout);
       continue;
@@ -99,7 +99,9 @@ static int print_texts(const cli_args *args, cli_compile *setup) {
   if (!status) {
     size_t size = 0;
     const char *schedules = tn_executable_text(exe, "schedules", &size);
-    printf("%s\n%.*s", code, (int)size, schedules ? schedules : "");
+    cli_put_lines(stdout, code, strlen(code));
+    putchar('\n');
+    if (schedules) cli_put_lines(stdout, schedules, size);
   }
   free(code);
   tn_executable_release(exe);
@@ -147,7 +149,9 @@ static void print_kernel(const tn_executable *exe, const tn_kernel_summary *kern
   } parts[] = {{"declaration", "declarations"}, {"schedule", "schedules"}, {"loop nest", "loops"}};
   char size_text[32];
   cli_format_bytes((double)kernel->code_bytes, size_text, sizeof size_text);
-  printf("# %s: %s of code", kernel->name, size_text);
+  printf("# ");
+  cli_put_shown(stdout, kernel->name);
+  printf(": %s of code", size_text);
   if (kernel->flops >= 0) printf(", %.0f operations", kernel->flops);
   cli_format_bytes(kernel->bytes, size_text, sizeof size_text);
   if (kernel->bytes >= 0) printf(" and %s of operands and results a call", size_text);
@@ -157,10 +161,13 @@ static void print_kernel(const tn_executable *exe, const tn_kernel_summary *kern
     const char *text = tn_executable_text(exe, parts[i].text, &size);
     const char *part = text ? kernel_part(text, size, kernel->name, &length) : NULL;
     printf("\n# %s", parts[i].title);
-    if (part)
-      printf("\n%.*s\n", (int)length, part);
-    else
+    if (part) {
+      putchar('\n');
+      cli_put_lines(stdout, part, length);
+      putchar('\n');
+    } else {
       printf(" left out of the file; `tenon compile --texts %s` keeps it\n", parts[i].text);
+    }
   }
 }
 

@@ -63,7 +63,9 @@ void cli_profile_print(const tn_profile *profile, const tn_machine_limits *limit
     print_rate(k->flops, k);
     print_rate(k->bytes, k);
     print_roofline(profile, limits, k);
-    printf(" %s\n", k->name);
+    putchar(' ');
+    cli_put_shown(stdout, k->name);
+    putchar('\n');
   }
   free(sorted);
   double rest = (double)totals->total_ns - (double)totals->attributed_ns;

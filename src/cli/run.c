@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/message.h"
 #include "base/nearest.h"
 #include "cli/cli.h"
 
@@ -105,7 +106,7 @@ static tn_status *unknown_input(run *r, const char *name) {
   for (int i = 0; i < r->input_count; i++) {
     const char *own = tn_executable_input(r->exe, r->function, i)->name;
     tn__nearest_consider(&n, own, strlen(own));
-    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", own);
+    tn__strbuf_shown_printf(&names, "%s\"%s\"", i ? ", " : "", own);
   }
   tn_status *status =
       tn_status_create(TN_INVALID_ARGUMENT, "the model has no input \"%s\"; it has %s%s", name,
@@ -263,7 +264,7 @@ static tn_status *check_function(const run *r) {
   for (int i = 0; i < tn_executable_function_count(r->exe); i++) {
     const char *own = tn_executable_function_name(r->exe, i);
     tn__nearest_consider(&n, own, strlen(own));
-    tn__strbuf_printf(&names, "%s\"%s\"", i ? ", " : "", own);
+    tn__strbuf_shown_printf(&names, "%s\"%s\"", i ? ", " : "", own);
   }
   tn_status *status = tn_status_create(TN_NOT_FOUND, "%s has no function \"%s\"; it has %s%s", r->args->file,
                                        r->function, tn__strbuf_text(&names), tn__nearest_advice(&n, advice));

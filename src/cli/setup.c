@@ -55,7 +55,9 @@ void cli_format_bytes(double bytes, char *out, size_t size) {
 
 static void show_pass(void *user, const char *pass, const char *text) {
   (void)user;
-  fprintf(stderr, "# after %s\n%s\n", pass, text);
+  fprintf(stderr, "# after %s\n", pass);
+  cli_put_lines(stderr, text, strlen(text));
+  fputc('\n', stderr);
 }
 
 /* Declarations have no special sizes, and the row says so to those that build them alone. */
@@ -356,7 +358,7 @@ tn_status *cli_read_schedule(const cli_args *args, tn_schedule_options *options,
   return NULL;
 }
 
-static void print_devices(void *user, const char *text) { fputs(text, stderr); }
+static void print_devices(void *user, const char *text) { cli_put_lines(stderr, text, strlen(text)); }
 
 static void print_times(void *user, const tn_phase_time *const *times, int count) {
   double total = 0;

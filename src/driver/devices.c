@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/map.h"
+#include "base/message.h"
 #include "driver/nature.h"
 #include "graph/place/annotate.h"
 #include "graph/place/cost.h"
@@ -165,8 +166,8 @@ static void refuse_others(tn__driver *driver, const tn__value *elsewhere) {
   const tn__virtual_device *device = elsewhere->device;
   const char *origin = elsewhere->producer != NULL ? elsewhere->producer->origin : NULL;
   const char *where =
-      tn__arena_printf(arena, "%s%s\"%s\" is placed on %s", origin != NULL ? origin : "", origin != NULL ? ": " : "",
-                       elsewhere->name, tn__virtual_device_text(arena, device));
+      tn__shown_text(arena, "%s%s\"%s\" is placed on %s", origin != NULL ? origin : "", origin != NULL ? ": " : "",
+                     elsewhere->name, tn__virtual_device_text(arena, device));
   char list[128];
   tn__memory_scope_list(scopes_of(driver, device), list, sizeof list);
   if (!has_scope(driver, device))
@@ -249,15 +250,15 @@ static const char *why_unmatched(tn__driver *driver, const tn__place_rule *rule,
   if (fits && (other == NULL || !rule->exact)) return "has no effect: those behind it place all nodes that it fits";
   if (other != NULL) {
     const char *name = tn__place_name_of(other, &length);
-    return tn__arena_printf(driver->arena,
-                            "has no effect: \"%.*s\" is %s, which is where what it reads and makes is; nodes of bodies "
-                            "are placed by their own names",
-                            (int)length, name, other->op->name);
+    return tn__shown_text(driver->arena,
+                          "has no effect: \"%.*s\" is %s, which is where what it reads and makes is; nodes of bodies "
+                          "are placed by their own names",
+                          (int)length, name, other->op->name);
   }
   const char *vanished = tn__place_vanished(driver->arena, named, rule->pattern);
   if (vanished != NULL) return tn__arena_printf(driver->arena, "has no effect: %s", vanished);
   if (near == NULL) return "fits no node";
-  return tn__arena_printf(driver->arena, "fits no node; did you mean \"%s\"?", near);
+  return tn__shown_text(driver->arena, "fits no node; did you mean \"%s\"?", near);
 }
 
 static void warn_unmatched(tn__driver *driver, const tn__named_values *named, tn__graph *const *graphs, int count) {
@@ -281,7 +282,8 @@ static const char *nodes_that_yield(const tn__driver *driver, const tn__place_yi
     const tn__place_yield *y = &d->yields.data[i];
     if (y->rule != like->rule || strcmp(y->lack, like->lack) != 0) continue;
     told[i] = true;
-    if (!tn__map_has(&named, y->name)) tn__strbuf_printf(&names, "%s\"%s\"", names.length > 0 ? ", " : "", y->name);
+    if (!tn__map_has(&named, y->name))
+      tn__strbuf_shown_printf(&names, "%s\"%s\"", names.length > 0 ? ", " : "", y->name);
     tn__map_set(&named, y->name, &named);
   }
   return tn__arena_take(driver->arena, &names);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/message.h"
 #include "emit_c/emit_c.h"
 
 typedef tn__c_writer writer;
@@ -40,8 +41,8 @@ static tn_status *place_of(const writer *w, const tn__instruction *in, uint32_t 
   bool kernel = in && in->op == TN__OP_KERNEL;
   if (origin) tn__strbuf_append(&text, origin);
   if (kernel)
-    tn__strbuf_printf(&text, "%skernel \"%s\"", origin ? ": " : "", w->e->exe->kernels[in->callee].about.name);
-  if (!origin && !kernel) tn__strbuf_printf(&text, "function \"%s\"", w->f->name);
+    tn__strbuf_shown_printf(&text, "%skernel \"%s\"", origin ? ": " : "", w->e->exe->kernels[in->callee].about.name);
+  if (!origin && !kernel) tn__strbuf_shown_printf(&text, "function \"%s\"", w->f->name);
   tn_status *status = tn__strbuf_status(&text);
   if (status == NULL) status = add_place(w->e, tn__strbuf_text(&text), out);
   tn__strbuf_release(&text);
@@ -111,7 +112,7 @@ static tn_status *add_message(const writer *w, const tn__instruction *in, uint32
   tn__strbuf text, what;
   tn__strbuf_init(&text, NULL);
   tn__strbuf_init(&what, NULL);
-  tn__strbuf_printf(&what, "check %u of function \"%s\"", in->word, w->f->name);
+  tn__strbuf_shown_printf(&what, "check %u of function \"%s\"", in->word, w->f->name);
   for (const char *at = w->e->exe->strings + in->callee; *at;) {
     unsigned scalar;
     int length = 0;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/shown.h"
 #include "emit_c/emit_c.h"
 #include "work_text.inc.h"
 
@@ -187,7 +188,12 @@ static void write_support(const tn__c_emitter *e) {
 /* ---- public functions ------------------------------------------------------------------------------------------- */
 
 static void append_in_comment(tn__strbuf *out, const char *text) {
-  for (const char *c = text; *c; c++) tn__strbuf_char(out, *c == '*' || *c == '?' || *c == '\n' ? '_' : *c);
+  char shown[TN__SHOWN_CHAR];
+  for (const char *at = text; *at;) {
+    size_t length = tn__shown_char(at, shown);
+    tn__strbuf_append(out, *at == '*' || *at == '?' ? "_" : shown);
+    at += length;
+  }
 }
 
 static void describe_value(const writer *w, const char *what, uint32_t index, const tn__function_value *value) {

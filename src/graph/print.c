@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/base64.h"
+#include "base/shown.h"
 #include "base/utf8.h"
 #include "graph/internal.h"
 #include "graph/text.h"
@@ -37,8 +38,9 @@ static void print_bytes(const char *bytes, size_t length, tn__strbuf *out) {
       tn__strbuf_printf(out, "\\%c", (int)code);
     else if (code == '\n' || code == '\t')
       tn__strbuf_append(out, code == '\n' ? "\\n" : "\\t");
-    else if (code == TN__NOT_UTF8 || code < 0x20 || code == 0x7f)
-      tn__strbuf_printf(out, "\\x%02x", (unsigned)(unsigned char)*at);
+    else if (code == TN__NOT_UTF8 || tn__is_unseen(code))
+      for (const char *byte = at; byte < next; byte++)
+        tn__strbuf_printf(out, "\\x%02x", (unsigned)(unsigned char)*byte);
     else
       tn__strbuf_append_n(out, at, (size_t)(next - at));
     at = next;

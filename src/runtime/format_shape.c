@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "runtime/tensor.h"
 
 static void append(char *text, size_t size, const char *piece) {
@@ -11,6 +12,15 @@ static void append(char *text, size_t size, const char *piece) {
     memcpy(text + (length + 4 > size ? size - 4 : length), "...", 4);
 }
 
+/* Names are the model's. */
+static void append_name(char *text, size_t size, const char *name) {
+  char shown[TN__SHOWN_CHAR];
+  while (*name != '\0') {
+    name += tn__shown_char(name, shown);
+    append(text, size, shown);
+  }
+}
+
 void tn__rt_format_dims(const tn_dim_info *const *dims, int rank, char *text, size_t size) {
   char number[32];
   text[0] = '\0';
@@ -18,7 +28,7 @@ void tn__rt_format_dims(const tn_dim_info *const *dims, int rank, char *text, si
   for (int i = 0; i < rank; i++) {
     if (i > 0) append(text, size, ", ");
     snprintf(number, sizeof(number), "%lld", (long long)dims[i]->size);
-    append(text, size, dims[i]->size >= 0 ? number : dims[i]->name != NULL ? dims[i]->name : "?");
+    append_name(text, size, dims[i]->size >= 0 ? number : dims[i]->name != NULL ? dims[i]->name : "?");
     if (dims[i]->capacity == 0) continue;
     snprintf(number, sizeof(number), "<=%lld", (long long)dims[i]->capacity);
     append(text, size, number);

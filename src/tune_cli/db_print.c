@@ -143,7 +143,7 @@ static void put_line(tn__strbuf *out, const char *key, const char *text) {
 
 /* The lines of a text as they are: what commands a terminal is shown. */
 static void put_lines(tn__strbuf *out, const char *text) {
-  char shown[8];
+  char shown[TN__SHOWN_CHAR];
   bool begin = true;
   for (const char *at = text; *at;) {
     if (begin) tn__strbuf_append(out, "  ");

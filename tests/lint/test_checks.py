@@ -78,6 +78,7 @@ class StyleTest(unittest.TestCase):
             "include/tenon/guard.h:2: the macro WRONG_GUARD of a header is named neither TN_, TN__ nor tn__",
             "include/tenon/guard.h:3: the macro MAXIMUM of a header is named neither TN_, TN__ nor tn__",
             "src/base/lines.c:1501: the file has 1501 lines, more than 1500",
+            "src/base/names.c:252: a name in quotes is part of a message: tn__shown_text shows it",
             f"src/base/names.c:7: a mark of unfinished work: {mark}",
             "src/base/names.c:249: the line has 121 columns, more than 120",
             "src/base/names.c:250: getenv: a program with other rights than its caller's would obey it; secure_getenv does not",

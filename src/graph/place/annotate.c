@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/map.h"
+#include "base/message.h"
 #include "base/nearest.h"
 #include "graph/internal.h"
 
@@ -35,7 +36,7 @@ tn__place_annotation tn__place_annotation_read(tn__compile_config *config, const
                                                bool body, bool result) {
   tn__arena *arena = config->cache.arena;
   tn__place_annotation a = {
-      .name = name, .by = tn__arena_printf(arena, "the annotation of \"%s\"", name), .body = body, .result = result};
+      .name = name, .by = tn__shown_text(arena, "the annotation of \"%s\"", name), .body = body, .result = result};
   tn__check(arena->escape, tn_status_prefix(tn__compile_config_find(config, device, &a.device), "%s", a.by));
   return a;
 }

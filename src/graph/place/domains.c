@@ -1,13 +1,14 @@
 /* Domains: uniting and fixing them, and what contradicts. */
 #include <string.h>
 
+#include "base/message.h"
 #include "graph/place/plan.h"
 
 /* ---- what contradicts -------------------------------------------------------------------------------------------- */
 
 const char *tn__plan_value_name(const tn__plan *plan, int value) {
   const tn__value *v = plan->values.data[value].value;
-  return v != NULL ? tn__arena_printf(plan->arena, "\"%s\"", v->name) : "the host";
+  return v != NULL ? tn__shown_text(plan->arena, "\"%s\"", v->name) : "the host";
 }
 
 const char *tn__plan_device_text(const tn__plan *plan, const tn__virtual_device *device) {

@@ -1,7 +1,9 @@
 /* Nodes by name, and what is told about a plan. */
 #include <string.h>
 
+#include "base/message.h"
 #include "base/nearest.h"
+#include "base/shown.h"
 #include "graph/internal.h"
 #include "graph/place/cost.h"
 #include "graph/place/place.h"
@@ -87,11 +89,11 @@ static const char *fate(tn__arena *arena, const tn__named_node *n) {
     return "it is a list whose tensors the compiler knows, so each stands where it is made or read";
   if (made->data != NULL) return "the compiler knows its result: it is a constant";
   const char *name = made->producer != NULL ? name_in(made->producer->origin, &length) : NULL;
-  if (n->hands_on && name == NULL) return tn__arena_printf(arena, "it hands on \"%s\" as it is", made->name);
+  if (n->hands_on && name == NULL) return tn__shown_text(arena, "it hands on \"%s\" as it is", made->name);
   if (name != NULL && strcmp(made->producer->origin, n->origin) != 0)
-    return tn__arena_printf(arena, "%s what \"%.*s\" makes", n->hands_on ? "it hands on" : "its result is", (int)length,
-                            name);
-  if (made->producer == NULL) return tn__arena_printf(arena, "its result is \"%s\"", made->name);
+    return tn__shown_text(arena, "%s what \"%.*s\" makes", n->hands_on ? "it hands on" : "its result is", (int)length,
+                          name);
+  if (made->producer == NULL) return tn__shown_text(arena, "its result is \"%s\"", made->name);
   return made->elements != NULL ? "its result are sizes, which are read where they are used"
                                 : "no operator is left of it";
 }
@@ -102,8 +104,8 @@ const char *tn__place_vanished(tn__arena *arena, const tn__named_values *named, 
     size_t length;
     const char *name = name_in(n->origin, &length), *op = name != NULL ? strstr(name + length, " (") : NULL;
     if (name == NULL || op == NULL || !fits(pattern, name, length)) continue;
-    return tn__arena_printf(arena, "\"%.*s\" (%.*s) is no operator any more when the model has been read: %s",
-                            (int)length, name, (int)strcspn(op + 2, ",)"), op + 2, fate(arena, n));
+    return tn__shown_text(arena, "\"%.*s\" (%.*s) is no operator any more when the model has been read: %s",
+                          (int)length, name, (int)strcspn(op + 2, ",)"), op + 2, fate(arena, n));
   }
   return NULL;
 }
@@ -145,10 +147,27 @@ void tn__place_put_time(tn__strbuf *out, double seconds) {
     tn__strbuf_printf(out, "%.0f %s", seconds, units[unit]);
 }
 
+/* Names are the model's. */
+static void put_name(tn__strbuf *out, const char *name, size_t length) {
+  char shown[TN__SHOWN_CHAR];
+  for (size_t at = 0; at < length;) {
+    at += tn__shown_char(name + at, shown);
+    tn__strbuf_append(out, shown);
+  }
+}
+
+/* Why something is where it is, with names in it. */
+static void put_why(tn__strbuf *out, const char *why) {
+  if (why == NULL) return;
+  tn__strbuf_append(out, "  (");
+  tn__strbuf_shown(out, why);
+  tn__strbuf_char(out, ')');
+}
+
 static void put_line(tn__strbuf *out, int indent, const tn__virtual_device *device, const char *what, const char *name,
                      size_t length) {
   tn__strbuf_printf(out, "%*s%-12s %-18s ", indent, "", device != NULL ? device->text : "-", what);
-  tn__strbuf_append_n(out, name, length);
+  put_name(out, name, length);
 }
 
 /* The rule by which it is there, and what it takes: a copy of so many bytes, or an operator. */
@@ -173,7 +192,8 @@ static void explain_node(const tn__node *node, const tn__place_options *options,
     tn__place_work work = tn__place_work_of(node);
     tn__device_rates rates = tn__device_rates_of(device->target);
     const char *placed = result->placed != NULL ? result->placed : "";
-    if (placed[0] != '\0' || work.kernel) tn__strbuf_printf(out, "  (%s", placed);
+    if (placed[0] != '\0' || work.kernel) tn__strbuf_append(out, "  (");
+    tn__strbuf_shown(out, placed);
     if (work.kernel) tn__strbuf_append(out, placed[0] != '\0' ? "; " : "");
     if (work.kernel) tn__place_put_time(out, tn__place_seconds(&rates, &work));
     if (placed[0] != '\0' || work.kernel) tn__strbuf_append(out, ")");
@@ -185,7 +205,7 @@ void tn__place_explain(const tn__graph *graph, const tn__place_options *options,
   for (int i = 0; i < tn__graph_input_count(graph); i++) {
     const tn__value *input = tn__graph_input_at(graph, i);
     put_line(out, indent, input->device, "input", input->name, strlen(input->name));
-    if (input->placed != NULL) tn__strbuf_printf(out, "  (%s)", input->placed);
+    put_why(out, input->placed);
     tn__strbuf_char(out, '\n');
   }
   for (int i = 0; i < tn__graph_node_count(graph); i++) {
@@ -208,8 +228,9 @@ int tn__place_explain_choices(const tn__graph *graph, int indent, tn__strbuf *ou
     const tn__value *value = graph->values.data[i];
     if (!is_chosen(value)) continue;
     count++;
-    tn__strbuf_printf(out, "%*s%-18s %s", indent, "", value->device->text, value->name);
-    if (value->placed != NULL) tn__strbuf_printf(out, "  (%s)", value->placed);
+    tn__strbuf_printf(out, "%*s%-18s ", indent, "", value->device->text);
+    tn__strbuf_shown(out, value->name);
+    put_why(out, value->placed);
     tn__strbuf_char(out, '\n');
   }
   for (int i = 0; i < tn__graph_node_count(graph); i++) {

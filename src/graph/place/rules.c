@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/message.h"
 #include "base/size.h"
 #include "graph/place/place.h"
 #include "json/json.h"
@@ -15,7 +16,7 @@ static tn_status *rule_of(tn__compile_config *config, const char *pattern, const
   *out = (tn__place_rule){.text = tn__arena_printf(arena, "%s=%s", pattern, device), .pattern = pattern};
   TN_RETURN_IF_ERROR(
       tn_status_prefix(tn__compile_config_find(config, device, &found), "the placement \"%s\"", out->text));
-  out->placed = tn__arena_printf(arena, "placed by \"%s\"", out->text);
+  out->placed = tn__shown_text(arena, "placed by \"%s\"", out->text);
   tn__virtual_device full = *tn__compile_config_complete(config, found);
   full.memory_scope = found->memory_scope; /* which stays open where it is not said */
   out->device = tn__virtual_device_of(&config->cache, &full);
@@ -57,7 +58,7 @@ static void read_object(const placement *p, const tn__json *object) {
     if (m->key[0] == '\0')
       tn__throwf(p->arena->escape, TN_INVALID_ARGUMENT, "line %d: a pattern is empty, and no node has such a name",
                  m->line);
-    if (m->kind != TN__JSON_TEXT) wrong(p, m, tn__arena_printf(p->arena, "the device of \"%s\"", m->key));
+    if (m->kind != TN__JSON_TEXT) wrong(p, m, tn__shown_text(p->arena, "the device of \"%s\"", m->key));
     tn_status *status = rule_of(p->config, m->key, m->text, &rule);
     if (status != NULL) tn__throw(p->arena->escape, tn_status_prefix(status, "line %d", m->line));
     tn__vec_push(p->arena, &p->out->list, rule);

@@ -6,6 +6,7 @@
  * buffers of any scope of their device. What a kernel chooses is like what is said, and gives way to it. */
 #include <string.h>
 
+#include "base/message.h"
 #include "graph/place/plan.h"
 
 static int buffer_of(const tn__plan *plan, int value) {
@@ -133,7 +134,7 @@ const char *tn__plan_why_scope(const tn__plan *plan, int value) {
   if (chosen == NULL) return NULL;
   const char *text = tn__arena_printf(plan->arena, "chosen by kernel %s", chosen->choice->kernel);
   if (chosen == plan->values.data[value].value) return text;
-  return tn__arena_printf(plan->arena, "one buffer with \"%s\": %s", chosen->name, text);
+  return tn__shown_text(plan->arena, "one buffer with \"%s\": %s", chosen->name, text);
 }
 
 void tn__plan_share_edges(tn__plan *plan) {

@@ -1,6 +1,7 @@
 /* Walks a model's graph, its functions and branches, and has each node's operator build core operators. */
 #include <string.h>
 
+#include "base/message.h"
 #include "import/onnx/body.h"
 #include "import/onnx/schema.h"
 
@@ -37,8 +38,8 @@ static bool outputs_name(const Onnx__NodeProto *node, const char *name) {
 }
 
 static const char *node_text(tn__arena *arena, const Onnx__NodeProto *node, size_t index) {
-  const char *op = text_of(node->op_type), *name = text_of(node->name);
-  return name[0] != '\0' ? tn__arena_printf(arena, "node \"%s\" (%s)", name, op)
+  const char *op = tn__shown_name(arena, text_of(node->op_type)), *name = text_of(node->name);
+  return name[0] != '\0' ? tn__shown_text(arena, "node \"%s\" (%s)", name, op)
                          : tn__arena_printf(arena, "node #%zu (%s)", index, op);
 }
 
@@ -128,14 +129,14 @@ static void define_initializers(tn__oscope *scope, const Onnx__GraphProto *graph
   for (size_t i = 0; i < graph->n_initializer; i++) {
     const char *name = text_of(graph->initializer[i]->name);
     tn__onnx_tensor t;
-    tn__onnx_tensor_read(im->model, graph->initializer[i], tn__arena_printf(im->arena, "initializer \"%s\"", name), &t);
+    tn__onnx_tensor_read(im->model, graph->initializer[i], tn__shown_text(im->arena, "initializer \"%s\"", name), &t);
     define(scope, name, constant(im, &t), "initializer");
   }
   for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
     const Onnx__SparseTensorProto *sparse = graph->sparse_initializer[i];
     const char *name = sparse->values == NULL ? "" : text_of(sparse->values->name);
     tn__onnx_tensor t;
-    tn__onnx_sparse_read(im->model, sparse, tn__arena_printf(im->arena, "sparse initializer \"%s\"", name), &t);
+    tn__onnx_sparse_read(im->model, sparse, tn__shown_text(im->arena, "sparse initializer \"%s\"", name), &t);
     define(scope, name, constant(im, &t), "sparse initializer");
   }
 }
@@ -197,7 +198,7 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
   tn__importer *im = scope->importer;
   const char *name = text_of(info->name);
   if (name[0] == '\0') tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "an input of the graph has no name");
-  tn__graph_set_origin(im->g, tn__arena_printf(im->arena, "input \"%s\"", name));
+  tn__graph_set_origin(im->g, tn__shown_text(im->arena, "input \"%s\"", name));
   tn__value_holds holds;
   const Onnx__TypeProto__Tensor *type = tensor_type(im, info, &holds);
   tn_dtype dtype = tn__onnx_dtype(type->elem_type);
@@ -399,16 +400,16 @@ static const char *node_origin(const tn__oscope *scope, const Onnx__NodeProto *p
   tn__arena *arena = scope->importer->arena;
   const char *domain = tn__onnx_domain(proto->domain), *name = text_of(proto->name);
   const char *which =
-      name[0] != '\0' ? tn__arena_printf(arena, "\"%s\"", name) : tn__arena_printf(arena, "#%zu", scope->position);
-  const char *set = domain[0] == '\0' ? "opset" : domain;
+      name[0] != '\0' ? tn__shown_text(arena, "\"%s\"", name) : tn__arena_printf(arena, "#%zu", scope->position);
+  const char *set = domain[0] == '\0' ? "opset" : tn__shown_name(arena, domain);
   const char *outer = scope->caller == NULL ? NULL : scope->caller->proto->name;
-  const char *inside =
-      scope->caller == NULL
-          ? ""
-          : tn__arena_printf(arena, "function %s%s%s: ", scope->caller->name, outer == NULL ? "" : " of node ",
-                             outer == NULL ? "" : tn__arena_printf(arena, "\"%s\"", outer));
-  return tn__arena_printf(arena, "%snode %s (%s, %s %lld)", inside, which, text_of(proto->op_type), set,
-                          (long long)version);
+  const char *inside = scope->caller == NULL
+                           ? ""
+                           : tn__arena_printf(arena, "function %s%s%s: ", tn__shown_name(arena, scope->caller->name),
+                                              outer == NULL ? "" : " of node ",
+                                              outer == NULL ? "" : tn__shown_text(arena, "\"%s\"", outer));
+  return tn__arena_printf(arena, "%snode %s (%s, %s %lld)", inside, which,
+                          tn__shown_name(arena, text_of(proto->op_type)), set, (long long)version);
 }
 
 /* What has become of a node, for those who name it. */

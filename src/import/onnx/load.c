@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/message.h"
 #include "import/onnx/internal.h"
 
 /* ---- errors with the file's name --------------------------------------------------------------------------------- */
@@ -78,7 +79,7 @@ static void visit_tensor(tn__onnx_model *model, const Onnx__TensorProto *tensor,
   model->tensor_bytes += tensor_bytes(tensor);
   if (tensor->data_location == 0) return;
   tn__onnx_external(model, tensor,
-                    tn__arena_printf(model->arena, "%s \"%s\"", kind, tensor->name == NULL ? "" : tensor->name));
+                    tn__shown_text(model->arena, "%s \"%s\"", kind, tensor->name == NULL ? "" : tensor->name));
 }
 
 static void visit_nodes(tn__onnx_model *model, Onnx__NodeProto *const *nodes, size_t count) {
@@ -201,7 +202,7 @@ static void read_body(tn__escape *escape, void *arg) {
   const ProtobufCMessage *message =
       tn__onnx_decode_wire(r->model->arena, &onnx__tensor_proto__descriptor, r->model->data, r->model->size);
   const Onnx__TensorProto *proto = (const Onnx__TensorProto *)message;
-  read_one(r->model, proto, tn__arena_printf(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
+  read_one(r->model, proto, tn__shown_text(r->model->arena, "tensor \"%s\"", proto->name == NULL ? "" : proto->name),
            &r->tensor);
 }
 

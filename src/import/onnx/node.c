@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/message.h"
 #include "import/onnx/internal.h"
 
 static _Noreturn void fail_as(const tn__onode *n, tn_status_code code, const char *format, va_list args) {
@@ -135,7 +136,7 @@ const int64_t *tn__on_ints_n(const tn__onode *n, const char *name, int count, in
 /* ---- operands ---------------------------------------------------------------------------------------------------- */
 
 static const char *operand_text(const tn__onode *n, int input) {
-  return input < (int)n->proto->n_input ? tn__arena_printf(n->arena, "input %d \"%s\"", input, n->proto->input[input])
+  return input < (int)n->proto->n_input ? tn__shown_text(n->arena, "input %d \"%s\"", input, n->proto->input[input])
                                         : tn__arena_printf(n->arena, "input %d", input);
 }
 

@@ -2,6 +2,7 @@
  * here stands what ONNX's operators say of them. */
 #include <string.h>
 
+#include "base/message.h"
 #include "import/onnx/body.h"
 
 /* ---- If ---------------------------------------------------------------------------------------------------------- */
@@ -29,8 +30,8 @@ static void fork_branches(tn__onode *n, const tn__branches *made, int k) {
   tn__ofork fork = {.condition = made->condition, .make = inline_branch, .user = made->user};
   for (int i = 0; i < 2; i++) {
     int rank = made->sides[i].results[k]->rank;
-    fork.cases[i] = tn__arena_printf(n->arena, "result %d has %d dimension%s (the branch \"%s\")", k, rank,
-                                     tn__plural(rank), i == 1 ? "then" : "else");
+    fork.cases[i] = tn__shown_text(n->arena, "result %d has %d dimension%s (the branch \"%s\")", k, rank,
+                                   tn__plural(rank), i == 1 ? "then" : "else");
   }
   tn__orest rest = tn__onnx_fork(n, &fork);
   if (rest.results != NULL) tn__onnx_end_scope(n, rest);

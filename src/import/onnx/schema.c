@@ -1,5 +1,6 @@
 /* Holds nodes to the generated table of schemas. */
 #include "import/onnx/schema.h"
+#include "base/message.h"
 #include "graph/build/list.h"
 
 #include <string.h>
@@ -92,7 +93,7 @@ static void check_counts(const tn__onode *n, const tn__onnx_schema *s) {
 /* ---- types ------------------------------------------------------------------------------------------------------- */
 
 static const char *input_text(const tn__onode *n, const schema_input *in, int input) {
-  return tn__arena_printf(n->arena, "input %d \"%s\" (%s of %s)", input, n->proto->input[input], in->name, n->name);
+  return tn__shown_text(n->arena, "input %d \"%s\" (%s of %s)", input, n->proto->input[input], in->name, n->name);
 }
 
 /* "f32, f64 or bool": those of the set that Tenon has. */

@@ -2,6 +2,8 @@
 #include <stdlib.h>
 
 #include "base/arguments.h"
+#include "base/message.h"
+#include "base/shown.h"
 #include "base/strbuf.h"
 #include "runtime/executable/executable.h"
 
@@ -31,9 +33,9 @@ static void put_register(tn__strbuf *out, const tn_executable *exe, const tn__fu
   }
   tn__strbuf_append(out, r->any_rank ? "...] " : "] ");
   switch (r->storage) {
-    case TN__STORAGE_INPUT: tn__strbuf_printf(out, "input \"%s\"", f->inputs[r->index].info.name); break;
-    case TN__STORAGE_OUTPUT: tn__strbuf_printf(out, "output \"%s\"", f->outputs[r->index].info.name); break;
-    case TN__STORAGE_CONSTANT: tn__strbuf_printf(out, "constant \"%s\"", exe->constants[r->index].name); break;
+    case TN__STORAGE_INPUT: tn__strbuf_shown_printf(out, "input \"%s\"", f->inputs[r->index].info.name); break;
+    case TN__STORAGE_OUTPUT: tn__strbuf_shown_printf(out, "output \"%s\"", f->outputs[r->index].info.name); break;
+    case TN__STORAGE_CONSTANT: tn__strbuf_shown_printf(out, "constant \"%s\"", exe->constants[r->index].name); break;
     case TN__STORAGE_ARENA:
       tn__strbuf_append(out, "arena at ");
       put_operand(out, &r->offset);
@@ -55,8 +57,8 @@ static void put_use(tn__strbuf *out, const tn_executable *exe, const tn__instruc
     case 'n': tn__strbuf_printf(out, "r%u", use->word); break;
     case 's':
     case 'd': tn__strbuf_printf(out, "s%u", use->word); break;
-    case 'k': tn__strbuf_printf(out, "\"%s\"", exe->kernels[use->word].about.name); break;
-    case 'f': tn__strbuf_printf(out, "\"%s\"", exe->functions[use->word].name); break;
+    case 'k': tn__strbuf_shown_printf(out, "\"%s\"", exe->kernels[use->word].about.name); break;
+    case 'f': tn__strbuf_shown_printf(out, "\"%s\"", exe->functions[use->word].name); break;
     case 'b': tn__strbuf_append(out, tn__builtin_find(use->word)->name); break;
     case 'm': tn__strbuf_json_string(out, exe->strings + use->word); break;
     case 'o': tn__strbuf_append(out, tn__scalar_op_find(use->word)->text); break;
@@ -90,13 +92,14 @@ static void put_values(tn__strbuf *out, const tn__function_value *values, uint32
   char dims[512];
   for (uint32_t i = 0; i < count; i++) {
     tn__rt_format_dims(values[i].info.dims, values[i].info.rank, dims, sizeof(dims));
-    tn__strbuf_printf(out, "%s%s: %s%s%s", i > 0 ? ", " : "", values[i].info.name, container_names[values[i].info.kind],
-                      tn_dtype_name(values[i].info.dtype), dims);
+    tn__strbuf_append(out, i > 0 ? ", " : "");
+    tn__strbuf_shown(out, values[i].info.name);
+    tn__strbuf_printf(out, ": %s%s%s", container_names[values[i].info.kind], tn_dtype_name(values[i].info.dtype), dims);
   }
 }
 
 static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__function *f) {
-  tn__strbuf_printf(out, "function \"%s\"(", f->name);
+  tn__strbuf_shown_printf(out, "function \"%s\"(", f->name);
   put_values(out, f->inputs, f->input_count);
   tn__strbuf_append(out, ") -> (");
   put_values(out, f->outputs, f->output_count);
@@ -109,7 +112,11 @@ static void put_function(tn__strbuf *out, const tn_executable *exe, const tn__fu
   }
   tn__strbuf_char(out, '\n');
   for (uint32_t i = 0; i < f->scalar_count; i++)
-    if (f->scalar_names[i] != NULL) tn__strbuf_printf(out, "  s%u: %s\n", i, f->scalar_names[i]);
+    if (f->scalar_names[i] != NULL) {
+      tn__strbuf_printf(out, "  s%u: ", i);
+      tn__strbuf_shown(out, f->scalar_names[i]);
+      tn__strbuf_char(out, '\n');
+    }
   for (uint32_t i = 0; i < f->register_count; i++) put_register(out, exe, f, i);
   for (uint32_t i = 0; i < f->instruction_count; i++) put_instruction(out, exe, f, &f->instructions[i]);
 }

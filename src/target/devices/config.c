@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/message.h"
 #include "base/nearest.h"
 
 /* ---- targets ---------------------------------------------------------------------------------------------------- */
@@ -54,11 +55,11 @@ static bool is_taken(const list *l, const tn__target *of, int id) {
 static const char *given(tn__arena *arena, const list *l) {
   const char *text = "";
   for (int i = 0; i < l->targets.count; i++)
-    text = tn__arena_printf(arena, "%s%s\"%s\"", text,
-                            i == 0                     ? ""
-                            : i + 1 < l->targets.count ? ", "
-                                                       : " and ",
-                            text_of(arena, &l->targets.data[i]));
+    text = tn__shown_text(arena, "%s%s\"%s\"", text,
+                          i == 0                     ? ""
+                          : i + 1 < l->targets.count ? ", "
+                                                     : " and ",
+                          text_of(arena, &l->targets.data[i]));
   return text;
 }
 
@@ -283,8 +284,8 @@ static tn_status *unknown_name(tn__compile_config *config, const char *text, siz
     tn__nearest_consider(&nearest, type, strlen(type));
   }
   const char *near = nearest.best == NULL ? ":"
-                                          : tn__arena_printf(config->cache.arena, "; did you mean \"%.*s\"?",
-                                                             (int)nearest.best_length, nearest.best);
+                                          : tn__shown_text(config->cache.arena, "; did you mean \"%.*s\"?",
+                                                           (int)nearest.best_length, nearest.best);
   return tn_status_create(TN_NOT_FOUND, "there is no device \"%s\" among the targets%s there are %s", text, near,
                           tn__compile_config_list(config));
 }

@@ -35,7 +35,8 @@ enum { TN__DATABASE_LONGEST_TEXT = 64 * 1024 * 1024 }; /* bytes of a row's texts
 
 /* Sets SQLite's switches and limits, before anything of the file is read. */
 TN_MUST_USE tn_status *tn__database_guard(const tn_database *db);
-/* Refuses a file whose tables, indexes, views and triggers are not those that the first `version` steps create. */
+/* Refuses a file whose tables, indexes, views and triggers are not those that the first `version` steps create
+ * (foreign.c). */
 TN_MUST_USE tn_status *tn__database_check_schema(const tn_database *db, const tn__database_schema *schema,
                                                  int64_t version);
 /* As SQLite's functions, and SQLITE_INTERRUPT when a statement takes more steps than a file of this size needs. */

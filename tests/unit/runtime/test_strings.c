@@ -763,7 +763,7 @@ static void wrong_patterns_are_explained(void **state) {
   expect_bad_pattern("a\\", TN_INVALID_ARGUMENT, "the pattern \"a\\\" at byte 2: it ends with a backslash");
   expect_bad_pattern("\\pL", TN_UNSUPPORTED,
                      "the pattern \"\\pL\" at byte 1: classes by Unicode property are not supported");
-  expect_bad_pattern("\xff", TN_INVALID_ARGUMENT, "the pattern \"\xff\" at byte 0: it is not UTF-8");
+  expect_bad_pattern("\xff", TN_INVALID_ARGUMENT, "the pattern \"\\xff\" at byte 0: it is not UTF-8");
   expect_bad_pattern("((a{1000}){1000})", TN_UNSUPPORTED,
                      "the pattern \"((a{1000}){1000})\" at byte 17: it is too large: its repetitions are written out");
   char deep[600];
