@@ -14,7 +14,7 @@
 bool tn__is_unseen(uint32_t code);
 /* How the character at `text` is shown, NUL-terminated: as it is, of any length; one that is not seen as \n, \t, \uXXXX
  * or \UXXXXXXXX; a byte that is no UTF-8 as \xXX. Returns how many bytes of `text` that was. */
-size_t tn__shown_char(const char *text, char out[TN__SHOWN_CHAR]);
+TN_MUST_USE size_t tn__shown_char(const char *text, char out[TN__SHOWN_CHAR]);
 /* Appends all of `text` as it is shown: on one line. */
 void tn__strbuf_shown(tn__strbuf *buf, const char *text);
 
