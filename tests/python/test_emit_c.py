@@ -271,8 +271,8 @@ class EmitC(Emitted):
         program.check(self.floats(5), self.floats(5), sizes=(5, 5))
         kind, said = program.fails(self.floats(5), self.floats(4), sizes=(5, 4), capacities=[20])
         self.assertEqual(kind, 5)
-        self.assertEqual(said[0], 'node "sum" (Add, opset 20): dimension 0 is n in one operand and m in another: '
-                         "they must agree, since only sizes that are 1 in the model are stretched")
+        self.assertEqual(said[0], 'node "sum" (Add, opset 20): dimension 0 of operand 0 is n, and dimension 0 of operand 1 is m: '
+                         "they must be equal, or one of them 1")
 
     def test_special_sizes_are_chosen(self):
         program = Program(self, self.two_products(), sizes=("n", "m"), options=("--dim", "n=1,16"))
