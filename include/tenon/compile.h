@@ -279,27 +279,27 @@ typedef struct tn_check_list { /* what a sequence or optional value holds */
 /* How results are compared. */
 typedef struct tn_check_options {
   size_t size;                /* sizeof(tn_check_options) */
-  double rtol, atol;          /* allowed is atol + rtol * |wanted|; 0: of the element type (docs/numerics.md) */
+  double rtol, atol;          /* differences up to atol + rtol * |expected| pass; 0: the type's (docs/numerics.md) */
   const tn_check_list *lists; /* by input: what sequences and optional values hold; NULL: all are empty */
 } tn_check_options;
 /* How a check ended. */
 typedef struct tn_check_result {
   size_t size;                /* sizeof(tn_check_result), set by the caller */
-  bool agrees;                /* every output and every kernel does */
+  bool agrees;                /* all outputs and kernels agree */
   int nodes_checked;          /* kernels */
-  char node[256];             /* the first kernel that departs: its origin; "": an output does */
-  char value[128];            /* its result that does, or the output */
+  char node[256];             /* origin of the first kernel that differs; "": an output differs */
+  char value[128];            /* the kernel's result that differs, or the output */
   double difference, allowed; /* at the worst element */
   int64_t index;              /* flat index of the worst element */
   int bodies_skipped;         /* branches and bodies of loops, whose kernels are not compared one by one */
-  int outputs_checked;        /* tensors of outputs */
-  char pass[32];              /* the first pass over graphs behind which that output departs; "": none of them */
+  int outputs_checked;        /* output tensors compared */
+  char pass[32];              /* the first graph pass that changes that output; "": no graph pass does */
 } tn_check_result;
-/* Compares the model with itself as it was imported: compiles it with all passes over graphs and with none, runs both
- * on `inputs` (by position; those that `lists` is for are not looked at) and compares their outputs. When these agree,
- * it compiles the model so that every fused group's results can be seen and compares each with the loop interpreter's.
- * Kernels inside of branches and loops run, but are not compared one by one. Refuses tolerances that are negative or no
- * numbers. */
+/* Compares the model with its unoptimized form: compiles it with all graph passes and with none, runs both on `inputs`
+ * and compares the outputs. `inputs` are by position; an input that `lists` provides is ignored. If the outputs agree,
+ * it compiles the model with the results of all fused groups visible and compares each with the loop interpreter's.
+ * Kernels inside branches and loops run but are not compared individually. Rejects tolerances that are negative or
+ * NaN. */
 TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_t size,
                                        const tn_compile_options *options, const DLTensor *inputs, int input_count,
                                        const tn_check_options *check, tn_check_result *out);

@@ -66,12 +66,11 @@ typedef enum tn_record_origin {
 /* "static", "search", "exhaustive", "import"; "unknown" for a number that is none. */
 TN_API const char *tn_record_origin_name(tn_record_origin origin);
 
-/* What comparisons with the static choice have shown of a candidate. The numbers are kept in databases and never
- * change. */
+/* The result of comparing a candidate with the static choice. Databases store these numbers; they never change. */
 typedef enum tn_verdict {
-  TN_VERDICT_NONE = 0,  /* it was not compared */
-  TN_VERDICT_BETTER,    /* it is faster than the static choice, and shown to be */
-  TN_VERDICT_NOT_BETTER /* it was not shown to be faster */
+  TN_VERDICT_NONE = 0,  /* not compared */
+  TN_VERDICT_BETTER,    /* shown to be faster than the static choice */
+  TN_VERDICT_NOT_BETTER /* not shown to be faster */
 } tn_verdict;
 
 /* A candidate and what came of it. It is the same candidate when task, machine, both versions, and rule and decisions,
@@ -104,9 +103,9 @@ typedef struct tn_record {
   double best;                /* the least time of those that count; 0: there is none */
   bool other_machine;         /* tn_database_best(): it was not found on the machine that was asked for */
   const tn_tune_task *kernel; /* what the task is; its `machine` is NULL */
-  bool proven;                /* a process that wrote to this file measured it; else it comes from another file */
+  bool proven;                /* measured by a process that wrote to this file; false: it comes from another file */
   tn_verdict verdict;         /* of the newest comparison with the static choice */
-  double ratio;               /* of its time to the static choice's there; 0: there was none */
+  double ratio;               /* its time over the static choice's in that comparison; 0: not compared */
 } tn_record;
 
 /* What became of a record that was added. */
@@ -134,15 +133,15 @@ TN_API TN_MUST_USE tn_status *tn_database_add(tn_database *database, const tn_re
 TN_API TN_MUST_USE tn_status *tn_database_add_many(tn_database *database, const tn_record *const *records, int count,
                                                    bool again, tn_added *added);
 
-/* Keeps what a comparison with the static choice has shown: in `turns` turns the candidate took `ratio` times as long,
- * and is `better` where it was shown to be faster. Of the record what tells candidates apart is read, and `when`. The
- * newest verdict counts. TN_NOT_FOUND where the candidate was not measured by a process that wrote to this file. */
+/* Stores the result of comparing a candidate with the static choice in `turns` turns. `ratio` is its time over the
+ * static choice's; `better` is whether it was shown to be faster. Reads only `when` and the fields that identify the
+ * candidate. The newest verdict counts. TN_NOT_FOUND if no process that wrote to this file measured the candidate. */
 TN_API TN_MUST_USE tn_status *tn_database_judge(tn_database *database, const tn_record *candidate, bool better,
                                                 double ratio, int turns);
 
 /* Was the candidate measured? Of the record what tells candidates apart is read; its machine may be NULL: any. A trial
- * that was cancelled is none, and neither is one that came from another file. `error` (may be NULL) is how it ended;
- * with several machines a time before errors. */
+ * that was cancelled or came from another file does not count. `error` (may be NULL) is how it ended; if several
+ * machines measured it, a time takes precedence over errors. */
 TN_API TN_MUST_USE tn_status *tn_database_has(tn_database *database, const tn_record *candidate, bool *known,
                                               tn_trial_error *error);
 
@@ -192,15 +191,15 @@ TN_API TN_MUST_USE tn_status *tn_database_measurements(tn_database *database, co
                                                        tn_record_callback callback, void *user);
 
 /* The fastest verified record of a task on a machine, or else on any other, which `other_machine` tells; with a machine
- * of NULL the fastest of all. One from another file comes after all that are proven. `*out` is NULL where there is
- * none, and is released with tn_record_release(). */
+ * of NULL the fastest of all. Proven records precede those from other files. `*out` is NULL if there is none, and is
+ * released with tn_record_release(). */
 TN_API TN_MUST_USE tn_status *tn_database_best(tn_database *database, const char *task, const char *machine,
                                                tn_record **out);
-/* The record of a task that comparisons have shown to be faster than the static choice, by most; it is proven, verified
- * and has a trace. Otherwise as tn_database_best(). */
+/* The task's winner: among proven, verified records with a trace whose verdict is TN_VERDICT_BETTER, the one with the
+ * least ratio. Otherwise as tn_database_best(). */
 TN_API TN_MUST_USE tn_status *tn_database_winner(tn_database *database, const char *task, const char *machine,
                                                  tn_record **out);
-TN_API void tn_record_release(tn_record *record); /* one of the two functions above gave it; NULL is fine */
+TN_API void tn_record_release(tn_record *record); /* a record of the two functions above; NULL is fine */
 
 /* A task and how far it is. */
 typedef struct tn_task_records {
@@ -210,7 +209,7 @@ typedef struct tn_task_records {
   int64_t errors[TN_TRIAL_ERRORS]; /* of them that ended so; [TN_TRIAL_OK]: that were timed */
   int64_t measurements;            /* of all of them */
   int64_t newer;                   /* records of newer formats, which nothing else counts */
-  double best;                     /* seconds of the fastest verified and proven record; 0: there is none */
+  double best;                     /* seconds of the fastest verified and proven record; 0: none */
   double first, last;              /* when the earliest and the latest were measured; 0: there is none */
 } tn_task_records;
 
@@ -251,11 +250,11 @@ typedef struct tn_database_change {
   int64_t known;          /* records of the file that changed nothing */
   int64_t newer;          /* records of newer formats: merged as they are; left out of exports and imports */
   int64_t unknown_fields; /* that an import passed over */
-  int64_t without_trace;  /* tasks that tn_database_save_best() left out: tn_database_winner() has none of them */
+  int64_t without_trace;  /* tasks that tn_database_save_best() omitted because they have no winner */
 } tn_database_change;
 
 /* Takes over all that another database has, in one transaction; that one stays as it is. Doing it again changes
- * nothing. What comes from it is not proven, and its verdicts stay there. `out` may be NULL. */
+ * nothing. Merged measurements are unproven; verdicts are not merged. `out` may be NULL. */
 TN_API TN_MUST_USE tn_status *tn_database_merge(tn_database *database, const char *path, tn_database_change *out);
 
 /* What the filter means as JSON lines: each task before its first record. The text is the caller's: free(). `out` may
@@ -270,8 +269,8 @@ TN_API TN_MUST_USE tn_status *tn_database_export(tn_database *database, const tn
  * "import". `out` may be NULL. */
 TN_API TN_MUST_USE tn_status *tn_database_import(tn_database *database, const char *path, tn_database_change *out);
 
-/* Writes the winner's trace of each task that the filter's task, name and target mean, in order of name and hash, as a
- * text that the compiler reads without a database: docs/tuning-records.md. `machine` is as of tn_database_winner().
+/* Writes the winner's trace of each task that matches the filter's task, name and target, in order of name and hash.
+ * The compiler reads this text without a database (docs/tuning-records.md). `machine` is that of tn_database_winner().
  * `out` may be NULL. */
 TN_API TN_MUST_USE tn_status *tn_database_save_best(tn_database *database, const tn_record_filter *filter,
                                                     const char *machine, const char *path, tn_database_change *out);

@@ -105,8 +105,8 @@ typedef struct tn_load_options {
    * session on it is refused. Since 0.2. */
   bool inspect_only;
   /* Devices that take the place of those that the program was placed on: "island:1=island:0", "island:0=cpu:0". One may
-   * take the place of several. What is not named stays; the first device, the host, cannot be replaced. A map of a
-   * device that the program does not use is a warning. Since 0.2. */
+   * take the place of several. What is not named stays; the first device, the host, cannot be replaced. An entry
+   * for a device that the program does not use is a warning. Since 0.2. */
   const char *const *device_map;
   int device_map_count;
   /* Islands (docs/devices.md) work at the same time, without protection; else they take turns, and one whose memory
@@ -175,8 +175,8 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
    * is copied there and from there by the session. Since 0.2. */
   DLDevice device;
 } tn_value_info;
-/* Functions by index, the first being the one that NULL names; NULL when there is no such index. Inner functions, which
- * others use (bodies of loops, functions for one size), are not among them and cannot be called by name. */
+/* Functions by index, the first being the one that NULL names; NULL when there is no such index. Inner functions
+ * (branch and loop bodies, functions for one size) are not listed and cannot be called by name. */
 TN_API int tn_executable_function_count(const tn_executable *executable);
 TN_API const char *tn_executable_function_name(const tn_executable *executable, int index);
 /* Inputs and outputs by position: how many, -1 when there is no such function; and each, NULL when there is none. */
@@ -456,8 +456,8 @@ typedef struct tn_machine_limits {
 TN_API TN_MUST_USE tn_status *tn_machine_measure(int threads, tn_machine_limits *out);
 /* The least seconds that work of so many operations on so many bytes needs: the roofline (Williams, Waterman and
  * Patterson, 2009) with one roof for each place that the data may come from, the nearest that holds all of it. Threads
- * multiply arithmetic and caches, not memory. Negative when an argument is, or NaN, and when the limits are NULL or
- * have no size; `bound` (NULL is fine) gets "arithmetic", "L2", "L3", "memory" or "-", and lives forever. */
+ * multiply arithmetic and caches, not memory. Returns -1 if an argument is negative or NaN, or if the limits are NULL
+ * or have size 0. `bound` (may be NULL) receives a static string: "arithmetic", "L2", "L3", "memory" or "-". */
 TN_API double tn_machine_roofline(const tn_machine_limits *limits, double flops, double bytes, const char **bound);
 /* What the device can do that runs the kernel of a row of the profile, as far as its driver says: `out` has no size
  * where it does not. False: the kernel runs on this machine's cores, which tn_machine_measure() knows. Since 0.2. */

@@ -109,8 +109,8 @@ typedef void (*tn_build_callback)(void *user, const tn_build_input *input, const
 typedef void (*tn_run_callback)(void *user, const tn_build_input *input, const tn_run_result *result);
 
 /* One that a program supplies. A builder is told to `start` at most `slots` candidates at a time and answers each with
- * one tn_builder_finish(), in `start` itself or later. All functions are called in the loop's thread. What is finished
- * while a candidate is submitted is kept, and its callback comes with tn_builder_poll(). */
+ * one tn_builder_finish(), in `start` itself or later. All functions are called in the loop's thread. A result that
+ * arrives during a submission is queued; tn_builder_poll() delivers its callback. */
 typedef struct tn_builder_functions {
   size_t size; /* sizeof(tn_builder_functions) */
   /* Begins a candidate. */
@@ -173,10 +173,10 @@ TN_API bool tn_runner_cancel(tn_runner *runner, tn_trial_handle handle); /* the 
  * "". */
 TN_API void tn_builder_finish(tn_builder *builder, tn_trial_handle handle, const tn_build_result *result);
 TN_API void tn_runner_finish(tn_runner *runner, tn_trial_handle handle, const tn_run_result *result); /* the same */
-/* Calls back for all that was finished while something was submitted, as by a builder that finishes in `start`, and for
- * what starts within; returns how many callbacks came. Whoever submits to a builder that finishes in `start` calls this
- * then; measurers and tuners do. Within a callback of the same builder it does nothing, since whoever called that goes
- * on. */
+/* Delivers the callbacks of results that arrived during a submission, for example of a builder that finishes in
+ * `start`, and of those that arrive meanwhile; returns how many it delivered. Call it after submitting to such a
+ * builder; measurers and tuners do so themselves. Within a callback of the same builder it returns 0, because the
+ * outer call delivers the rest. */
 TN_API int tn_builder_poll(tn_builder *builder);
 TN_API int tn_runner_poll(tn_runner *runner); /* the same */
 /* Stands still while something is timed on its cores: nothing starts, and what runs is paused where the builder can do
@@ -204,7 +204,7 @@ typedef struct tn_worker_options {
   int waiting;                 /* as in tn_station_options, and so the next two */
   void (*drained)(void *user); /* may be NULL */
   void *user;                  /* for drained */
-  double wall_seconds;         /* that a candidate may take, with at least half of a processor; 0: 10 */
+  double wall_seconds;         /* a candidate's limit while it has at least half of a processor; 0: 10 */
   double cpu_seconds;          /* the same of CPU time, of all threads together; 0: no limit */
   uint64_t memory_bytes;       /* that a process may have beyond what it starts with; 0: half of this machine's */
   double prepare_seconds; /* for what is not the candidate's: opening a task, its inputs and right results; 0: 120 */
@@ -464,9 +464,9 @@ TN_API void tn_tuner_release(tn_tuner *tuner);
 TN_API TN_MUST_USE tn_status *tn_tuner_add_model(tn_tuner *tuner, const char *path, const void *data, size_t size,
                                                  const char *kernel, const tn_compile_options *options, int *left_out);
 /* Adds the kernels of declarations (docs/te-language.md): of the file `path`, or of `text` if that is not NULL, which
- * imports nothing. `kernel` names one; NULL: all. Of the options `target`, `dims`, `run_threads`, `machine`,
- * `no_measure` and `log` count. A kernel with open dimensions is left out with a warning; a file in which all are open
- * is refused. */
+ * imports nothing. `kernel` names one; NULL: all. Reads only the options `target`, `dims`, `run_threads`, `machine`,
+ * `no_measure` and `log`. Skips kernels with open dimensions with a warning; rejects a file in which all kernels have
+ * open dimensions. */
 TN_API TN_MUST_USE tn_status *tn_tuner_add_declarations(tn_tuner *tuner, const char *path, const char *text,
                                                         size_t size, const char *kernel,
                                                         const tn_compile_options *options);
@@ -557,7 +557,7 @@ typedef struct tn_task_view {
    * NAN. */
   double correlation; /* Spearman's, of predicted and measured times: 1 is the same order */
   double recall;      /* share of the fastest tenth, of four at least, that are among as many predicted fastest */
-  bool exhausted;     /* it gets no more trials as all candidates that its rules have are measured */
+  bool exhausted;     /* it gets no more trials: all candidates of its rules are measured */
 } tn_task_view;
 
 /* Fills *out, whose `size` is set. */
