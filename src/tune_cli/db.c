@@ -422,10 +422,7 @@ static const cli_option export_options[] = {
     {"--order", "WORD", "added (default), newest or fastest first"},
     {"--limit", "N", "the first N"},
     {"--output", "FILE", "write it to a file (also -o; default: the screen)", .writes = true},
-    {"--best", NULL,
-     "the trace of each task that a comparison has shown to be faster than the static choice, for the compiler, "
-     "instead "
-     "of records"},
+    {"--best", NULL, "traces shown to be faster than the static choice, for the compiler, instead of records"},
     {"--json", NULL, "say what was written as JSON"},
     {0}};
 
