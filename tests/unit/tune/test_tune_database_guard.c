@@ -78,7 +78,7 @@ static void other_schemas_are_refused_and_left(void **state) {
       {"DROP INDEX record_by_time; CREATE INDEX record_by_time ON record (median)",
        "its index \"record_by_time\" differs from what Tenon creates"},
       {"DROP INDEX record_by_time", "it lacks the index \"record_by_time\""},
-      {"DROP TABLE spent; PRAGMA user_version = 1", "its table \"measurement\" differs from what Tenon creates"},
+      {"DROP TABLE spent; PRAGMA user_version = 1", "its table \"record\" differs from what Tenon creates"},
       {"PRAGMA user_version = 0", "its schema has number 0, and the first one has 1"},
       {"PRAGMA user_version = -1000000", "its schema has number -1000000, and the first one has 1"},
   };
