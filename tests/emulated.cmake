@@ -1,6 +1,6 @@
-# The unit tests, the golden tests of the command and ONNX's suite as on other CPUs, in the soak run: qemu-user runs this
-# build's programs as an x86-64 with AVX2 and no more, and as one without AVX. Tests that take the CPU of the machine at
-# hand for granted fail here. Tests of the tuner's workers are left out: qemu-user needs more memory than they may have.
+# Runs the unit tests, the golden tests of the command and ONNX's suite on other CPUs, in the soak run: qemu-user
+# emulates an x86-64 CPU with AVX2 and one without AVX. This detects tests that assume the machine's own CPU. Tests of
+# the tuner's workers are excluded, because qemu-user needs more memory than their limit.
 cmake_host_system_information(RESULT machine QUERY OS_PLATFORM)
 find_program(TENON_X86_64_EMULATOR qemu-x86_64)
 if(NOT machine STREQUAL x86_64 OR NOT TENON_X86_64_EMULATOR)
@@ -9,7 +9,7 @@ if(NOT machine STREQUAL x86_64 OR NOT TENON_X86_64_EMULATOR)
   endif()
   return()
 endif()
-# Without what qemu-user does not have, of which it would warn.
+# Without features that qemu-user lacks and would warn about.
 set(emulated_haswell Haswell,-pcid,-x2apic,-tsc-deadline,-hle,-invpcid,-rtm)
 set(emulated_nehalem Nehalem)
 foreach(cpu haswell nehalem)

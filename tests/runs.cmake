@@ -1,4 +1,4 @@
-# Which of the three runs of ./dev test a test belongs to, campaigns, and the one limit of time.
+# Assigns tests to the three runs of ./dev test, and defines campaigns and the time limit.
 #
 #   every change   `./dev test`, and ctest without -C: what add_test() and the functions here do by themselves
 #   full           `./dev test --full`, ctest -C full: with ${in_full} as the last argument
@@ -8,15 +8,15 @@
 set(in_full CONFIGURATIONS full soak)
 set(in_soak CONFIGURATIONS soak)
 
-# Seconds after which a test hangs. No load of a machine can reach it, so no test has a limit of its own
-# (tn_finish_tests): a limit that depends on how fast the machine is fails on other people's machines.
+# Seconds after which ctest kills a hung test, far beyond the effect of any load. Tests have no limits of their own
+# (tn_finish_tests), because a limit near the expected time fails on slower machines.
 set(TENON_HANG_LIMIT 14400 CACHE STRING "Seconds after which a test is ended because it hangs")
 set(TENON_SEED 1 CACHE STRING "First seed of whole campaigns (./dev test --soak)")
 
-# tn_campaign(NAME CASES N [SHARE PERCENT] COMMAND ...): a search over N cases. In the full run the test
-# NAME does PERCENT (1) of them with seed 1; in the soak run NAME-all does all of them with seed TENON_SEED. In the
-# command @CASES@ is the number of cases, @SEED@ the seed, and @ONE_OF@ 100 / PERCENT, or 1 for all. Properties of both
-# tests are set by the caller.
+# tn_campaign(NAME CASES N [SHARE PERCENT] COMMAND ...): a search over N cases. In the full run the test NAME runs
+# PERCENT (default 1) of them with seed 1. In the soak run NAME-all runs all of them with seed TENON_SEED. In the
+# command @CASES@ is the number of cases, @SEED@ the seed, and @ONE_OF@ 100 / PERCENT, or 1 for all. The caller sets
+# properties of both tests.
 function(tn_campaign name)
   cmake_parse_arguments(PARSE_ARGV 1 campaign "" "CASES;SHARE" "COMMAND")
   if(NOT campaign_CASES OR NOT campaign_COMMAND OR campaign_UNPARSED_ARGUMENTS)
@@ -46,8 +46,8 @@ function(tn_campaign name)
   endforeach()
 endfunction()
 
-# tn_finish_tests(): gives every test of this folder the one limit, and refuses others. Each CMakeLists.txt that adds
-# tests ends with it: cmake_language(DEFER CALL tn_finish_tests).
+# tn_finish_tests(): sets the time limit of every test in this folder, and rejects other limits. Each CMakeLists.txt
+# that adds tests ends with it: cmake_language(DEFER CALL tn_finish_tests).
 function(tn_finish_tests)
   get_property(tests DIRECTORY PROPERTY TESTS)
   foreach(test ${tests})

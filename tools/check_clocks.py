@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds tests to depend on no wall clock: neither by reading one nor by a limit on a wait.
+"""Checks that tests do not depend on a wall clock, by reading one or by a limit on a wait.
 
 usage: check_clocks.py [ROOT]
 
-How long something takes depends on the machine and on its other work. A test waits for an event, counts steps, or bounds
-CPU time; what hangs is ended by ctest (TENON_HANG_LIMIT in tests/runs.cmake). A line that needs a clock for something else,
-as to print a duration, gives its reason in a comment with "clock:".
+Durations depend on the machine and its load. A test waits for an event, counts steps, or bounds CPU time; ctest kills
+hung tests (TENON_HANG_LIMIT in tests/runs.cmake). A line that needs a clock for another purpose, such as printing a
+duration, states it in a comment with "clock:".
 """
 
 import re

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Finds copies and sorts of what may be empty: memcpy, memmove, qsort and bsearch take no NULL, even with a size of 0, and
-the data of a vector, a file or a tensor is NULL while there is none.
+"""Finds copies and sorts of possibly empty data: memcpy, memmove, qsort and bsearch reject NULL even for a size of 0,
+and an empty vector, file or tensor has NULL data.
 
 usage: check_copies.py [ROOT]
 
-A call in src or bindings is refused when one of its pointers is a member called data, list or items, its size is not a
-constant, and neither its line (`> 0`, `!= NULL`) nor one of the four before it (`> 0`, `== 0) return`) has a condition. Write
-tn__copy(), tn__copy_within() or tn__sort() of base/copy.h instead.
+Rejects a call in src or bindings if one of its pointers is a member called data, list or items, its size is not a
+constant, and neither its line (`> 0`, `!= NULL`) nor one of the four before it (`> 0`, `== 0) return`) has a condition.
+Use tn__copy(), tn__copy_within() or tn__sort() of base/copy.h instead.
 
-What it reads is C as clang-format leaves it.
+Parses C as formatted by clang-format.
 """
 
 import re
@@ -30,7 +30,7 @@ INSTEAD = {"memcpy": "tn__copy()", "memmove": "tn__copy_within()", "qsort": "tn_
 
 
 def arguments(code, at):
-    """Those of the call whose bracket opens before `at`."""
+    """Returns the arguments of the call whose bracket opens before `at`."""
     parts, depth, part = [], 0, ""
     for char in code[at:]:
         depth += (char in "([{") - (char in ")]}")
@@ -52,7 +52,7 @@ def is_unsafe(name, given):
 
 
 def check_file(path, text):
-    """The complaints about a file."""
+    """Returns the problems in a file."""
     code = blank(text)
     complaints = []
     for call in CALL.finditer(code):

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds queries to TN_MUST_USE: a function that returns a bool or a count and writes its answer through a pointer leaves
-that answer unset when it returns false or 0, so a caller that ignores the result reads what was never written. The
-attribute makes that an error of the compiler.
+"""Requires TN_MUST_USE on queries. A function that returns a bool or a count and writes its result through a pointer
+leaves that result unset when it returns false or 0. A caller that ignores the return value would read an unset result;
+the attribute makes that a compile error.
 
 usage: check_queries.py [ROOT]
 
-A query is a function of src or include that returns bool, int, int64_t or size_t and has an out-parameter: a
-pointer to a number, an enumeration of types or a pointer that the function may write through, a pointer named out or
-NAME_out, or one behind the first, which is the object that the function is about, through which the definition assigns a
-whole struct (`*name = ...`). The attribute stands at the function's first declaration: in the header, or at the definition
-when the function is static. `argv` is an array that the function reads, and `user` and `state` are what callbacks get.
+A query is a function of src or include that returns bool, int, int64_t or size_t and has an out-parameter. An
+out-parameter is a pointer to a number, to an enumeration of types or to a non-const pointer; a pointer named out or
+NAME_out; or a pointer after the first, which is the object of the function, through which the definition assigns a
+whole struct (`*name = ...`). The attribute belongs on the function's first declaration: in the header, or at the
+definition of a static function. Exceptions: `argv`, which is an input array, and `user` and `state`, which are passed
+to callbacks.
 
-What it reads is C as clang-format leaves it.
+Parses C as formatted by clang-format.
 """
 
 import re
@@ -37,12 +38,12 @@ class Function(NamedTuple):
     line: int
     name: str
     words: tuple  # before the name
-    parameters: tuple  # texts
-    body: str  # "" of a declaration
+    parameters: tuple  # one text each
+    body: str  # "" for a declaration
 
 
 def closing(code, at):
-    """Where the bracket that opens at `at` closes."""
+    """Returns the position of the bracket that closes the one at `at`."""
     depth = 0
     for i in range(at, len(code)):
         depth += (code[i] in "([{") - (code[i] in ")]}")
@@ -52,7 +53,7 @@ def closing(code, at):
 
 
 def split(text):
-    """The pieces between the commas outside of brackets."""
+    """Splits a text at commas outside brackets."""
     pieces, depth, begin = [], 0, 0
     for i, char in enumerate(text):
         depth += (char in "([{") - (char in ")]}")
@@ -63,7 +64,7 @@ def split(text):
 
 
 def functions(root):
-    """Declarations and definitions of functions that return a bool or a count."""
+    """Yields declarations and definitions of functions that return a bool or a count."""
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*.[ch]")):
             if GENERATED.search(path.name):
@@ -84,7 +85,7 @@ def functions(root):
 
 
 def outputs(function):
-    """The names of a function's out-parameters."""
+    """Yields the names of a function's out-parameters."""
     for place, parameter in enumerate(function.parameters):
         match = PARAMETER.match(parameter)
         if match is None or "(" in parameter:
@@ -106,7 +107,7 @@ def outputs(function):
 
 def check(root):
     found = list(functions(root))
-    homes = {}  # of what is not static: the declaration that others see
+    homes = {}  # of non-static functions: the public declaration
     for function in found:
         if "static" not in function.words and function.file.endswith(".h"):
             homes.setdefault(function.name, function)

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the table of readers in docs/security.md, the fuzz targets of tests/fuzz and the source to each other.
+"""Checks that the table of readers in docs/security.md, the fuzz targets of tests/fuzz and the source agree.
 
 usage: check_readers.py [ROOT]
 
-The table's last two columns are an index. Of each row, the reader is a function with the file that defines it, and
-further files that read for it; the target is that of tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME, or
-"none: " and why. Each target has one row, and each file of src that opens a file, a library or a database for reading
-is named in one.
+The last two columns of the table are an index. The reader of a row is a function with the file that defines it, and
+further files that read for it. The target is that of tests/fuzz/fuzz_NAME.c, with seeds in tests/fuzz/corpus/NAME, or
+"none: " and a reason. Each target has one row. Each file of src that opens a file, a library or a database for reading
+appears in a row.
 """
 
 import re
@@ -22,12 +22,12 @@ FILE = re.compile(r"`(src/[\w/]+\.c)`")
 TARGET = re.compile(r"^`(\w+)`$")
 NO_TARGET = re.compile(r"^none: \w")
 OPENS = re.compile(r"(?<![\w.>])(?:tn__file_map_open|dlopen|sqlite3_open_v2|read|recv|open(?=\([^;]*O_RD)|fopen(?=\([^;]*\"r))\(")
-# The functions that all others call, and the comparison of two files by their bytes.
+# Functions used by all readers, and the bytewise comparison of two files.
 PRIMITIVES = {"src/base/file.c", "src/base/beside.c"}
 
 
 def rows(text):
-    """Number of the line and cells of each row."""
+    """Yields the line number and cells of each row."""
     lines = text.splitlines()
     at = lines.index(HEAD) + 2 if HEAD in lines else len(lines)
     while at < len(lines) and lines[at].startswith("|"):

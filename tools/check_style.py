@@ -24,7 +24,7 @@ MAX_FILE_LINES = 1500
 MAX_FUNCTION_LINES = 120
 MAX_COLUMNS = 120
 RAW_NAME = re.compile(r'\btn__arena_printf\((?:(?!tn__shown_text\()[^;])*?\\"%(?:\.\*)?s\\"')
-# Texts that are read again, and texts with marks of scalars; their names are those of the language of declarations.
+# Folders whose texts are parsed again or contain marks of scalars; names there follow the declaration language.
 WORDS_ALONE = {Path("src/schedule"), Path("src/declarations")}
 INSECURE = re.compile(r"(?<!_)\bgetenv\(")
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")

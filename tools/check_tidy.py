@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TIDY = "clang-tidy-19"
 CONFIG = ROOT / ".clang-tidy"
-# In addition to what .clang-tidy has.
+# In addition to the checks of .clang-tidy.
 CHECKS = {"--quick": "-clang-analyzer-*", "--analyzer": "-bugprone-*,-performance-*,-misc-*"}
 
 

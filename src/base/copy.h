@@ -1,5 +1,5 @@
-/* memcpy, memmove and qsort take no NULL, even where there is nothing to copy or sort. What is empty often has no
- * memory: a vector, a file, a tensor. tools/check_copies.py holds the data of such to these, or to a condition. */
+/* NULL-safe memcpy, memmove and qsort. The C functions reject NULL even for a size of 0, but an empty vector, file
+ * or tensor often has no memory. tools/check_copies.py requires these wrappers, or a check, for such data. */
 #ifndef TENON_BASE_COPY_H
 #define TENON_BASE_COPY_H
 
@@ -10,7 +10,7 @@ static inline void tn__copy(void *to, const void *from, size_t bytes) {
   if (bytes > 0) memcpy(to, from, bytes);
 }
 
-/* Of memory that may overlap. */
+/* The ranges may overlap. */
 static inline void tn__copy_within(void *to, const void *from, size_t bytes) {
   if (bytes > 0) memmove(to, from, bytes);
 }

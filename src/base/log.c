@@ -12,7 +12,7 @@ void tn__log(const tn_log_sink *sink, tn_log_level level, const char *format, ..
   va_start(args, format);
   va_copy(again, args);
   char *whole = tn__shown_format(format, args, 0);
-  if (whole == NULL) vsnprintf(line, sizeof(line), format, again); /* cut short rather than lost without memory */
+  if (whole == NULL) vsnprintf(line, sizeof(line), format, again); /* without memory: truncate */
   va_end(again);
   va_end(args);
   sink->write(sink->user, level, whole != NULL ? whole : line);

@@ -8,7 +8,7 @@
 #define UNPACK "unpack it, and give the file inside"
 
 typedef struct format {
-  size_t at; /* where the bytes stand */
+  size_t at; /* offset of the bytes in the file */
   size_t length;
   const char *bytes, *what;
 } format;
@@ -39,7 +39,7 @@ static bool begins(const uint8_t *data, size_t size, size_t at, const char *byte
   return size >= at + length && memcmp(data + at, bytes, length) == 0;
 }
 
-/* Does the text stand in the first bytes, where a zip file names its first members? */
+/* Returns whether the text occurs in the first bytes, where a zip file names its first members. */
 static bool names(const uint8_t *data, size_t size, const char *text) {
   enum { NEAR = 1024 };
   size_t length = strlen(text);
@@ -48,7 +48,7 @@ static bool names(const uint8_t *data, size_t size, const char *text) {
   return false;
 }
 
-/* The length of a header of JSON, then that. */
+/* Recognises a 64-bit length followed by a JSON header of that length. */
 static bool is_safetensors(const uint8_t *data, size_t size) {
   uint64_t header = 0;
   if (size < 10) return false;
@@ -71,7 +71,7 @@ const char *tn__magic_of(const void *bytes, size_t size) {
   }
   if (size > 2 && data[0] == 0x0a && names(data, size, "Placeholder"))
     return "a graph of TensorFlow; " EXPORT ", with tf2onnx --graphdef, say";
-  /* A pickle begins with its protocol and ends with a point. */
+  /* A pickle begins with its protocol and ends with a period. */
   if (size > 2 && data[0] == 0x80 && data[1] >= 2 && data[1] <= 5 && data[size - 1] == '.')
     return "a Python pickle, as PyTorch and scikit-learn write; " EXPORT;
   return NULL;

@@ -8,7 +8,7 @@
 
 #include "base/shown.h"
 
-/* ---- texts that need no care, which are nearly all --------------------------------------------------------------- */
+/* ---- texts without special characters: the common case ----------------------------------------------------------- */
 
 static bool is_plain(const char *text) {
   for (; *text != '\0'; text++)
@@ -16,7 +16,7 @@ static bool is_plain(const char *text) {
   return true;
 }
 
-/* ---- a growing text, as base/strbuf.h has it, which makes statuses itself ---------------------------------------- */
+/* ---- a growing text (base/strbuf.h cannot be used: it creates statuses itself) ----------------------------------- */
 
 typedef struct growing {
   char *text;
@@ -41,7 +41,7 @@ static void put_bytes(growing *out, const char *bytes, size_t size) {
   out->text[out->length] = '\0';
 }
 
-/* ---- the others, one conversion after the other ------------------------------------------------------------------ */
+/* ---- texts with special characters, one conversion at a time ----------------------------------------------------- */
 
 typedef struct conversion {
   char spec[32]; /* "%-*.*lld" */
@@ -64,7 +64,7 @@ static char read_size(const char **at) {
   }
 }
 
-/* From the '%' on; `*at` moves behind the conversion. False: it is none that messages have. */
+/* Parses a conversion at '%' and moves `*at` past it. Returns false for conversions that messages do not use. */
 TN_MUST_USE static bool read_conversion(const char **at, va_list *args, conversion *c) {
   const char *from = (*at)++;
   *c = (conversion){.precision = -1};
@@ -92,7 +92,7 @@ TN_MUST_USE static bool read_conversion(const char **at, va_list *args, conversi
   return true;
 }
 
-/* Up to `most` bytes, as names are shown or with line ends and tabs. */
+/* Appends up to `most` bytes, escaped. Keeps newlines and tabs unless `name` is set. */
 static void put_text(growing *out, const char *text, size_t most, bool name) {
   char shown[TN__SHOWN_CHAR];
   size_t length = strnlen(text, most);
@@ -112,7 +112,7 @@ static void put_text(growing *out, const char *text, size_t most, bool name) {
   free(copy);
 }
 
-/* Widths are for numbers: no message pads a name. */
+/* Ignores the width, because no message pads a name. */
 static void put_string(growing *out, const char *text, const conversion *c, bool quoted) {
   put_text(out, text == NULL ? "(null)" : text, c->precision < 0 ? SIZE_MAX : (size_t)c->precision, quoted);
 }
@@ -149,12 +149,12 @@ static void put_number(growing *out, const conversion *c, va_list *args) {
 #undef PUT
 #pragma GCC diagnostic pop
 
-/* False: a conversion that messages do not have. */
+/* Returns false for conversions that messages do not use. */
 TN_MUST_USE static bool put_all(growing *out, const char *format, va_list *args) {
   for (const char *at = format; *at != '\0';) {
     const char *percent = strchrnul(at, '%');
     conversion c;
-    put_bytes(out, at, (size_t)(percent - at)); /* a message's own words */
+    put_bytes(out, at, (size_t)(percent - at)); /* literal text of the format */
     bool quoted = percent > format && percent[-1] == '"';
     at = percent;
     if (*at == '\0') break;
@@ -169,7 +169,7 @@ TN_MUST_USE static bool put_all(growing *out, const char *format, va_list *args)
   return true;
 }
 
-/* With all arguments as they are shown; NULL: out of memory. */
+/* Formats with escaped arguments. Returns NULL when out of memory. */
 static char *format_careful(const char *format, va_list *args, size_t tail) {
   growing out = {.text = NULL};
   put_bytes(&out, "", 0);

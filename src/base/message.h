@@ -1,4 +1,4 @@
-/* The text of a status: a printf format whose arguments may be names of somebody's model, paths or texts. */
+/* Formats status texts whose arguments may be untrusted names, paths or texts. */
 #ifndef TENON_BASE_MESSAGE_H
 #define TENON_BASE_MESSAGE_H
 
@@ -7,16 +7,16 @@
 #include "base/arena.h"
 #include "base/strbuf.h"
 
-/* The formatted text on the heap, with room for `tail` more bytes behind it; NULL when out of memory.
+/* Returns the formatted text on the heap, with `tail` spare bytes after it, or NULL when out of memory.
  *
- * What is not seen (base/shown.h) is written as it is shown. Line ends and tabs stay, as texts of several lines are
- * built from others, but not in what stands in quotes: "%s" is a name. */
+ * Escapes invisible characters (base/shown.h). Keeps newlines and tabs, because multi-line texts are nested, but
+ * escapes them too inside quotes, because "%s" is a name. */
 char *tn__shown_format(const char *format, va_list args, size_t tail) TN_PRINTF(1, 0);
-/* The same in an arena: a part of a message, as the place that it speaks of. */
+/* The same in an arena, for a part of a message such as a location. */
 TN_NEVER_NULL const char *tn__shown_text(tn__arena *arena, const char *format, ...) TN_PRINTF(2, 3);
-/* The same behind a text. */
+/* The same, appended to a text. */
 void tn__strbuf_shown_printf(tn__strbuf *buf, const char *format, ...) TN_PRINTF(2, 3);
-/* A name as it is shown, for a message where it stands in no quotes. */
+/* Escapes a name for a message that does not quote it. */
 TN_NEVER_NULL const char *tn__shown_name(tn__arena *arena, const char *name);
 
 #endif

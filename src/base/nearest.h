@@ -23,7 +23,7 @@ typedef struct tn__nearest {
 void tn__nearest_consider(tn__nearest *n, const char *text, size_t length);
 
 enum { TN__ADVICE = TN__LONGEST_NAME + 32 };
-/* `; did you mean "NAME"?` in `out`, which is returned; "" where nothing is near. */
+/* Writes `; did you mean "NAME"?` to `out`, or "" without a near match. Returns `out`. */
 const char *tn__nearest_advice(const tn__nearest *n, char out[TN__ADVICE]);
 
 #endif

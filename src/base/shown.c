@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-/* Of Unicode's categories Cc, Cf, Zl and Zp those that are of no single script. */
+/* The subset of Unicode's categories Cc, Cf, Zl and Zp that does not belong to a single script. */
 bool tn__is_unseen(uint32_t code) {
   static const struct {
     uint32_t first, last;

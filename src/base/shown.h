@@ -1,5 +1,5 @@
-/* Other people's text where people read it: names in models, paths and arguments may hold anything, and what commands a
- * terminal, ends a line or turns the order of letters around must do neither. */
+/* Escaping of untrusted text for display. Names in models, paths and arguments can contain any character, but must
+ * not send terminal commands, end a line or reverse the order of letters. */
 #ifndef TENON_BASE_SHOWN_H
 #define TENON_BASE_SHOWN_H
 
@@ -7,13 +7,13 @@
 
 #include "base/strbuf.h"
 
-#define TN__SHOWN_CHAR 12 /* bytes of a character as it is shown */
+#define TN__SHOWN_CHAR 12 /* maximum bytes of an escaped character */
 
-/* Is it a control character, or one of those that are not seen and change how others are: directions of writing, line
- * and paragraph separators, joiners, marks of byte order, tags? */
+/* Returns true for control characters and for invisible characters that affect others: text direction, line and
+ * paragraph separators, joiners, byte order marks and tags. */
 bool tn__is_unseen(uint32_t code);
-/* How the character at `text` is shown, NUL-terminated: as it is, of any length; one that is not seen as \n, \t, \uXXXX
- * or \UXXXXXXXX; a byte that is no UTF-8 as \xXX. Returns how many bytes of `text` that was. */
+/* Writes the character at `text`, NUL-terminated. Visible characters of any length are copied, invisible ones become
+ * \n, \t, \uXXXX or \UXXXXXXXX, and invalid UTF-8 bytes become \xXX. Returns the number of bytes read from `text`. */
 TN_MUST_USE size_t tn__shown_char(const char *text, char out[TN__SHOWN_CHAR]);
 /* Appends all of `text` as it is shown: on one line. */
 void tn__strbuf_shown(tn__strbuf *buf, const char *text);

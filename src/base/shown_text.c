@@ -1,4 +1,4 @@
-/* Texts as they are shown, in buffers and arenas. */
+/* Escaped texts in buffers and arenas. */
 #include <stdlib.h>
 #include <string.h>
 

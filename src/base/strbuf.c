@@ -83,10 +83,10 @@ static uint32_t code_of(const unsigned char *s, size_t length) {
   return tn__utf8_next(&at, at + length);
 }
 
-/* Also for those who look at the file: JSON's texts may have them as they are. */
+/* Also protects readers of the raw file: JSON strings may contain these characters unescaped. */
 static bool is_unseen(const unsigned char *s, size_t length) { return tn__is_unseen(code_of(s, length)); }
 
-/* As \u, in two halves beyond U+FFFF. */
+/* Appends \u escapes: a surrogate pair beyond U+FFFF. */
 static void put_units(tn__strbuf *buf, const unsigned char *s, size_t length) {
   uint32_t code = code_of(s, length);
   if (code > 0xffff)

@@ -1,4 +1,4 @@
-/* By how much results of a type may differ from what is wanted, where the order of summation is free. */
+/* Tolerances for comparing results whose order of summation is unspecified. */
 #ifndef TENON_BASE_TOLERANCE_H
 #define TENON_BASE_TOLERANCE_H
 
@@ -8,16 +8,16 @@ typedef struct tn__tolerance {
   double rtol, atol;
 } tn__tolerance;
 
-/* Of a type, for a tensor whose finite elements are at most `greatest` in absolute value: f64 1e-5 and 1e-7; f32 1e-3
- * and 1e-5; f16 and bf16 eight steps, and one step of the greatest element; bytes one step, as quantised numbers round
- * to either neighbour; exact for others. */
+/* Returns the tolerance of a type, for a tensor whose finite elements are at most `greatest` in absolute value.
+ * Relative and absolute: f64 1e-5 and 1e-7; f32 1e-3 and 1e-5; f16 and bf16 eight steps, and one step of the
+ * greatest element. Bytes: one step, because quantised numbers round to either neighbour. Other types: exact. */
 tn__tolerance tn__tolerance_of(tn_dtype dtype, double greatest);
-/* The absolute difference, 0 for equal elements and two NaN; infinite or NaN when one of them is. */
+/* Returns the absolute difference: 0 for equal elements and for two NaNs, infinite or NaN if one operand is. */
 double tn__tolerance_difference(double got, double want);
 static inline double tn__tolerance_allows(const tn__tolerance *t, double want) {
   return t->atol + t->rtol * (want < 0 ? -want : want);
 }
-/* The greatest absolute value of finite elements, 0 without any. */
+/* Returns the greatest absolute value of the finite elements, or 0 if there are none. */
 double tn__tolerance_greatest(tn_dtype dtype, const void *data, int64_t count);
 
 #endif

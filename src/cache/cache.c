@@ -25,7 +25,8 @@ struct tn__cache {
 
 /* ---- the folder -------------------------------------------------------------------------------------------------- */
 
-/* Made where it is not there. NULL: what is in it may be read, and nobody else put it there. */
+/* Creates the folder if it is missing. Returns NULL if its contents may be read and no other user can have written
+ * them. */
 static tn_status *make_readable(const char *directory) {
   tn_status *status = tn__make_directories(directory);
   if (!status) status = tn__folder_check_trusted(directory, "TENON_CACHE_DIR");
@@ -173,7 +174,7 @@ bool tn__cache_map(tn__cache *cache, const char *kind, const tn__digest *key, tn
   if (status) {
     if (tn_status_code_of(status) == TN_FAILED_PRECONDITION) {
       tn__log(&cache->log, TN_LOG_WARNING, "compile cache: %s", tn_status_message(status));
-      unlink(path); /* a new one would have its mode */
+      unlink(path); /* a new file gets the right mode */
     }
     tn_status_free(status);
     return false;

@@ -17,12 +17,13 @@ typedef struct tn__cache tn__cache;
 /* What may be done with what is kept. */
 typedef enum tn__cache_access { TN__CACHE_NONE, TN__CACHE_READS, TN__CACHE_WRITES } tn__cache_access;
 
-/* Where the cache is: `directory`, or the default; made when it is not there. NONE: there is no place for one, or a
- * folder that others own or may write to, which is neither read nor written. */
+/* Writes the path of the cache, `directory` or the default, and creates the folder if it is missing. Returns NONE
+ * without a usable location, or if others own the folder or can write to it; such a folder is neither read nor
+ * written. */
 tn__cache_access tn__cache_folder(const char *directory, char *out, size_t size);
-/* `directory` NULL: the default. NULL when there is no place for one (no home, not readable, or a folder that others
- * own or may write to): logged, not an error. Of a folder that cannot be written to what is there is used, and the
- * first entry that is not kept is logged. */
+/* Opens the cache at `directory`; NULL selects the default. Without a usable location (no home, unreadable, or
+ * others own it or can write to it) logs the reason and returns NULL. A read-only cache is read, and its first
+ * failed write is logged. */
 tn__cache *tn__cache_open(tn__arena *arena, const char *directory, uint64_t limit_bytes, const tn_log_sink *log);
 /* False: not there. The contents are a map that is closed when `arena` is released. `kind`: "exe", "obj" or "dev". */
 TN_MUST_USE bool tn__cache_get(tn__cache *cache, tn__arena *arena, const char *kind, const tn__digest *key,

@@ -54,7 +54,7 @@ int cli_report(tn_status *status) {
   const char *message = tn_status_message(status), *error = strstr(message, ": error: ");
   bool placed = error && !memchr(message, '\n', (size_t)(error - message)); /* as editors want it: FILE:LINE:COLUMN */
   if (!placed) fputs("tenon: ", stderr);
-  if (placed) /* of texts: with the lines that are wrong below */
+  if (placed) /* of texts: with the faulty lines below the message */
     cli_put_lines(stderr, message, strlen(message));
   else
     cli_put_shown(stderr, message);

@@ -70,7 +70,7 @@ const char *cli_next(const cli_args *args, const char *name, int *position); /* 
 const char *cli_taken_place(const cli_args *args, const char *output);
 /* A whole number in [low, high]; false after saying what is wrong. Untouched when the option was not given. */
 TN_MUST_USE bool cli_number(const cli_args *args, const char *name, int64_t low, int64_t high, int64_t *out);
-/* A tolerance of comparisons, a finite number from 0 on; -1 without the option. */
+/* Reads a tolerance of comparisons, which must be finite and non-negative. Writes -1 without the option. */
 TN_MUST_USE bool cli_tolerance(const cli_args *args, const char *name, double *out);
 
 /* Says why options that were given cannot be: the first of `names`, up to NULL, and the reason. True when one was. */
@@ -83,7 +83,7 @@ int cli_misused(const char *command, const char *format, ...) TN_PRINTF(2, 3); /
 int cli_misused_status(const char *command, tn_status *status);
 /* Prints other people's text, a name or a path, as it is shown (base/shown.h). */
 void cli_put_shown(FILE *out, const char *text);
-/* The same of a text of several lines, which ends at a NUL or after `size` bytes. */
+/* The same for text of several lines. Stops at a NUL or after `size` bytes. */
 void cli_put_lines(FILE *out, const char *text, size_t size);
 /* Prints "tenon: message", frees the status, returns EXIT_FAILED (EXIT_DONE for NULL). */
 int cli_report(tn_status *status);
@@ -92,7 +92,7 @@ int cli_report(tn_status *status);
 
 enum { CLI_MOST_ROWS = 48 };
 
-/* The items of an option that is a list: as many as were given, with names of any length. */
+/* The items of a list option. Neither their number nor the length of names is limited. */
 typedef struct cli_list {
   union {
     void *items;

@@ -45,8 +45,8 @@ typedef struct run {
   int list_count;
   cli_result *results;
   uint64_t seed;
-  double rtol, atol; /* of --compare and --check; negative: of the type */
-  bool random;       /* some input was */
+  double rtol, atol; /* of --compare and --check; negative: use the type's tolerance */
+  bool random;       /* at least one input was random */
   int64_t repeat;
   double *seconds;
   tn_profile *profile;
@@ -400,7 +400,7 @@ static void print_text(run *r, const char *comparison, const cli_latency *latenc
   }
 }
 
-/* As tn_check takes it, where 0 stands for the type's. */
+/* tn_check uses 0 for the type's tolerance, so an explicit 0 becomes DBL_MIN. */
 static double given_tolerance(double tolerance) { return tolerance < 0 ? 0 : tolerance == 0 ? DBL_MIN : tolerance; }
 
 /* The check gets the inputs that are tensors, and per input a list, whose tensors follow one another. */

@@ -223,7 +223,7 @@ static bool same_shape(const DLTensor *a, const DLTensor *b) {
   return true;
 }
 
-/* What ONNX's own suite allows of f32; of other types what their steps ask for. */
+/* f32 uses the absolute tolerance of ONNX's own test suite. Other types use the type's tolerance. */
 static tn__tolerance tolerance_of(tn_dtype dtype, const DLTensor *want, int64_t count, double rtol, double atol) {
   tn__tolerance t = tn__tolerance_of(dtype, tn__tolerance_greatest(dtype, data_of(want), count));
   if (dtype == TN_F32) t.atol = 1e-7;

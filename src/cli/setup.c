@@ -78,7 +78,7 @@ static bool no_memory(void) {
   return false;
 }
 
-/* For one more item behind `count`; false after reporting that there is no memory. */
+/* Grows the list by one item. Returns false after reporting that memory is exhausted. */
 static bool make_room(cli_list *list, int count, size_t item_bytes) {
   if (count < list->capacity) return true;
   int capacity = list->capacity > 0 ? 2 * list->capacity : 16;
@@ -89,7 +89,7 @@ static bool make_room(cli_list *list, int count, size_t item_bytes) {
   return true;
 }
 
-/* The process has it to its end. */
+/* Returns a copy that lives as long as the process. */
 static char *keep_text(const char *text, size_t length) {
   char *kept = strndup(text, length);
   if (kept == NULL) no_memory();
@@ -166,13 +166,13 @@ static bool read_dims(const cli_args *args, cli_compile *setup, const tn__option
   return true;
 }
 
-/* LEFT=RIGHT; false when it is not that. */
+/* Returns whether the text is LEFT=RIGHT, with both parts non-empty. */
 static bool is_pair(const char *text) {
   const char *equals = strchr(text, '=');
   return equals != NULL && equals != text && equals[1] != 0;
 }
 
-/* Of LEFT=RIGHT, of which an earlier one may say something else of the same name: NULL after reporting it. */
+/* Returns a copy of LEFT. Returns NULL after reporting an earlier item with the same LEFT and another RIGHT. */
 static char *keep_left(const cli_args *args, const tn__option_row *row, const char *text) {
   size_t length = strcspn(text, "=");
   int position = 0;

@@ -352,11 +352,11 @@ static bool all_there(tn_te_expr *const *list, int count) {
   return true;
 }
 
-/* What a call got is there: NULL comes of an earlier refusal, or is one. */
+/* Checks the operand of a call. NULL is the result of an earlier rejected call, or a misuse. */
 static bool given(const building *b, bool there) {
   if (!there && start(b))
     b->te->refusal = tn_status_create(TN_INVALID_ARGUMENT, "te %s: cannot add %s: an argument is NULL; pass a value",
-                                      tn__te_name(b->te->te), b->name == NULL ? "what has no name" : b->name);
+                                      tn__te_name(b->te->te), b->name == NULL ? "an unnamed item" : b->name);
   return there;
 }
 

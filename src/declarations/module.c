@@ -26,7 +26,7 @@ typedef struct emitter {
   const tn__func *func_of_te; /* its inputs may be packed ones */
 } emitter;
 
-/* The value of an expression over dimensions, as the machine puts it into a message. */
+/* Evaluates an expression over dimensions, for messages. */
 static const char *value_of(emitter *e, const tn__expr *expr) {
   int64_t n;
   if (tn__ir_as_int(expr, &n)) return tn__arena_printf(e->arena, "%lld", (long long)n);
@@ -34,7 +34,7 @@ static const char *value_of(emitter *e, const tn__expr *expr) {
                           TN__SCALAR_MARK);
 }
 
-/* The dimensions that an expression is made of, with their values: "M is 3, N is 4". */
+/* Lists the dimensions in an expression with their values: "M is 3, N is 4". */
 static const char *values_in(emitter *e, const tn__expr *condition) {
   const char *text = "";
   for (int i = 0; i < tn__te_dim_count(e->te); i++) {

@@ -19,9 +19,9 @@ struct tn__driver_devices {
   tn__place_annotation *annotations; /* as many as the options have */
   tn__place_budgets budgets;
   TN__VEC(tn__place_yield) yields; /* of all graphs */
-  bool several;                    /* not everything is on one device */
-  const char *natures;             /* what drivers said of their devices, in lines */
-  tn__strbuf told;                 /* the plan, for --explain-devices */
+  bool several;                    /* more than one device is used */
+  const char *natures;             /* the devices' descriptions by their drivers, one a line */
+  tn__strbuf told;                 /* the placement, for --explain-devices */
 };
 
 static tn__driver_devices *read_devices_of(tn__arena *arena, const tn_compile_options *o, const char *targets,
@@ -234,8 +234,8 @@ TN_MUST_USE static bool place_one(tn__driver *driver, const char *name, tn__grap
   return result.elsewhere != NULL;
 }
 
-/* Why a rule has placed nothing, in words that follow its text. A branch or loop that a name means comes before what
- * was made to count its rounds. */
+/* Returns the reason why a rule placed nothing, to follow the rule's text. Prefers a matching branch or loop over
+ * the operators that count its iterations. */
 static const char *why_unmatched(tn__driver *driver, const tn__place_rule *rule, const tn__named_values *named,
                                  tn__graph *const *graphs, int count) {
   const tn__node *other = NULL;
@@ -271,7 +271,7 @@ static void warn_unmatched(tn__driver *driver, const tn__named_values *named, tn
   }
 }
 
-/* "\"a\", \"b\"": the nodes of a rule that lack one thing, each once; they are told then. */
+/* Lists the nodes of a rule that lack the same feature, as "\"a\", \"b\"", each once, and marks them as reported. */
 static const char *nodes_that_yield(const tn__driver *driver, const tn__place_yield *like, bool *told) {
   const tn__driver_devices *d = driver->devices;
   tn__strbuf names;
@@ -289,7 +289,7 @@ static const char *nodes_that_yield(const tn__driver *driver, const tn__place_yi
   return tn__arena_take(driver->arena, &names);
 }
 
-/* One message for each pattern and each thing that its device lacks. */
+/* Reports one message for each pattern and missing feature. */
 static void warn_yields(const tn__driver *driver) {
   const tn__driver_devices *d = driver->devices;
   bool *told = TN__NEW_ARRAY(driver->arena, d->yields.count, bool);

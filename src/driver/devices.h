@@ -23,8 +23,8 @@ void tn__driver_devices_init(tn__driver *driver);
  * call their values. */
 void tn__driver_place(tn__driver *driver, const tn__named_values *named, const char *const *names,
                       tn__graph *const *graphs, int count);
-/* Did a placement fit no node, or one that its device cannot run, or was an annotation of nothing? The next compilation
- * has to report it, too, so it must not find this one in the cache. */
+/* Returns whether placement caused a warning: a pattern without nodes, a node that its device cannot run, or an
+ * annotation without effect. The caller then skips the cache, so that the next compilation repeats the warning. */
 bool tn__driver_warned_of_places(const tn__driver *driver);
 /* Once more behind the passes, for the values that they have made. */
 void tn__driver_place_again(tn__driver *driver, tn__graph *const *graphs, int count);

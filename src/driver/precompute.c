@@ -127,7 +127,7 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
   for (int i = 0; i < count; i++) {
     int64_t shape[TN_MAX_RANK];
     bool known = tn__g_shape_const(values[i], shape);
-    TN__INVARIANT(known); /* fusion calls nothing constant whose size a run tells */
+    TN__INVARIANT(known); /* fusion does not classify a value of unknown size as constant */
     void *data = constant_memory(driver, values[i], slab);
     DLTensor out = {.data = data,
                     .device = {kDLCPU, 0},

@@ -208,7 +208,7 @@ static tn_status *read_member(const tn__file_map *map, const zip_member *m, cons
   return append(list, m->name, length, tensor);
 }
 
-/* Members that lie over each other would make tensors without end of a small file: all together are no larger. */
+/* Overlapping members would expand a small file without limit, so their total size must not exceed the file's. */
 static tn_status *read_directory(const tn__file_map *map, uint64_t at, uint64_t count, const tn_allocator *allocator,
                                  tensor_list *list) {
   uint64_t left = map->size;

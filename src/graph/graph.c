@@ -197,7 +197,7 @@ int tn__g_constant_elements(const tn__value *value, int64_t *out) {
 tn__value *tn__g_constant_like(tn__graph *graph, const tn__value *like, const void *data, bool splat) {
   int64_t shape[TN__MAX_RANK];
   bool constant_shape = tn__g_shape_const(like, shape);
-  TN__INVARIANT(constant_shape); /* a constant is made in the place of a value whose sizes are known */
+  TN__INVARIANT(constant_shape); /* constants replace only values of known sizes */
   tn__value *constant = tn__g_constant_value(graph, like->dtype, like->rank, shape, data, splat);
   constant->held = like->held;
   return constant;

@@ -143,10 +143,10 @@ typedef struct tn__named_value {
   tn__value *value; /* NULL: nothing was made of it. A sequence that is known has no type, and is of no graph. */
 } tn__named_value;
 
-/* A node of a model, of which the graph may have any number of operators, or none. */
+/* A node of the imported model. The graph can have any number of operators for it, or none. */
 typedef struct tn__named_node {
   const char *origin;    /* node "conv1" (Conv, opset 22) */
-  const tn__value *made; /* the first result; NULL: nothing was made of it */
+  const tn__value *made; /* the first result; NULL: the node has no value in the graph */
   bool hands_on;         /* the result is one of the operands */
 } tn__named_node;
 

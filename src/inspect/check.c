@@ -1,5 +1,5 @@
-/* tn_check: the outputs against those of the graph as imported (whole.c), then every kernel's results against the loop
- * interpreter's, on the operands that the kernel itself got. */
+/* tn_check: compares the outputs with those of the imported graph (whole.c), then each kernel's results with the
+ * loop interpreter's, on the kernel's actual operands. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

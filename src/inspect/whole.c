@@ -1,5 +1,6 @@
-/* A model with all passes against the same model with none: kernel by kernel only what passes have left is compared, so
- * a pass that changes a value would not be seen. Both are whole programs, with their memory plans. */
+/* Compares a model compiled with all passes with the same model compiled without passes. The kernel-by-kernel check
+ * starts after the passes, so it cannot detect a pass that changes a value. Both sides are whole programs with
+ * memory plans. */
 #include "inspect/whole.h"
 
 #include <math.h>
@@ -12,12 +13,12 @@
 typedef struct running {
   tn__arena *arena;
   const tn__whole *model;
-  int passes; /* only so many; -1: all */
+  int passes; /* number of passes to run; -1: all */
   tn_executable *exe;
   tn_session *session;
 } running;
 
-/* A tensor that a run has made; strings as they are. */
+/* An output tensor of a run, with its strings. */
 typedef struct outcome {
   const char *name;
   tn_dtype dtype;
@@ -54,7 +55,7 @@ static void release(void *user) {
   r->exe = NULL;
 }
 
-/* Strings live in the session that made them. */
+/* Deep-copies, because the session that created the strings owns them. */
 static const void *copied(tn__arena *arena, const DLTensor *tensor, tn_dtype dtype, int64_t count) {
   const char *data = (const char *)tensor->data + tensor->byte_offset;
   if (count == 0) return NULL;

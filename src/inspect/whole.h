@@ -1,4 +1,5 @@
-/* Whole models for tn_check: compiled with some of the passes over graphs, run once, and compared output by output. */
+/* Whole-model comparison for tn_check: compiles a model with a prefix of the graph passes, runs it once, and
+ * compares its outputs with those of another prefix. */
 #ifndef TENON_INSPECT_WHOLE_H
 #define TENON_INSPECT_WHOLE_H
 
@@ -12,17 +13,17 @@ typedef struct tn__whole {
   const DLTensor *inputs;
   int input_count;
   const tn_check_list *lists; /* by input, or NULL */
-  double rtol, atol;          /* negative: of the type */
+  double rtol, atol;          /* negative: use the type's tolerance */
 } tn__whole;
 
-/* Binds the inputs of the main function, whose values are `values`. */
+/* Binds the inputs of the main function. `values` are its graph inputs. */
 void tn__whole_bind(tn__escape *escape, tn_session *session, const tn__whole *model, tn__value *const *values);
 
-/* Compares the outputs of the compiled model with those of the graph as it was imported, no pass run. Where they differ
- * the result names the output and the first pass behind which it does. Returns whether they agree. */
+/* Compares the compiled model's outputs with those of the imported graph without passes. If they differ, the result
+ * names the output and the first pass after which they do. Returns whether they agree. */
 TN_MUST_USE bool tn__whole_check(tn__arena *arena, const tn__whole *model, tn_check_result *result);
 
-/* One tensor: whether `got` agrees with `want`; else the worst element in the result. */
+/* Returns whether `got` agrees with `want` in one tensor. If not, the result has the worst element. */
 bool tn__whole_compare(const tn__whole *model, tn_dtype dtype, const void *got, const void *want, int64_t count,
                        tn_check_result *result);
 

@@ -214,7 +214,7 @@ bool tn__ir_is_true(const tn__expr *e);
 bool tn__ir_is_false(const tn__expr *e);
 /* The constant value of an integer expression; false when it is not constant. */
 TN_MUST_USE bool tn__ir_as_int(const tn__expr *e, int64_t *out);
-int64_t tn__ir_int_or(const tn__expr *e, int64_t otherwise); /* `otherwise` when it is not constant, or e is NULL */
+int64_t tn__ir_int_or(const tn__expr *e, int64_t otherwise); /* `otherwise`: not constant, or e is NULL */
 /* -1, 0, 1 by structure: kind, dtype, values, variables by id, buffers by id, arguments. */
 int tn__expr_compare(const tn__expr *a, const tn__expr *b);
 /* Does `e` read `var` (also through the indices of loads)? Read any of several? Load from `buffer`? */

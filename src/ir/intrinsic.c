@@ -33,8 +33,8 @@ static uint64_t own_bits(tn_dtype dtype, int64_t value) {
   return bits == 64 ? (uint64_t)value : (uint64_t)value & ((UINT64_C(1) << bits) - 1);
 }
 
-/* Of integers by squaring, modulo two to the power of the type's bits. A negative exponent gives the power truncated
- * towards zero, and of 0, where it is infinite, the greatest number. */
+/* Integer power by squaring, modulo two to the number of bits. A negative exponent truncates the exact power towards
+ * zero; for a base of 0, whose power is infinite, the result is the type's maximum. */
 static scalar eval_pow(tn_dtype dtype, const scalar *args) {
   if (tn__dtype_is_float(dtype)) return (scalar){.f = pow(args[0].f, args[1].f)};
   if (tn__dtype_is_signed(dtype) && args[1].i < 0) {

@@ -12,21 +12,21 @@ typedef struct tn__pass_hooks {
 } tn__pass_hooks;
 
 /* lower_blocks: substitutes bindings, turns predicates into if (likely(...)), drops the blocks. A reduction's init
- * moves in front of its outermost reduction loop, with the spatial loops that it needs; where that cannot be shown to
- * be right it stays in place under "every reduce axis is at its minimum". serialize_threads: for CPUs; loops over
- * blocks and threads become serial ones, split where a barrier stood, shared buffers go to the workspace and local
- * ones to the stack. roll_epilogues: a tile's epilogue with functions such as erf in it becomes a loop over the rows.
- * settle_bounds: names what bounds of loops load, and asks once for a row whether what data choose stays inside.
- * split_stretched: a body for sizes that stretch no dimension in a vector, beside the one for all.
- * mark_borders: conditions of selects, clamped positions and positions that start again become likely() conditions of
- * stores. partition_loops: splits serial loops at the points where their likely() conditions become always true
- * (interior without conditions first, then the tail); parallel loops, and serial ones over a fused index, choose
- * between the two bodies inside, so that tails run in parallel too; never inside vectorised loops; conditions that
- * remain on vectorised loops become masks in codegen. Loops of one iteration disappear. unmark_borders: takes back the
- * likely() that nothing was cut at. specialize_tails: copies a tail for each number of rows that may be left of an
- * open dimension, behind a search for it. unroll_loops: expands TN__LOOP_UNROLLED; what its turns add to one place of
- * a tensor in memory becomes one sum. hoist_conditions: moves loop-invariant ifs out and merges neighbours under the
- * same condition. remove_dead: drops stores to allocated buffers that nobody reads, empty loops. */
+ * moves before its outermost reduction loop, with the spatial loops that it needs. Where that cannot be proved
+ * correct it stays in place under "every reduce axis is at its minimum". serialize_threads: for CPUs; loops over
+ * blocks and threads become serial loops, split at barriers; shared buffers go to the workspace and local ones to
+ * the stack. roll_epilogues: a tile's epilogue with functions such as erf becomes a loop over the rows.
+ * settle_bounds: names the loads in loop bounds, and checks data-dependent bounds once for a row. split_stretched:
+ * adds a copy of the body for sizes that broadcast no dimension in a vector (stretch.c). mark_borders: conditions of
+ * selects, clamped positions and wrapped positions become likely() conditions of stores. partition_loops: splits
+ * serial loops where their likely() conditions become always true (interior without conditions first, then the
+ * tail). Parallel loops, and serial ones over a fused index, choose between the two bodies inside, so that tails run
+ * in parallel too. Vectorised loops are not split; their remaining conditions become masks in codegen. Loops of one
+ * iteration disappear. unmark_borders: removes likely() from conditions that no loop was split at. specialize_tails:
+ * copies a tail for each possible number of remaining rows of an open dimension, and selects a copy by a search.
+ * unroll_loops: expands TN__LOOP_UNROLLED; additions of the iterations to one element in memory become one sum.
+ * hoist_conditions: hoists loop-invariant ifs and merges neighbours under the same condition. remove_dead: drops
+ * stores to allocated buffers that are never read, and empty loops. */
 const tn__stmt *tn__ir_partition_nest(tn__ir *ir, const tn__stmt *nest); /* partition_loops for a part of a function */
 tn__func *tn__ir_lower_blocks(tn__ir *ir, const tn__func *func);
 tn__func *tn__ir_serialize_threads(tn__ir *ir, const tn__func *func);

@@ -24,7 +24,7 @@ static const tn__expr *root(tn__ir *ir, tn__intrinsic intrinsic, const tn__expr 
   return tn__ir_select(ir, is_least, tn__ir_float(ir, x->dtype, infinite), value);
 }
 
-/* By squaring, modulo two to the power of the type's bits. */
+/* By repeated squaring, modulo two to the number of bits. */
 static const tn__expr *whole_power(tn__ir *ir, const tn__expr *x, const tn__expr *y) {
   enum { MOST = 64 };
   if (y->kind != TN__EXPR_INT || y->value.i < 0 || y->value.i > MOST) return NULL;

@@ -1,14 +1,14 @@
-/* Where a run stretches a dimension, its index is select(size == 1, 0, i). Outside of vectors that is a number which a
- * loop keeps. In a vector it would make every access a gather, also for sizes that are equal, as nearly all are. So the
- * body of the function is there twice: for sizes that stretch nothing in a vector, where the indices are i, and as it
- * is. */
+/* Splits bodies by run-time broadcasting. The index into a dimension that may be broadcast is select(size == 1, 0,
+ * i). In a scalar loop this is a loop-invariant choice. In a vector it would turn every access into a gather, even
+ * for the usual equal sizes. So the function gets two bodies: one with the index i, for sizes that broadcast nothing
+ * in a vector, and the original one. */
 #include "ir/linear.h"
 #include "ir/passes.h"
 
 typedef struct stretching {
   tn__ir *ir;
-  TN__VEC(const tn__var *) bound; /* by loops and lets */
-  TN__VEC(const tn__var *) lanes; /* of vectorised loops */
+  TN__VEC(const tn__var *) bound; /* variables bound by loops and lets */
+  TN__VEC(const tn__var *) lanes; /* variables of vectorised loops */
   TN__VEC(const tn__expr *) conditions;
 } stretching;
 
@@ -21,7 +21,7 @@ static bool see_variables(const tn__stmt *s, void *user) {
   return true;
 }
 
-/* select(size == 1, 0, i), of a size that the function is called with. */
+/* Matches select(size == 1, 0, i) for a size parameter of the function. */
 static bool stretches(const stretching *f, const tn__expr *e) {
   if (e->kind != TN__EXPR_SELECT || e->dtype != TN_I64 || !tn__ir_is_int_value(e->args[1], 0)) return false;
   const tn__expr *c = e->args[0];

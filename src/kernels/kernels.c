@@ -46,7 +46,7 @@ void tn__driver_print(const tn__driver *driver, const char *subject, const char 
 
 static bool tells_nothing(const tn__node *node) { return tn__op_has(node, TN__FACT_REPEATS) || tn__node_is_view(node); }
 
-/* "convolution_add_maximum_3f9a01c2": what the group computes, for profiles, and the start of a hash of it, for
+/* "convolution_add_maximum_3f9a01c2": the operators of the group, for profiles, and the start of its hash, for
  * uniqueness. */
 static const char *unit_name(tn__arena *arena, const tn__group *group, const tn__digest *what) {
   char name[96] = "";
@@ -106,7 +106,8 @@ const tn__maker *tn__driver_maker(const tn__driver *driver, const tn__virtual_de
   return NULL;
 }
 
-/* What tells kernels of one compilation apart, and no number of the machine: for two machines names are the same. */
+/* Hashes what distinguishes kernels of one compilation. Excludes machine parameters, so that names are the same for
+ * all machines. */
 static tn__digest what_is_computed(const tn__driver *driver, const tn__unit *u, const tn__digest *text) {
   tn__sha256 h;
   int maker = u->maker != NULL ? 0 : -1; /* the host */
@@ -119,7 +120,7 @@ static tn__digest what_is_computed(const tn__driver *driver, const tn__unit *u, 
   return tn__sha256_final(&h);
 }
 
-/* The end of the name is a part of the key, as what the cache has for a key holds the name. */
+/* The cache key includes the end of the name, because the cached code contains the name. */
 static void set_key_and_name(tn__driver *driver, tn__unit *u) {
   const tn__digest text = tn__plan_text(&u->choice), what = what_is_computed(driver, u, &text);
   tn__sha256 h;

@@ -71,12 +71,12 @@ typedef struct tn__driver {
   int variant_count;
   void (*see_site)(void *user, const tn__site *site); /* each decision of the graph; NULL: nobody wants to know */
   void *see_user;
-  TN__VEC(const tn__graph *) entries; /* what callers run: results that are handed out alone are not read soon */
+  TN__VEC(const tn__graph *) entries; /* graphs that callers run: a result returned alone is not read soon */
   int threads;                        /* compile threads */
   tn__cache *cache;                   /* NULL: off */
   tn__slab *slab;                     /* of the executable's constants; NULL: none yet */
   unsigned texts;                     /* that the executable keeps: TN__TEXT_... */
-  bool limits_passes;                 /* over graphs: only the first `most_passes` of the pipeline run */
+  bool limits_passes;                 /* run only the first `most_passes` graph passes */
   int most_passes;
   bool runs_once;                /* kernels for constants: several to an object, for inputs that lie anywhere */
   const struct tn__model *model; /* that the graph came from; may be NULL */

@@ -45,11 +45,11 @@ static bool is_whole(const tn__file_map *map) {
   return whole;
 }
 
-/* The line of a measurement that other work disturbed: it holds for so long, and is then made again. */
+/* Marks a measurement disturbed by other work, which is repeated after this time. */
 #define DISTURBED "# disturbed: it is made again in ten minutes\n"
 enum { DISTURBED_SECONDS = 600 };
 
-/* The lines that tell how each number was found when a measurement was made. */
+/* Comments on how each parameter was obtained. */
 static void copy_notes(const tn__file_map *map, tn__strbuf *notes) {
   static const char *const starts[] = {"# usual: ", "# measured: ", "# disturbed: "};
   const char *line = (const char *)map->data, *end = line + map->size;
@@ -62,7 +62,8 @@ static void copy_notes(const tn__file_map *map, tn__strbuf *notes) {
   }
 }
 
-/* Was it disturbed, and is that long ago, or in a future that the clock has been set back from? */
+/* Returns whether the measurement was disturbed and is outdated. A time in the future, after the clock was set back,
+ * also counts as outdated. */
 static bool is_expired(const char *path, const tn__file_map *map) {
   struct stat about;
   tn__strbuf notes;
@@ -100,8 +101,8 @@ static tn_status *use_file(const char *path, tn__target *target, tn__strbuf *not
   return status;
 }
 
-/* In which way numbers are measured: raised when another way finds others. 1: the clock by additions that wait, and
- * memory past all caches. 2: several times, and in bands around the usual numbers. */
+/* The version of the measurement method; raise it when the method yields other values. 1: clock by dependent
+ * additions, and memory beyond all caches. 2: repeated, and rounded to bands around the usual values. */
 #define WAY_OF_MEASURING 2
 
 /* "FOLDER/machine-HASH": of all that tells one machine from another, and of what is measured and how, which may be more
@@ -180,7 +181,7 @@ static void use_measurement(const tn_compile_options *options, const char *folde
   path_of(folder, target, path, sizeof path);
   tn_status *status = use_file(path, target, notes);
   if (status && writes) {
-    if (tn_status_code_of(status) == TN_FAILED_PRECONDITION) unlink(path); /* a new one would have its mode */
+    if (tn_status_code_of(status) == TN_FAILED_PRECONDITION) unlink(path); /* a new file gets the right mode */
     tn_status_free(status);
     status = measure_alone(folder, path, target, false, notes);
   }

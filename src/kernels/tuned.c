@@ -16,8 +16,8 @@ typedef struct reader {
   int number;            /* of that line */
   const tn__target *target;
   int threads;
-  char machine[TN__MACHINE_IDENTITY_BYTES]; /* this one */
-  const char *foreign;                      /* another one, on which something for this compilation was measured */
+  char machine[TN__MACHINE_IDENTITY_BYTES]; /* this machine */
+  const char *foreign;                      /* another machine with measurements for this compilation */
   int foreign_count;
   TN__VEC(const char *) traces;
   TN__VEC(tn__variant) variants;
@@ -51,7 +51,7 @@ static void read_head(reader *r) {
                version);
 }
 
-/* Behind the target: "machine TEXT". What was measured elsewhere is taken, and noted. */
+/* Parses "machine TEXT" after the target. Schedules measured elsewhere are used, with a note. */
 static void read_machine(reader *r, const char *rest) {
   const char *word = " machine ", *machine = strstr(rest, word);
   if (machine == NULL || strcmp(machine + strlen(word), r->machine) == 0) return;

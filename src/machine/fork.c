@@ -7,9 +7,9 @@
 #include "base/clock.h"
 #include "base/relax.h"
 
-enum { FEWEST = 100, MOST = 1000 }; /* loops in which all met */
-#define LONGEST_WAIT 200e-6         /* seconds, after which somebody has no processor */
-#define LONGEST 0.1                 /* in which all run at the same time now and then, whatever else the machine does */
+enum { FEWEST = 100, MOST = 1000 }; /* fewest and most loops that all threads reach in time */
+#define LONGEST_WAIT 200e-6         /* seconds; a longer wait means that a thread has no processor */
+#define LONGEST 0.1                 /* seconds; enough for a busy machine to run all threads at once now and then */
 
 typedef struct meeting {
   int32_t threads;

@@ -32,7 +32,7 @@ static FILE *open_below(const char *root, const char *path) {
   return fopen(whole, "re");
 }
 
-/* The last number of the file's first line; negative: there is none. */
+/* Returns the last number in the file's first line; negative: none. */
 static long long last_number(const char *root, const char *path) {
   char line[256] = "";
   FILE *file = open_below(root, path);
@@ -45,13 +45,13 @@ static long long last_number(const char *root, const char *path) {
   return strtoll(digits, NULL, 10);
 }
 
-/* Hardware threads, those that are switched off, too. */
+/* Counts hardware threads, including those that are offline. */
 static long long count_threads(const char *root) {
   long long last = last_number(root, "/sys/devices/system/cpu/present");
   return last >= 0 ? last + 1 : (long long)sysconf(_SC_NPROCESSORS_CONF);
 }
 
-/* Of the first processor in /proc/cpuinfo: its clock, and whether it is virtual. */
+/* Reads the clock and the hypervisor flag of the first processor in /proc/cpuinfo. */
 static void read_cpuinfo(const char *root, double *megahertz, bool *virtual) {
   enum { LONGEST = 8192 };
   char line[LONGEST];
@@ -66,7 +66,7 @@ static void read_cpuinfo(const char *root, double *megahertz, bool *virtual) {
   fclose(file);
 }
 
-/* The name that a hypervisor has for itself, at most 12 letters; "virtual" where it has none. */
+/* Reads the hypervisor's own name of at most 12 letters, or "virtual" if it has none. */
 static void put_hypervisor(writer *w, const char *root) {
   char name[13] = "";
 #if defined(__x86_64__)

@@ -20,7 +20,7 @@ typedef struct tn__machine_row {
   size_t at, bytes; /* in tn__machine */
   bool real;        /* a double; else an int or int64_t, by its bytes */
   double low, high; /* what it can be */
-  double step; /* a measurement within this factor of the usual number is that; 1: whole numbers; 0: not measured */
+  double step; /* measurements within this factor of the usual value round to it; 1: whole numbers; 0: not measured */
 } tn__machine_row;
 
 extern const tn__machine_row tn__machine_rows[];                           /* ends with a NULL name */

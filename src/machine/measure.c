@@ -88,7 +88,7 @@ static void read_fork(const meter *m, double clock, tn__machine_reading *out) {
     see_nothing(out, "fork", "%d threads seldom ran at the same time", (int)m->env->thread_count);
 }
 
-/* Bytes a cycle of instructions on whole vectors, of which a core starts a number of halves. */
+/* Returns bytes per cycle of whole-vector instructions, for a core that issues a number of half vectors. */
 static double bytes_of(const meter *m, double rate, double clock) {
   return rate <= 0 ? 0 : tn__machine_band(rate * 2 / clock, 1, 1) * m->target->cpu.vector_bytes / 2;
 }

@@ -9,7 +9,7 @@
 /* The largest second TLBs hold 4,096 pages: the step behind them is to be seen. */
 enum { FEWEST_PAGES = 8, MOST_FIRST_PAGES = 1024, MOST_PAGES = 6144, MOST_POINTS = 64, MOST_WAYS = 32 };
 enum { PASSES = 4, ROUNDS = 3, SHORTEST_RUN = 2000 };
-#define SECONDS 0.1 /* for all passes but the first one */
+#define SECONDS 0.1 /* for all passes after the first */
 #define MOST_BYTES ((int64_t)128 << 20)
 #define APART (16 << 10) /* lines that far apart are in one set of any L1 */
 #define NEXT 1.148698355 /* from one number of pages to the next: the fifth root of 2 */

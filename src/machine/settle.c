@@ -6,8 +6,8 @@
 
 enum { FEWEST = 2, MOST = 4 };
 #define MOST_SPREAD 0.15
-#define MOST_WAITING 0.05 /* of a reading's time */
-#define HOPELESS 0.3      /* waiting that more readings would meet as well */
+#define MOST_WAITING 0.05 /* share of a reading's time */
+#define HOPELESS 0.3      /* share of waiting at which more readings would be disturbed as well */
 
 double tn__machine_band(double value, double usual, double step) {
   if (step <= 1) return value < 1 ? 1 : (double)(int64_t)(value + 0.5);
@@ -17,14 +17,15 @@ double tn__machine_band(double value, double usual, double step) {
   return band;
 }
 
-/* Other work makes rates and reaches smaller, and what takes time longer. */
+/* Other work reduces rates and reaches, and increases durations. */
 static bool is_better(const tn__machine_row *row, double a, double b) {
   bool takes_time = strcmp(row->name, "fork") == 0 || strcmp(row->name, "fma_latency") == 0;
   if (a == 0 || b == 0) return b == 0 && a != 0;
   return takes_time ? a < b : a > b;
 }
 
-/* The best reading of a row, and by what share the second best differs; both 0 when all see nothing. */
+/* Returns the best reading of a row, and the relative difference of the second best. Both are 0 if all readings
+ * failed. */
 static double best_of(const tn__machine_reading *readings, int count, int row, double *spread) {
   double best = 0, second = 0;
   for (int i = 0; i < count; i++) {
@@ -75,7 +76,8 @@ static void use_readings(const tn__machine_reading *readings, int count, tn__mac
   }
 }
 
-/* What numbers in bands of their own may have lost: what is farther is not faster, and a port moves an element. */
+/* Restores orders that rounding to bands may break: a more distant cache is not faster, and a port moves at least
+ * one element. */
 static void keep_order(tn__machine *machine) {
   tn__core *core = &machine->core;
   if (core->l3_bytes > core->l2_bytes) core->l3_bytes = core->l2_bytes;

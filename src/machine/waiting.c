@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 
-/* The number at a place in the first line of a file of the system; 0: there is none. */
+/* Returns the number at this position in the first line of a system file; 0: none. */
 static uint64_t number_of(const char *path, int place, bool *found) {
   char text[512];
   int file = open(path, O_RDONLY | O_CLOEXEC);

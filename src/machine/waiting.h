@@ -1,4 +1,4 @@
-/* How long other work keeps threads that could run from running. */
+/* Measures how long other work keeps runnable threads from running. */
 #ifndef TENON_MACHINE_WAITING_H
 #define TENON_MACHINE_WAITING_H
 
@@ -8,14 +8,14 @@
 typedef struct tn__waiting {
   double now;        /* seconds */
   uint64_t delayed;  /* nanoseconds that the calling thread waited for a processor */
-  uint64_t stolen;   /* hundredths of a second that other virtual machines had of all processors */
-  long switches;     /* of this process's threads against their will */
-  bool knows_delays; /* the system counts them */
+  uint64_t stolen;   /* hundredths of a second, over all processors, used by other virtual machines */
+  long switches;     /* involuntary context switches of this process's threads */
+  bool knows_delays; /* the system reports `delayed` */
 } tn__waiting;
 
 tn__waiting tn__waiting_now(void);
-/* The share of the time since then, 0 to 1. Where the system counts no delays, each switch against a thread's will is
- * taken for 4 ms. */
+/* Returns the share of the time since `before` spent waiting, 0 to 1. If the system does not report delays, counts
+ * each involuntary context switch as 4 ms. */
 double tn__waiting_since(const tn__waiting *before);
 
 #endif

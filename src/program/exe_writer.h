@@ -65,7 +65,7 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 void tn__exe_alias(tn__exe_func *f, int output, int input);
 /* The input may have any strides: then `other` is called, which has two inputs more for each such one (format.h). */
 void tn__exe_strided(tn__exe_func *f, tn__exe_func *other, int input);
-/* Callers of the executable can neither see nor call the function: it believes what other functions have checked. */
+/* Hides the function from callers of the executable, because it relies on checks of the functions that call it. */
 void tn__exe_inner(tn__exe_func *f);
 /* The input or output is a buffer of which the first `valid` elements along the axis count; its dimension there is a
  * constant. Of an input a constant or a symbol, of an output a constant or what is known when the prologue is done. */

@@ -492,7 +492,7 @@ static void add_kernels(tn__builder *b) {
   b->kernel_index = k.of_unit;
 }
 
-/* Bodies of branches and loops, and functions for one size, are the program's own. */
+/* Bodies of branches and loops, and functions specialised for a size, are inner functions. */
 static void mark_inner(const tn__builder *b) {
   const tn__program *p = b->program;
   for (int i = 0; i < p->function_count; i++)

@@ -65,7 +65,7 @@ bool tn__prog_while_keeps(const tn__node *node, int k);
  * the loop is. */
 bool tn__prog_while_tests_scalars(const tn__node *node);
 
-/* Does another function choose this one by the sizes of its inputs? */
+/* Returns whether another function selects this one by the sizes of its inputs. */
 bool tn__prog_is_chosen(const tn__program *program, const tn__program_function *function);
 
 /* Serialises the executable. The pieces live in the driver's arena, or are constants' own bytes. */

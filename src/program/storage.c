@@ -29,7 +29,7 @@ void tn__place_constants(tn__builder *b) {
     const tn__value *v = p->value;
     int64_t shape[TN_MAX_RANK], count = 1;
     bool known = tn__g_shape_const(v, shape);
-    TN__INVARIANT(known); /* constants are made with their sizes */
+    TN__INVARIANT(known); /* constants always have known sizes */
     for (int d = 0; d < v->rank; d++) count *= shape[d];
     size_t element = tn__dtype_stored(v->dtype), size = (size_t)count * element;
     const void *data = v->data;

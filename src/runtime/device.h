@@ -115,8 +115,8 @@ struct tn__device_driver {
   tn_status *(*borrow)(tn__device *device, const void *host, size_t bytes, void **out);
   /* The address of a part of an allocation, for kernels and `copy`. */
   void *(*view)(const tn__device *device, void *memory, size_t offset);
-  /* May kernels touch these bytes, which a caller says are the device's: are all in one allocation? NULL: nobody can
-   * tell, and what is not the device's is the caller's to answer for. Any thread, at any time. */
+  /* Returns whether kernels may access these bytes, which a caller passes as the device's: whether all are in one
+   * allocation. If NULL, this is unknown, and the caller is responsible. Callable from any thread at any time. */
   bool (*holds)(const tn__device *device, const void *address, size_t bytes);
   /* `in_place`: the bytes are pages of the caller's own that stay until the code is unloaded, and may be made
    * executable where they are. On failure there is nothing to unload. */

@@ -12,7 +12,7 @@ static void append(char *text, size_t size, const char *piece) {
     memcpy(text + (length + 4 > size ? size - 4 : length), "...", 4);
 }
 
-/* Names are the model's. */
+/* Names come from the model, so escape them. */
 static void append_name(char *text, size_t size, const char *name) {
   char shown[TN__SHOWN_CHAR];
   while (*name != '\0') {

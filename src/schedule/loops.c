@@ -35,13 +35,13 @@ static void guard_extents(tn__schedule *s, tn__snode *node, const tn__expr *cond
   }
 }
 
-/* The place of the factor that is 0 (-1: none) and the product of the others. */
+/* Finds the position of the factor 0 (-1: none) and the product of the others. */
 typedef struct split {
   int open;
   int64_t product;
 } split;
 
-/* Throws when the factors do not split the loop. */
+/* Throws if the factors cannot split the loop. */
 static split check_split(tn__schedule *s, const char *step, const tn__snode *loop, const int64_t *factors, int count) {
   const char *name = loop->name;
   int64_t product = 1;

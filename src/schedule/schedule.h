@@ -179,7 +179,7 @@ const tn__tensor_intrinsic *tn__tensor_intrinsic_product(const tn__target *targe
 
 /* Loops around a block, outermost first, into names (at most `capacity`); returns how many there are. */
 TN_MUST_USE int tn__sched_loops_of(const tn__schedule *s, const char *block, const char **names, int capacity);
-/* The same into room for TN__MAX_LOOPS; refuses a block in fewer than `least` loops. */
+/* The same for an array of TN__MAX_LOOPS names. Rejects a block in fewer than `least` loops. */
 void tn__sched_first_loops(tn__schedule *s, const char *block, const char **names, int least);
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */

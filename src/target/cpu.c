@@ -402,5 +402,5 @@ void tn__target_llvm(const tn__target *target, char triple[64], char cpu[32], ch
       fits &= tn__target_append(features, 1024, features[0] ? ",+" : "+", feature_rows[i].name);
   /* x86-64-v4 brings a preference for 256-bit vectors that is Skylake's, not that of the machines sold since. */
   if (target->cpu.vector_bytes == 64) fits &= tn__target_append(features, 1024, ",-prefer-256-bit", "");
-  TN__INVARIANT(fits); /* the names of all features of an architecture together are shorter */
+  TN__INVARIANT(fits); /* the names of all features of an architecture are shorter */
 }

@@ -203,7 +203,7 @@ const char *tn__target_cpu_name(int index); /* "native", levels, CPUs of the tab
 void tn__target_name_features(const tn__target *target, char *name, size_t size);
 /* Appends to the NUL-terminated text in `buffer`; false when it does not fit, and then nothing was appended. */
 TN_MUST_USE bool tn__target_append(char *buffer, size_t size, const char *a, const char *b);
-/* For lists in messages: a text that is full ends in "..." and takes no more. */
+/* Appends to a list in a message. A full list ends in "..." and ignores further items. */
 void tn__target_list(char *buffer, size_t size, const char *a, const char *b);
 const char *tn__target_kind_name(tn__target_kind kind); /* "cpu", "gpu", "c99", "opencl", "cuda", "island" */
 int tn__target_device_type(const tn__target *target);   /* DLPack's */

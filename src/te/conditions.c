@@ -5,7 +5,7 @@ typedef struct collector {
   const tn__te *te;
   tn__ir *ir;
   TN__VEC(const tn__expr *) list;
-  TN__VEC(tn__te_about) about; /* as many */
+  TN__VEC(tn__te_about) about; /* parallel to the conditions */
   const tn__te_stage *stage;
   TN__VEC(const tn__var *) axes;
   const tn__te_stage *scan;

@@ -1,6 +1,5 @@
-/* import "FILE": what a file of declarations says is there as if it stood in the place of the import. Building a file
- * reads nothing but what lies beside it, so a path goes down from the folder of the file that it stands in: it is not
- * absolute, has no "..", and ends with ".te"; links on the way lead to places below that folder. */
+/* import "FILE": inserts the declarations of another file. A build must read only files below the importing file's
+ * folder. So a path is relative, has no ".." and ends with ".te", and links must lead to places below that folder. */
 #include <errno.h>
 #include <string.h>
 
@@ -33,7 +32,7 @@ static void check_path(const tn__syn_parser *p, const tn__token *at, const char 
   if (!is_text(path)) tn__lexer_fail(&p->lex, at, "an import names a file of declarations, which ends with .te");
 }
 
-/* The folder of the file that is being read. */
+/* Returns the folder of the file being read. */
 static const char *folder_of(tn__arena *arena, const tn__te_source *source, const char *file) {
   const char *slash = strrchr(file, '/');
   if (source->depth == 1 && source->folder != NULL) return source->folder;
@@ -41,7 +40,7 @@ static const char *folder_of(tn__arena *arena, const tn__te_source *source, cons
   return slash == NULL ? "" : tn__arena_strndup(arena, file, (size_t)(slash - file));
 }
 
-/* The path of a file in that folder, without links into `real`. */
+/* Resolves the path of a file in that folder into `real`, without links. */
 static const char *path_beside(const tn__syn_parser *p, const tn__te_source *source, const tn__token *at,
                                const char *name, char real[PATH_MAX]) {
   const char *folder = folder_of(p->arena, source, p->lex.name);

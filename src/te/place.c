@@ -174,7 +174,7 @@ static bool place_longest(tn__ir *ir, tn__te_stage *stage, int64_t least, const 
     int longest = -1;
     int64_t most = -1;
     for (int a = 0; a < stage->axes.count; a++) {
-      int64_t extent = tn__ir_int_or(stage->axes.var[a]->extent, INT64_MAX); /* open ones are long */
+      int64_t extent = tn__ir_int_or(stage->axes.var[a]->extent, INT64_MAX); /* treat open extents as long */
       if (!tried[a] && extent > most) longest = a, most = extent;
     }
     if (most < least) return false;

@@ -308,11 +308,11 @@ void tn__te_reads(const tn__te *te, const tn__te_stage *stage, void (*fn)(const 
  * context. Every computed extent is positive, no tensor is larger than memory, no access that stands under no condition
  * is outside of its tensor. Returns how many. */
 TN_MUST_USE int tn__te_conditions(const tn__te *te, const tn__expr *const **out);
-/* What one of these conditions is about, for messages. */
+/* The subject of such a condition, for messages. */
 typedef struct tn__te_about {
-  const tn__buffer *tensor; /* NULL: nothing is known but the condition */
+  const tn__buffer *tensor; /* NULL: unknown */
   int dim;                  /* of the tensor */
-  const tn__expr *index;    /* the least or the greatest index that is read there; NULL: it is about the size itself */
+  const tn__expr *index;    /* the least or greatest index read there; NULL: the condition is about the size itself */
 } tn__te_about;
 TN_MUST_USE int tn__te_conditions_about(const tn__te *te, const tn__expr *const **out, const tn__te_about **about);
 bool tn__te_is_size_condition(const tn__expr *condition); /* one of those about memory, in f64 */

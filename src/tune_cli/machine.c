@@ -23,7 +23,7 @@ typedef struct fitting {
   const char *path;
   tn_database *database;
   tn__target target;
-  char machine[TN__MACHINE_IDENTITY_BYTES]; /* the fingerprint of this one */
+  char machine[TN__MACHINE_IDENTITY_BYTES]; /* the fingerprint of this machine */
   tn__fit *fit;
   tn_status *status;
   int64_t elsewhere, other_target; /* records that are passed over */

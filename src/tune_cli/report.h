@@ -37,10 +37,11 @@ typedef struct report_task {
   double weight; /* calls in a run of the inputs; 1 where no inputs were given */
   report_trials trials;
   report_schedule first,
-      best;     /* the static choice, and the winner of comparisons with it; the static choice again where
-                                  there is none, and without any comparison the fastest verified one */
-  bool judged;  /* something was compared with the static choice */
-  double ratio; /* of the winner, there */
+      /* the static choice, and the winner of the comparisons with it. Without a winner `best` is the static choice;
+       * without a comparison, the fastest verified record. */
+      best;
+  bool judged;  /* a candidate was compared with the static choice */
+  double ratio; /* of the winner to the static choice */
   int timed;
   tn__accuracy accuracy; /* of predicted times, beside those that were measured */
   int forecast_trials;   /* of the next minute's */

@@ -207,7 +207,7 @@ static void note_schedules(const report *r, report_task *task, const tn_record *
     task->best = schedule_of(r, record);
 }
 
-/* What was compared and not shown to be better is not the best. */
+/* A compared candidate that was not shown to be better is not the best. */
 static void settle_best(report_task *task) {
   if (task->judged && !(task->ratio > 0) && task->first.there) task->best = task->first;
 }

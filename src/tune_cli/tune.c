@@ -163,7 +163,7 @@ static tn_status *add_file(const tuning *t, const char *path) {
 static tn_tuner *interrupted;
 static atomic_int interrupts;
 
-/* The signals by which people, terminals that close and systems that shut down end a program. */
+/* Signals sent by users, closing terminals and system shutdown. */
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 
 static void on_interrupt(int number) { tn_tuner_stop(interrupted, atomic_fetch_add(&interrupts, 1) > 0); }
@@ -183,7 +183,7 @@ static tn_status *run_tuner(tuning *t) {
   const struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
   struct sigaction before[SIGNALS];
   interrupted = t->tuner;
-  for (int i = 0; i < SIGNALS; i++) { /* what is ignored stays so, as under nohup */
+  for (int i = 0; i < SIGNALS; i++) { /* keep ignored signals ignored, as under nohup */
     sigaction(ending[i], NULL, &before[i]);
     if (before[i].sa_handler != SIG_IGN) sigaction(ending[i], &action, NULL);
   }

@@ -225,7 +225,7 @@ static void print_failures(const tn_tuner *tuner, int tasks, FILE *out) {
   }
 }
 
-/* Kernels that no budget makes faster. */
+/* Lists kernels that no budget improves. */
 static void print_exhausted(const tn_tuner *tuner, int tasks, FILE *out) {
   for (int i = 0; i < tasks; i++) {
     tn_task_view v = look_at(tuner, i);

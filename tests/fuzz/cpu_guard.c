@@ -1,5 +1,5 @@
-/* The entry of a fuzz target, tn_fuzz_one() by a macro of the build, with a bound on the CPU time of one input: load of
- * the machine cannot reach it, as it does libFuzzer's -timeout. */
+/* The entry of a fuzz target, named tn_fuzz_one() by a macro of the build, with a limit on the CPU time of each
+ * input. Unlike libFuzzer's -timeout, the limit is independent of the load of the machine. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

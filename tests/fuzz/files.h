@@ -1,4 +1,4 @@
-/* What the targets share whose readers open files: a folder in memory, which goes with the process. */
+/* A temporary folder in memory, for targets whose readers open files. It is removed when the process ends. */
 #ifndef TENON_FUZZ_FILES_H
 #define TENON_FUZZ_FILES_H
 
@@ -17,7 +17,7 @@ static inline void fuzz_leave(void) {
   if (system(command) != 0) abort();
 }
 
-/* The path of a file in the folder, which is made at first; until the next call. */
+/* Returns the path of a file in the folder, valid until the next call. Creates the folder on first use. */
 static inline const char *fuzz_path(const char *name) {
   static char path[192];
   if (fuzz_folder[0] == '\0') {
@@ -30,7 +30,7 @@ static inline const char *fuzz_path(const char *name) {
   return path;
 }
 
-/* What may not fail, whatever the input is. */
+/* Aborts if an operation that must succeed for every input has failed. */
 static inline void must(tn_status *status) {
   if (status == NULL) return;
   fprintf(stderr, "%s\n", tn_status_message(status));

@@ -1,5 +1,5 @@
-/* An entry of the compile cache: any bytes under an entry's name are a miss, and are gone, or they are what was put
- * there. Bytes that begin with a 1 get the seal of what is in them, so that they are an entry. */
+/* Entries of the compile cache. Arbitrary bytes under an entry's name must be a miss and be removed, or be the
+ * stored contents. Input that begins with a 1 gets a valid seal, so that it is an entry. */
 #include <string.h>
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
-/* Maps of devices and limits of memory, as loading an executable takes them: each line is a rule ("island:1=cpu:0"), or
- * behind a '%' a limit ("island:0=64MiB"). The executable is loaded, or the error says what is wrong. */
+/* Device maps and memory limits, as options for loading an executable. Each line is a rule ("island:1=cpu:0") or,
+ * after a '%', a limit ("island:0=64MiB"). The executable loads, or the error names the faulty line. */
 #include <stdlib.h>
 #include <string.h>
 

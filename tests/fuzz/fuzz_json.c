@@ -1,4 +1,4 @@
-/* The reader of JSON: any bytes give a value or an error with a place; what was read is written, and that text reads
+/* The JSON reader: any bytes yield a value or an error with a location. A value is written, and the text must read
  * back as the same value. */
 #include <string.h>
 

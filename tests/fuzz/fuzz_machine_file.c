@@ -1,5 +1,5 @@
-/* Machine files: any text gives a machine or an error that names a line; what is read is printed, and that text is of
- * the same machine. The first byte chooses the architecture. */
+/* Machine files: any text yields a machine or an error that names a line. A machine is printed, and the text must
+ * read back as the same machine. The first byte chooses the architecture. */
 #include <string.h>
 
 #include "base/strbuf.h"

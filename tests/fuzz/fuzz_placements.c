@@ -1,6 +1,6 @@
-/* Placements: each line is a text of --place ("encoder.*=island:0", "auto") or, behind a '%', of --memory
- * ("island:0=2MiB"); a line that begins with '@' makes all that follows a file of JSON. A small graph is placed by what
- * was read: each of its values has a device then, or there is an error. */
+/* Placements: each line is an argument of --place ("encoder.*=island:0", "auto") or, after a '%', of --memory
+ * ("island:0=2MiB"). A line that begins with '@' makes the rest a JSON file. A small graph is placed by these: each
+ * of its values gets a device, or there is an error. */
 #include <string.h>
 
 #include "fuzz/files.h"

@@ -1,8 +1,8 @@
-/* Calls of a session in any order with any arguments, over a few executables that are compiled at the start: open
- * sizes, sizes that depend on values, a loop, sequences, optional values, strings. Each call succeeds or returns an
- * error; none reads or writes outside of what it was given, which ends at pages without access.
+/* Session calls in any order with any arguments, over a few executables compiled at the start: open sizes,
+ * data-dependent sizes, a loop, sequences, optional values, strings. Each call succeeds or returns an error. No call
+ * accesses memory outside its arguments, which end at inaccessible pages.
  *
- * The input: a byte that chooses the executable, and for each call a byte that says which, and bytes of arguments. */
+ * Input: a byte that chooses the executable; then for each call a byte that chooses it, and its arguments. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ typedef struct dice {
 
 static unsigned roll(dice *d, unsigned sides) { return d->at < d->end ? *d->at++ % sides : 0; }
 
-/* Tensors live as long as the session: what is bound persistently is read later. */
+/* Tensors live as long as the session, because persistent bindings are read later. */
 typedef struct tensors {
   DLTensor list[64];
   int64_t shapes[64][TN_MAX_RANK], strides[64][TN_MAX_RANK];
@@ -83,7 +83,7 @@ static int64_t interesting(dice *d, int64_t usual) {
   return value < 40 ? usual : value < 58 ? value - 40 : rare[value - 58];
 }
 
-/* What the value wants, or something else; the memory is as large as shape and strides say, where that is little. */
+/* Makes a tensor that the value accepts, or a wrong one. Small tensors have memory for their shape and strides. */
 static const DLTensor *make_tensor(dice *d, const tn_value_info *info) {
   static const DLDataType types[] = {{kDLFloat, 32, 1},         {kDLInt, 64, 1},   {kDLUInt, 8, 1},  {kDLBool, 8, 1},
                                      {kDLOpaqueHandle, 128, 1}, {kDLFloat, 32, 4}, {kDLFloat, 7, 1}, {250, 64, 1}};
@@ -103,7 +103,7 @@ static const DLTensor *make_tensor(dice *d, const tn_value_info *info) {
   }
   if (roll(d, 16) == 1) t->shape = NULL;
   int64_t count = t->ndim >= 0 && t->ndim <= TN_MAX_RANK ? tn_element_count(t->ndim, shape) : -1, least = 0, most = 0;
-  if (t->shape == NULL || count < 0 || count > MOST_ELEMENTS) return t; /* without memory: it must not be touched */
+  if (t->shape == NULL || count < 0 || count > MOST_ELEMENTS) return t; /* it must not be accessed */
   if (roll(d, 4) == 1) {
     int64_t step = 1;
     t->strides = strides;
@@ -152,7 +152,7 @@ static const char *make_function(dice *d) {
   return which < 13 ? NULL : names[which - 13];
 }
 
-/* Positions that are there mostly. */
+/* Makes an index that is usually valid. */
 static int make_index(dice *d, int count) {
   unsigned which = roll(d, 16);
   return which < 12 && count > 0 ? (int)which % count : which == 15 ? INT32_MAX : (int)which - 13;
@@ -204,7 +204,7 @@ static tn_status *bind_many(const call *c, bool output) {
                 : tn_session_set_inputs(c->session, c->function, named ? names : NULL, list, count, TN_BIND_NEXT);
 }
 
-/* Results are read: they are memory of the session's, or what was bound. */
+/* Reads results, which are memory of the session or of a binding. */
 static tn_status *read_output(const call *c) {
   DLTensor out, *copy = NULL;
   int count = 0, index = make_index(c->d, c->outputs);
@@ -265,7 +265,7 @@ static tn_status *infer(const call *c) {
   return status;
 }
 
-/* What a result is bound to again: an input of its own function, above all. */
+/* Binds a result again, usually as an input of the same function. */
 static tn_status *feed_back(const call *c) {
   DLTensor out;
   TN_RETURN_IF_ERROR(tn_session_get_output(c->session, c->function, make_index(c->d, c->outputs), &out));
@@ -275,7 +275,7 @@ static tn_status *feed_back(const call *c) {
 static tn_status *start(const call *c) {
   tn_status *status = tn_session_start(c->session, c->function);
   if (status != NULL) return status;
-  tn_status_free(bind_one(c, false)); /* refused while it is in flight */
+  tn_status_free(bind_one(c, false)); /* rejected while the call is in flight */
   if (roll(c->d, 2) == 1) tn_session_cancel(c->session);
   return tn_session_wait(c->session);
 }
@@ -329,6 +329,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     tn_status_free(status);
   }
   tn_session_release(c.session);
-  require(guarded_sweep(0)); /* bytes around a block are as they were */
+  require(guarded_sweep(0)); /* the bytes around each block are unchanged */
   return 0;
 }

@@ -1,6 +1,5 @@
-/* Source units, the code of devices whose drivers compile it, and what a compiler says of a text that it refuses: every
- * record of a unit that is accepted can be read, its launches are within limits or refused, and a device's log of any
- * bytes becomes an error. */
+/* Source units, which contain code that drivers compile, and compiler logs of rejected source. All records of an
+ * accepted unit can be read, its launches are within limits or rejected, and any log becomes an error. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +39,7 @@ static void launch_all(const tn__source_unit *unit) {
   require(strlen(tn__source_text(unit)) == unit->text_size);
 }
 
-/* The first half of the bytes is a text, the second what a compiler says of it. */
+/* The first half of the bytes is the source, the second half the compiler's log. */
 static void refuse(const uint8_t *data, size_t size) {
   char *text = calloc(size + 2, 1), *log = text + size / 2 + 1;
   memcpy(text, data, size / 2);
@@ -55,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const tn__device device = {.allocator = NULL};
   tn__source_unit *unit;
   if (size == 0) return 0;
-  uint8_t *bytes = malloc(size); /* aligned, as what is loaded is */
+  uint8_t *bytes = malloc(size); /* loaded units are aligned */
   memcpy(bytes, data, size);
   for (tn__source_language language = TN__SOURCE_OPENCL; language <= TN__SOURCE_CUDA; language++) {
     tn_status *status = tn__source_copy(&device, bytes, size, language, &unit);

@@ -1,5 +1,5 @@
-/* Texts of targets and devices, one a line: the first is a list of targets, the second the host, the others are
- * devices. Each gives a value or an error; a target that is read prints as a text of an equal one. */
+/* Texts of targets and devices, one a line: a list of targets, the host, then devices. Each yields a value or an
+ * error. An accepted target prints as the text of an equal one. */
 #include <string.h>
 
 #include "fuzz/fuzz.h"

@@ -1,6 +1,6 @@
-/* Files of tensors: the first byte chooses the kind of file, the rest is the file. What is read is written as .npy and
- * reads back as the same tensor. Checksums of an archive's stored members are made right, so that they are no
- * obstacle. */
+/* Tensor files: the first byte chooses the kind of file, the rest is the file. An accepted tensor is written as .npy
+ * and must read back unchanged. Checksums of an archive's stored members are corrected, so that they reject no
+ * input. */
 #include "fuzz/files.h"
 #include "fuzz/memory.h"
 #include "tenon/compile.h"
@@ -23,7 +23,7 @@ static uint32_t crc32_of(const uint8_t *data, size_t size) {
   return ~crc;
 }
 
-/* In every record of a directory, wherever one seems to be. */
+/* Corrects them in every record of a directory, wherever one seems to start. */
 static void make_checksums_right(uint8_t *zip, size_t size) {
   for (size_t at = 0; at + 46 <= size; at++) {
     uint8_t *entry = zip + at;
@@ -43,7 +43,7 @@ static void write_again(const tn_named_tensor *tensors, int count) {
     const DLTensor *t = tn_tensor_dl(tensors[i].tensor);
     const char *path = fuzz_path("again.npy");
     tn_status *status = tn_tensor_write_npy(t, path);
-    if (status != NULL) { /* strings that are not UTF-8, types that NumPy has not */
+    if (status != NULL) { /* strings that are not UTF-8, or types that NumPy lacks */
       tn_status_free(status);
       continue;
     }

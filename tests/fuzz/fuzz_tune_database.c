@@ -1,6 +1,6 @@
-/* Databases of tuning records. Bytes that begin as an SQLite file are one; others are changes to a good database, whose
- * columns get values that nobody checked: three bytes choose table, column and type, then comes the value. The file is
- * refused, or everything that reads databases ends with records or an error. */
+/* Databases of tuning records. Input that begins as an SQLite file is one. Other input modifies a valid database,
+ * whose columns get unchecked values: three bytes choose table, column and type, then the value follows. Opening
+ * fails, or every reader of databases ends with records or an error. */
 #include <sqlite3.h>
 #include <string.h>
 
@@ -125,7 +125,7 @@ static void change(const char *path, const uint8_t *data, size_t size) {
     if (strcmp(column[0], "dimension") == 0 || strcmp(column[0], "spent") == 0) *strstr(sql, " WHERE") = '\0';
     if (sqlite3_prepare_v2(handle, sql, -1, &s, NULL) != SQLITE_OK) abort();
     at += 3 + bind(s, type, data + at + 3, size - at - 3);
-    (void)sqlite3_step(s); /* STRICT tables refuse values of other types */
+    (void)sqlite3_step(s); /* STRICT tables reject values of other types */
     sqlite3_finalize(s);
   }
   sqlite3_exec(handle, "COMMIT", NULL, NULL, NULL);

@@ -1,5 +1,6 @@
-/* Messages between a tuner and its workers: a stream of any bytes is cut into frames, with their checksums made right,
- * and each frame is read as each kind of message. What is read is written, and that frame has the same fields. */
+/* Messages between a tuner and its workers. A stream of any bytes is split into frames with corrected checksums, and
+ * each frame is read as each kind of message. An accepted message is written, and its frame must have the same
+ * fields. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,7 @@
 #include "fuzz/fuzz.h"
 #include "tune/message/message.h"
 
-/* The head of a frame, as message.c has it. */
+/* The header of a frame, as in message.c. */
 typedef struct head {
   uint32_t mark, kind;
   uint64_t size, checksum;
@@ -22,7 +23,7 @@ static void make_checksum_right(uint8_t *data, size_t size) {
   memcpy(data, &h, sizeof(h));
 }
 
-/* What was put again has the bytes that were read: fields have one form. */
+/* Requires that writing restores the bytes read, because each field has one encoding. */
 static void require_same(tn__message *m, tn__message_reader from) {
   tn__message_frame frame;
   tn_status *status = tn__message_end(m);
@@ -69,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (tn__message_parse(stream + at, size - at, &frame) != TN__MESSAGE_WHOLE) break;
     require(frame.size <= size - at);
     for (tn__message_kind kind = TN__MESSAGE_SETUP; kind <= TN__MESSAGE_RAN; kind++) read_as(kind, frame.fields);
-    tn__message_reader behind = frame.fields; /* a trial's number stands in front of results */
+    tn__message_reader behind = frame.fields; /* a trial's number precedes results */
     (void)tn__message_get_u64(&behind);
     for (tn__message_kind kind = TN__MESSAGE_TASK; kind <= TN__MESSAGE_RAN; kind++) read_as(kind, behind);
     at += frame.size;

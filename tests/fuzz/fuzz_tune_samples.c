@@ -1,5 +1,5 @@
-/* Files of samples, which the tuner's cost model learned from: any bytes give samples or an error, and what was read is
- * written and reads back as the same number of samples. The checksum is made right, so that it is no obstacle. */
+/* Sample files, the training data of the tuner's cost model: any bytes yield samples or an error. Accepted samples
+ * are written, and read back in the same number. The checksum is corrected, so that it rejects no input. */
 #include <string.h>
 
 #include "base/hash.h"

@@ -1,5 +1,5 @@
-/* Files of tuned schedules: any bytes give what the file says for a target, or an error with a line. A declaration is
- * scheduled by it: a trace that is of the declaration counts, and anything else leaves the usual choice. */
+/* Files of tuned schedules: any bytes yield the schedules for a target, or an error with a line. Then a declaration
+ * is scheduled: a trace for that declaration applies, and any other leaves the default schedule. */
 #include "fuzz/files.h"
 #include "kernels/tuned.h"
 #include "schedule/rules/choose.h"
@@ -25,7 +25,7 @@ static void plan(tn__ir *ir, const tn__target *target, const tn__tuned *tuned) {
 static void run(tn__escape *escape, void *user) {
   fuzz_input *in = user;
   in->arena.escape = escape;
-  in->arena.work = TN__NEW(&in->arena, tn__work); /* lives until the arena goes */
+  in->arena.work = TN__NEW(&in->arena, tn__work); /* lives until the arena is released */
   *in->arena.work = (tn__work){.most = 1 << 26, .of = "a schedule"};
   tn__target target;
   must(tn__target_parse("x86-64-v3", &target));

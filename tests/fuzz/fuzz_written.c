@@ -1,12 +1,12 @@
-/* Schedules that people write. The first byte chooses a declaration; the rest is a whole text of blocks, or, behind a
- * '+', statements that become a block of that declaration. What is accepted verifies, prints as a block of the same
- * steps and computes what the declaration does; an error names its place. */
+/* User-written schedules. The first byte chooses a declaration; the rest is a text of blocks or, after a '+', the
+ * statements of one block for that declaration. An accepted schedule verifies, prints as a block with the same
+ * steps, and computes the same results as the declaration; an error names its location. */
 #include "fuzz/fuzz.h"
 #include "schedule/rules/choose.h"
 #include "schedule/written/written.h"
 #include "unit/schedule_oracle.h"
 
-/* May the interpreter run it in a moment? */
+/* Returns whether the interpreter can run the function quickly. */
 static bool is_small(const tn__schedule *s) {
   tn__snodes blocks = {0};
   tn__sched_blocks(tn__sched_mutable(s), s->root, &blocks);
@@ -26,7 +26,7 @@ static tn_status *check_small(const tn__schedule *s, const pair *p, void *user) 
   return check_pair(s, p, user);
 }
 
-/* The plan of the block, whose statements are required. */
+/* Returns the plan for the block, all of whose statements must apply. */
 static const tn__plan *apply(tn__ir *ir, const tn__te *te, const tn__target *target, const tn__written_block *block) {
   tn__rules none = {0};
   tn__plan_unit unit = {.rules = &none, .te = te, .target = target};
@@ -44,7 +44,7 @@ static void check_plan(tn__ir *ir, const tn__target *target, const tn__plan *pla
   if (!is_small(plan->schedule)) return;
   attempt a = {.s = plan->schedule, .p = &p, .check = check_small};
   tn_status *status = attempted(&a, attempt_check);
-  if (tn_status_code_of(status) == TN_INVALID_ARGUMENT) { /* steps that leave no function are found at the end only */
+  if (tn_status_code_of(status) == TN_INVALID_ARGUMENT) { /* some invalid steps are detected only at the end */
     tn_status_free(status);
     return;
   }
@@ -63,7 +63,7 @@ static void check_plan(tn__ir *ir, const tn__target *target, const tn__plan *pla
 static void run(tn__escape *escape, void *user) {
   fuzz_input *in = user;
   in->arena.escape = escape;
-  in->arena.work = TN__NEW(&in->arena, tn__work); /* lives until the arena goes */
+  in->arena.work = TN__NEW(&in->arena, tn__work); /* lives until the arena is released */
   *in->arena.work = (tn__work){.most = 1 << 24, .of = "a schedule"};
   const char *text = tn__arena_strndup(&in->arena, (const char *)in->data + 1, in->size - 1);
   tn__ir *ir = tn__ir_create(&in->arena);

@@ -1,4 +1,4 @@
-/* An allocator with a budget: a small file may ask for much memory, and is refused then. */
+/* An allocator with a budget: rejects the large allocations that a small file can request. */
 #ifndef TENON_FUZZ_MEMORY_H
 #define TENON_FUZZ_MEMORY_H
 
@@ -7,7 +7,7 @@
 
 #include "tenon/base.h"
 
-/* `user` points to the bytes that are left. */
+/* `user` points to the remaining bytes. */
 static inline void *fuzz_limited(void *user, void *pointer, size_t old_size, size_t new_size, size_t align) {
   size_t *left = user;
   if (new_size == 0) {

@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes C of the rows of calls.txt: a function for each public one, which calls it with good arguments, or with one NULL.
+"""Generates C from the rows of calls.txt: for each public function a function that calls it with valid arguments, or
+with one NULL.
 
 usage: gen_calls.py CALLS.txt OUT.inc HEADER...
 
-A row is `FUNCTION PARAMETER...`, a word for each parameter of the header, in its order:
+A row is `FUNCTION PARAMETER...`, with a word for each parameter of the header, in order:
 
   name       a pointer that must not be NULL, or a value
   name?      a pointer that may be NULL
-  name=EXPR  with this argument, C without blanks; else the default of its type, below
+  name=EXPR  pass this C expression, without blanks, instead of the default for its type (below)
 
-`-` before the function: the call with good arguments may be refused, as it would take long or has no device. `*` before it:
-hand_FUNCTION(null) of misuse.h is the call. A public function without a row, a row without a function and a row whose
-parameters are not the header's end this program with an error.
+`-` before the function: the call with valid arguments may fail, because it would be slow or needs a device. `*` before
+the function: use hand_FUNCTION(null) of misuse.h. The program fails for a public function without a row, a row without
+a function, and a row whose parameters differ from the header's.
 """
 
 import re
 import sys
 from pathlib import Path
 
-# Arguments by type. WORLD things are of misuse.h.
+# Default arguments by type, from misuse.c and misuse_tune.c.
 DEFAULTS = {
     "const tn_allocator *": "NULL", "const tn_executable *": "executable()", "tn_executable *": "executable()",
     "tn_session *": "session()", "const tn_module *": "module()", "tn_module *": "module()", "tn_tensor *": "tensor()",
@@ -46,7 +47,7 @@ def fail(text):
 
 
 def split_list(text):
-    """The parts of a parameter list, at commas outside of brackets."""
+    """Splits a parameter list at commas outside brackets."""
     parts, depth, part = [], 0, ""
     for c in text:
         depth += (c in "([") - (c in ")]")
@@ -59,7 +60,7 @@ def split_list(text):
 
 
 def parameter(text):
-    """The name, the type and whether it is a pointer."""
+    """Returns the name, the type and whether the parameter is a pointer."""
     function = re.search(r"\(\*\s*(\w+)\)", text)
     if function:  # a pointer to a function or to an array
         return function[1], text.replace(function[0], "(*)"), True
@@ -93,7 +94,7 @@ def rows(path):
 
 
 def local(kind, index, lines):
-    """A variable for what a function fills."""
+    """Returns a variable for an output parameter."""
     base = kind[:-1].strip()
     if base.startswith("const ") and base.count("*") == 0:
         return None

@@ -1,4 +1,4 @@
-/* Public functions of libtenon_runtime and libtenon, with NULL and with arguments that make no sense. */
+/* Calls the public functions of libtenon_runtime and libtenon with NULL and with nonsensical arguments. */
 #include "misuse/misuse.h"
 
 #include <stdarg.h>
@@ -110,7 +110,7 @@ static const char *bytes(void) {
   return file_bytes;
 }
 
-/* One declaration for all arguments of a call. */
+/* A single declaration for the arguments of all calls. */
 static tn_te *building(void) {
   static tn_te *t;
   if (t == NULL) need(tn_te_create("k", NULL, &t));

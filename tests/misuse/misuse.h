@@ -1,6 +1,7 @@
-/* A program that calls each public function with good arguments and with NULL in the place of each pointer, and then in
- * ways that make no sense, each in a process of its own. What is a NULL that means nothing is a status that names it;
- * nothing ends with a signal. Objects are made in the process of the call, so that none knows of another's threads. */
+/* Calls each public function with valid arguments, then with NULL for each pointer, and then in nonsensical ways,
+ * each in its own process. A NULL where a pointer is required must yield a status that names the argument, and no
+ * call may end with a signal. Objects are created in the process of the call, so that no object depends on threads
+ * of another process. */
 #ifndef TENON_TESTS_MISUSE_H
 #define TENON_TESTS_MISUSE_H
 
@@ -13,12 +14,12 @@
 #include "tenon/compile.h"
 #include "tenon/te.h"
 
-typedef tn_status *(*made_call)(int null); /* `null`: the number of the argument that is NULL; -1: none */
+typedef tn_status *(*made_call)(int null); /* `null`: the index of the argument passed as NULL; -1: none */
 
 typedef struct row {
   const char *function;
   made_call call;
-  const char *argument; /* that is NULL; NULL: none */
+  const char *argument; /* the argument passed as NULL; NULL: none */
   int null;
   int gives_status, may_be_refused, may_be_null;
 } row;
@@ -33,7 +34,7 @@ static void need(tn_status *status) {
   _exit(3);
 }
 
-/* A name in the folder; the text lives on. */
+/* Returns the path of a name in the folder. The text is never freed. */
 static const char *place(const char *name) {
   char *path = malloc(256);
   snprintf(path, 256, "%s/%s", folder, name);
@@ -74,7 +75,7 @@ static void begin(void) {
 
 enum { WENT_WELL = 10, REFUSED, BADLY_REFUSED };
 
-/* Ends the process with what became of the call; of a refusal for NULL it names that. */
+/* Ends the process with the outcome of the call. A rejected NULL counts as correct only if the message names it. */
 static void leave(const row *r, tn_status *status) {
   if (status == NULL) _exit(WENT_WELL);
   const char *message = tn_status_message(status);
@@ -85,7 +86,7 @@ static void leave(const row *r, tn_status *status) {
   _exit(named ? REFUSED : BADLY_REFUSED);
 }
 
-/* True when it went as the row says. */
+/* Returns whether the outcome is what the row requires. */
 static bool check_row(const row *r) {
   int state;
   pid_t child = fork();
@@ -114,7 +115,7 @@ static int check_rows(const row *rows, size_t count) {
 
 static int misuses, misused_badly;
 
-/* `call`, a status, must be a refusal with these words in its message. */
+/* `call` must return an error whose message contains these words. */
 #define REFUSES(call, words)                                                                             \
   do {                                                                                                   \
     int state;                                                                                           \
@@ -131,7 +132,7 @@ static int misuses, misused_badly;
     if (WIFSIGNALED(state)) fprintf(stderr, "%s\n  signal %d\n", #call, WTERMSIG(state));                \
   } while (0)
 
-/* `statement` leaves the process alive, and `condition` true. */
+/* `condition` must be true, and its evaluation must not end the process. */
 #define HOLDS(condition)                                                                                  \
   do {                                                                                                    \
     int state;                                                                                            \

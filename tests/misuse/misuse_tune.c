@@ -1,4 +1,4 @@
-/* Public functions of libtenon_tune, with NULL and with arguments that make no sense. */
+/* Calls the public functions of libtenon_tune with NULL and with nonsensical arguments. */
 #include "misuse/misuse.h"
 #include "tenon/database.h"
 #include "tenon/tune.h"

@@ -526,7 +526,7 @@ def seeds_of(text):
 
 
 def part_of(text):
-    """K/N as a pair of numbers."""
+    """Parses K/N into a pair of numbers."""
     match = re.fullmatch(r"([0-9]+)/([0-9]+)", text)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text} is no part: K/N with K from 1 to N is")
@@ -534,7 +534,7 @@ def part_of(text):
 
 
 def in_part(name, part):
-    """Whether a test belongs to that of the parts. What several suites run in different parts is split the same way."""
+    """Whether a test belongs to this part. Suites that run different parts split the tests identically."""
     return zlib.crc32(name.encode()) % part[1] == part[0] - 1
 
 

@@ -20,8 +20,8 @@ WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror")
 
 
 def code_of(folder, flags):
-    """The object that a program links: kernels that are C are compiled here, without one warning, as optimised as the rules
-    on aliases and overflow allow at -O1; another compiler has no warning either."""
+    """Compiles the object that a program links. C kernels are compiled here, without warnings, at -O1 plus the
+    optimisations based on aliasing and overflow rules. A second compiler must not warn either."""
     if CODE == "m.c":
         run(required("TENON_CC"), *WARNINGS, "-O1", "-fstrict-aliasing", *flags, "-c", "-o", folder / "m.o", folder / "m.c")
         if os.environ.get("TENON_OTHER_CC"):

@@ -21,7 +21,7 @@ def required(variable):
 
 
 def run(*command, status=0, environment=None):
-    """Runs a command that must end with `status` (None: with any). Returns what it printed on stdout and stderr."""
+    """Runs a command that must exit with `status` (None: any). Returns its stdout and stderr."""
     result = subprocess.run([str(word) for word in command], text=True, capture_output=True,
                             env=os.environ | (environment or {}))
     if status is not None and result.returncode != status:

@@ -217,7 +217,7 @@ class Annotations(unittest.TestCase):
 
 
 class VanishedTest(unittest.TestCase):
-    """Names of nodes of which no operator is left when the model has been read, or that are a loop."""
+    """Names of nodes without operators after import, or of a loop."""
 
     def told(self, model, *place):
         with warnings.catch_warnings(record=True) as caught:
@@ -251,7 +251,7 @@ class VanishedTest(unittest.TestCase):
         self.assertIn('fits no node; did you mean "exp"?', self.told(model, "exq=island")[0])
 
     def test_a_loop_by_its_name(self):
-        """With results of each round, for which it has lists and counters of its own."""
+        """With results of each iteration, which need lists and counters."""
         body = graph([node("Add", ["s", "x"], ["s2"], name="inner"), node("Identity", ["go"], ["go2"]), node("Neg", ["s2"], ["row"], name="neg")],
                      [info("i", INT64, []), info("go", BOOL, []), info("s", FLOAT, [4])],
                      [info("go2", BOOL, []), info("s2", FLOAT, [4]), info("row", FLOAT, [4])])

@@ -71,7 +71,7 @@ class Attacks(unittest.TestCase):
 
 
 class ProgramTest(unittest.TestCase):
-    def runner(self, program=PROGRAM, timeout=1800.0):  # clock: ends what hangs
+    def runner(self, program=PROGRAM, timeout=1800.0):  # clock: kills a hung process
         runner = attack_suite.Runner(program, timeout)
         runner.start()
         self.addCleanup(runner.stop)
@@ -83,7 +83,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_a_program_that_says_nothing_is_ended(self):
         with self.assertRaisesRegex(attack_suite.Fault, "no answer within 0.2 s"):
-            self.runner(timeout=0.2).ask(b"L")  # clock: ends what hangs
+            self.runner(timeout=0.2).ask(b"L")  # clock: kills a hung process
 
     def test_what_cannot_be_loaded_is_told(self):
         with self.assertRaisesRegex(attack_suite.Fault, "does not load: .*nonexistent"):

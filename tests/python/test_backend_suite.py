@@ -45,7 +45,7 @@ class Cases(unittest.TestCase):
         time.sleep(3600)
 
 
-def run(names, jobs=2, timeout=1800.0):  # clock: ends what hangs
+def run(names, jobs=2, timeout=1800.0):  # clock: kills a hung process
     tests = {name: backend_suite.Test(name, "node", Cases, name) for name in set(names)}
     results = {}
     backend_suite.run_all(tests, names, jobs, timeout, results.__setitem__)
@@ -54,7 +54,7 @@ def run(names, jobs=2, timeout=1800.0):  # clock: ends what hangs
 
 class HarnessTest(unittest.TestCase):
     def test_every_outcome_is_told(self):
-        results = run(["passes", "is_wrong", "raises", "skips", "crashes", "exits"]) | run(["hangs"], timeout=1.0)  # clock: ends what hangs
+        results = run(["passes", "is_wrong", "raises", "skips", "crashes", "exits"]) | run(["hangs"], timeout=1.0)  # clock: kills hung ones
         self.assertEqual({name for name, result in results.items() if result.passed}, {"passes"})
         self.assertRegex(results["is_wrong"].reason, "^wrong answer: .*Max absolute difference.*0.5")
         self.assertEqual(results["raises"].reason, "ValueError: no such operator")

@@ -564,7 +564,7 @@ class Compiling(unittest.TestCase):
             tenon.load(b"", device_map="a=b")
 
     def test_a_model_for_another_machine(self):
-        """It is saved and looked at, and everything that would run it says why it cannot."""
+        """It can be saved and inspected; every method that would run it reports why it cannot."""
         foreign = "aarch64" if platform.machine() == "x86_64" else "x86-64-v3"
         text = "graph \"g\" {\n  input x: f32[n]\n  y: f32[n] = negate(x)\n  output \"y\" = y\n}\n"
         x = np.zeros(3, np.float32)
@@ -739,7 +739,7 @@ class Mistakes(unittest.TestCase):
         np.testing.assert_array_equal(self.add(self.x, self.x), 2 * self.x)
 
     def test_arguments_that_make_no_sense(self):
-        """Every method of the extension's model refuses them, and the process lives."""
+        """Every method of the extension's model raises, and the process survives."""
         core = tenon.compile(two_outputs_model(), cache=False, threads=1)._core
         x = np.ones(3, np.float32)
         values = [None, -1, 0, 1, 99, 1 << 40, "x", (), (None,), [], [None], x, (x,), [x], {}, 3.5]
@@ -750,7 +750,7 @@ class Mistakes(unittest.TestCase):
             for arguments in calls:
                 try:
                     getattr(core, name)(*arguments)
-                except Exception:  # any; what matters is that there is one, and not a signal
+                except Exception:  # any exception, but no signal
                     pass
         for output, index in ((True, 2), (True, -1), (False, 1), (False, -1)):
             with self.assertRaisesRegex(Exception, "number|tuple|argument"):

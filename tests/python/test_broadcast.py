@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Open sizes that turn out to be 1 when the model runs: each operator that broadcasts, with each choice of dimensions
-that are stretched, against NumPy."""
+"""Open sizes that are 1 at run time: each broadcasting operator, with each choice of broadcast dimensions, against
+NumPy."""
 
 import itertools
 import sys
@@ -15,7 +15,7 @@ from product import graph, info, node
 
 BOOL, FLOAT, INT32, INT64 = TensorProto.BOOL, TensorProto.FLOAT, TensorProto.INT32, TensorProto.INT64
 UINT8, INT8 = TensorProto.UINT8, TensorProto.INT8
-SIZES = (2, 3, 19)  # the last one is a vector and more
+SIZES = (2, 3, 19)  # the last size is more than one vector
 KINDS = {FLOAT: np.float32, BOOL: np.bool_, INT32: np.int32, INT64: np.int64, UINT8: np.uint8, INT8: np.int8}
 
 
@@ -25,7 +25,7 @@ def compiled(nodes, inputs, outputs, opset=22):
 
 
 def shapes(count, sizes=SIZES):
-    """Each choice of dimensions of `count` operands that are 1."""
+    """Yields each choice of dimensions of `count` operands to set to 1."""
     for ones in itertools.product((False, True), repeat=count * len(sizes)):
         yield [tuple(1 if ones[k * len(sizes) + i] else size for i, size in enumerate(sizes)) for k in range(count)]
 
@@ -69,7 +69,7 @@ class Broadcast(unittest.TestCase):
                     self.check(model, function(a, b), a, b)
 
     def test_ranks_and_numbers(self):
-        """Operands of other ranks, dimensions with a number or one name, and sizes of 0."""
+        """Operands of other ranks, fixed dimensions, a shared name, and sizes of 0."""
         cases = [(["n", "m"], ["k"]), (["n"], ["p", "q", "m"]), (["n", 4], ["m", "k"]), ([4, "m"], ["n", 4]), (["n", "m"], ["n", "k"]),
                  (["n", "m"], ["m", "n"]), ([1, "m"], ["k", 1])]
         for left, right in cases:
@@ -104,7 +104,7 @@ class Broadcast(unittest.TestCase):
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
     def test_chains(self):
-        """What is stretched is stretched again, reduced, and met by one of its parts."""
+        """A broadcast result is broadcast again, reduced, and combined with one of its operands."""
         nodes = [node("Add", ["a", "b"], ["s"]), node("Mul", ["s", "a"], ["p"]), node("Softmax", ["p"], ["w"], axis=-1),
                  node("Sub", ["w", "c"], ["y"]), node("ReduceSum", ["y"], ["z"], keepdims=0), node("Transpose", ["s"], ["t"], perm=[1, 0])]
         model = compiled(nodes, [info(x, FLOAT, names(k, 2)) for k, x in enumerate("abc")],
@@ -138,7 +138,7 @@ class Broadcast(unittest.TestCase):
             self.check(narrow, a @ b, a, b)
 
     def test_subscripts(self):
-        """A letter of two operands of Einsum is stretched as well, unless it is summed up."""
+        """Einsum broadcasts a label of two operands too, unless it is summed."""
         model = compiled([node("Einsum", ["a", "b"], ["y"], equation="ij,ij->ij")],
                          [info("a", FLOAT, ["p", "q"]), info("b", FLOAT, ["r", "s"])], [info("y", FLOAT, None)])
         for pair in shapes(2, (3, 19)):
@@ -146,7 +146,8 @@ class Broadcast(unittest.TestCase):
             self.check(model, a * b, a, b)
 
     def test_one_way(self):
-        """Gemm's C, PRelu's slope, Expand to a shape of the run: the first operand keeps its shape, but in Expand."""
+        """Gemm's C, PRelu's slope, and Expand to a run-time shape. The first operand keeps its shape, except in
+        Expand."""
         gemm = compiled([node("Gemm", ["a", "b", "c"], ["y"])],
                         [info("a", FLOAT, ["n", "k"]), info("b", FLOAT, ["k", "m"]), info("c", FLOAT, ["p", "q"])],
                         [info("y", FLOAT, ["n", "m"])])
@@ -165,7 +166,7 @@ class Broadcast(unittest.TestCase):
             self.check(expand, x * np.ones(pair[1], np.float32), x, np.asarray(pair[1]))
 
     def test_errors(self):
-        """They name both operands, the dimension and both sizes."""
+        """Errors name both operands, the dimension and both sizes."""
         model = compiled([node("Add", ["a", "b"], ["y"], name="sum")],
                          [info("a", FLOAT, ["n", "m"]), info("b", FLOAT, ["k"])], [info("y", FLOAT, None)])
         with self.assertRaisesRegex(tenon.Error, r'node "sum" \(Add, opset 22\): dimension 1 of operand 0 is m = 3, and dimension 0 of '

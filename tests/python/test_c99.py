@@ -126,7 +126,7 @@ class C99(unittest.TestCase):
                 self.assertLessEqual(set(wanted), {"memcpy", "memmove", "memset"}, (compiler, flags))
 
     def test_arithmetic_that_would_be_changed_is_refused(self):
-        """test_c_flags.py has all of the options."""
+        """test_c_flags.py covers all options."""
         source = self.emit(self.perceptron())
         said = run(required("TENON_CC"), "-std=c99", "-O2", "-ffast-math", "-c", "-o", self.folder / "m.o", source, status=1).stderr
         self.assertIn("cannot keep results right: -ffast-math or -Ofast changes arithmetic; add -fno-fast-math", said)

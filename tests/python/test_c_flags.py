@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Emitted C under the options of compilers: where one breaks what the C assumes of arithmetic, the C refuses to compile
-and names an option that helps; under every other, results are those of a plain compilation, bit for bit."""
+"""Emitted C under compiler options. If an option breaks an assumption about arithmetic, the C does not compile, and
+the error names a remedy. Under all other options results equal those of a plain compilation, bit for bit."""
 
 import os
 import re
@@ -25,9 +25,9 @@ OTHERS = {"mod": "X[i] % Z[i]", "logistic": "1 / (1 + exp(-X[i]))", "whole": "T(
           "chosen": "select(X[i] == X[i], X[i], Z[i])", "order": "select(X[i] < Z[i], 1, select(X[i] >= Z[i], 2, 3))"}
 TYPES = {"f32": ("float", np.float32), "f64": ("double", np.float64)}
 
-# -O1 that may still use the rules on aliases and overflow.
+# -O1 plus optimisations based on aliasing and overflow rules.
 PLAIN = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-O1", "-fstrict-aliasing")
-# Refused: options, and what the message names.
+# Rejected options, and the words of the message.
 REFUSED = [("-ffast-math", "-fno-fast-math"), ("-Ofast -Wno-error", "-fno-fast-math"), ("-ffinite-math-only", "-fno-finite-math-only")]
 X87 = [("-m32", "-msse2 -mfpmath=sse")]
 REFUSED_BY = {
@@ -39,18 +39,18 @@ REFUSED_BY = {
 }
 X87_BY = {"gcc": [("-mfpmath=387", "-msse2 -mfpmath=sse"), ("-m32 -msse2", "-msse2 -mfpmath=sse")],
           "clang": [("-m32 -march=pentium3", "-msse2 -mfpmath=sse")]}
-# Without effect on results, in sets that compilers take together.
+# Options without effect on results, grouped for compilers that support them.
 HARMLESS = ["-fno-math-errno -fno-trapping-math -funsigned-char -fshort-enums -fwrapv -O2", "-frounding-math -fno-strict-aliasing -ftrapv"]
 HARMLESS_BY = {
     "gcc": ["-fsignaling-nans -fno-builtin -ffast-math -fno-fast-math -ffloat-store"],
-    # clang has no macros for these: pragmas in the C take them back.
+    # clang has no macros for these, so pragmas in the C override them.
     "clang": ["-fno-signed-zeros -fassociative-math -freciprocal-math -fapprox-func -fno-trapping-math", "-ffast-math -fno-finite-math-only",
               "-ffp-model=strict"],
 }
-# One instruction that multiplies and adds: gcc must not make more of them of an option, and what clang makes stays near.
+# Fused multiply-add: an option must not make gcc form more of them; with clang results must stay close.
 FUSED = "-march=x86-64-v3 -O2"
 CONTRACTED = " -ffp-contract=fast"
-BITS32 = os.environ.get("TENON_BITS32")  # where there are its libraries
+BITS32 = os.environ.get("TENON_BITS32")  # where its libraries are installed
 
 PROGRAM = """
 #include <stdint.h>
@@ -77,7 +77,7 @@ CALLS
 
 
 def same(want, got):
-    """Equal bits, but for those of NaNs."""
+    """Whether bits are equal, except those of NaNs."""
     nan = np.isnan(want) & np.isnan(got)
     bits = f"u{want.dtype.itemsize}"
     return nan | (want.view(bits) == got.view(bits))
@@ -115,7 +115,7 @@ class Flags(unittest.TestCase):
 
     @staticmethod
     def numbers(tiny):
-        """Of each type x and z: usual, large, halves, integers, infinities, NaNs, zeros."""
+        """x and z of each type: usual values, large ones, halves, integers, infinities, NaNs, zeros."""
         rng, arrays = np.random.default_rng(3), []
         for _, dtype in TYPES.values():
             info = np.finfo(dtype)
@@ -139,7 +139,7 @@ class Flags(unittest.TestCase):
         return run(compiler, *PLAIN, *flags.split(), *more, "-c", "-o", self.folder / f"{name}.o", self.folder / "k.c", status=status)
 
     def plain(self, compiler):
-        """What other results are compared with."""
+        """The reference results."""
         if compiler not in self.plain_results:
             self.plain_results[compiler] = self.compute(compiler, "")
         return self.plain_results[compiler]
@@ -160,14 +160,14 @@ class Flags(unittest.TestCase):
         wrong = {kernel: int((~same(want[kernel], got[kernel])).sum()) for kernel in want}
         self.assertEqual({kernel: count for kernel, count in wrong.items() if count}, {})
 
-    # ---- refused
+    # ---- rejected options
 
     def test_options_that_change_arithmetic_are_refused(self):
         for kind, compiler in self.compilers.items():
             x87 = X87 + X87_BY[kind] if X86 else []
             for flags, help_ in REFUSED + REFUSED_BY[kind] + x87:
                 with self.subTest(f"{kind} {flags}"):
-                    # The first message is enough, and no library for 32 bits is needed.
+                    # The first message suffices, and 32-bit libraries are not needed.
                     said = self.compile(compiler, f"{flags} -ffreestanding -fsyntax-only", "r", status=1).stderr
                     self.assertIn(help_, said)
 
@@ -184,7 +184,7 @@ class Flags(unittest.TestCase):
                         tried += f" {help_[1] or help_[3] or '-fno-single-precision-constant'}".replace('"', "")
                     self.assertEqual(said.returncode, 0, said.stderr)
 
-    # ---- without effect
+    # ---- options without effect
 
     def test_other_options_change_no_bit(self):
         for kind, compiler in self.compilers.items():
@@ -200,7 +200,7 @@ class Flags(unittest.TestCase):
 
     @unittest.skipUnless(X86, "SSE is x86's")
     def test_instructions_that_round_change_no_bit(self):
-        """-0.5 as an integer and back is 0 and not -0, also where gcc has an instruction that truncates."""
+        """-0.5 converted to an integer and back is 0 and not -0, even where gcc has a truncating instruction."""
         for compiler in self.compilers.values():
             self.assert_equal(self.plain(compiler), self.compute(compiler, "-O2 -msse4.1"))
 
@@ -218,7 +218,7 @@ class Flags(unittest.TestCase):
                 if kind == "gcc":
                     self.assert_equal(want, got)
                     continue
-                for kernel in want:  # one rounding less in a sum moves a function's result by two units at the most
+                for kernel in want:  # one rounding fewer in a sum changes a function by at most two units
                     self.assert_near(kernel, want[kernel], got[kernel], 2 if kernel[:-4] in FUNCTIONS + BINARY else 0)
 
     def assert_near(self, kernel, want, got, units):
@@ -231,7 +231,7 @@ class Flags(unittest.TestCase):
 
     @unittest.skipUnless(X86, "the test sets x86's mode")
     def test_where_small_numbers_are_zeros(self):
-        """-ffast-math of a program's other files makes zeros of numbers below the normal range: nothing else changes."""
+        """Other files with -ffast-math flush subnormal numbers to zero; nothing else changes."""
         compiler = required("TENON_CC")
         want = self.compute(compiler, "", inputs="normal")
         got = self.compute(compiler, "", inputs="normal", program=("-DFLUSH",))

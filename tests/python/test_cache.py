@@ -205,7 +205,8 @@ class CacheTest(unittest.TestCase):
         self.assertEqual({path: path.read_bytes() for path in self.entries()}, before)
 
     def test_a_folder_that_others_may_write_to_is_not_used(self):
-        """Neither read nor written, with a note; also one that another user owns, where the test may make such."""
+        """The folder is neither read nor written, and a note says so. Also with another owner, if the test may
+        change it."""
         self.compile()
         entries = self.entries()
         others = [lambda: self.cache.chmod(0o777), lambda: self.cache.chmod(0o1777)]
@@ -231,7 +232,7 @@ class CacheTest(unittest.TestCase):
         result, errors = self.compile()
         self.assertFalse(result["from_cache"])
         self.assertIn("cannot trust the file: others may write to it (mode 666); it counts for nothing", errors)
-        self.assertTrue(self.compile()[0]["from_cache"])  # what was made instead is used
+        self.assertTrue(self.compile()[0]["from_cache"])  # the replacement entry is used
 
     def test_places(self):
         """$TENON_CACHE_DIR, else $XDG_CACHE_HOME/tenon, else ~/.cache/tenon."""

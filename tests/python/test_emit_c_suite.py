@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The ONNX project's node tests through emitted C, as functions of one object: those of control flow, sequences and optional
-values with the runtime's results byte for byte; with the argument --all, all the others too, within the suite's tolerances,
-and with --part K/N those of the K-th of N parts, as tests/onnx/backend_suite.py splits them."""
+"""The ONNX project's node tests through emitted C, as functions of one object. Results of control flow, sequences
+and optional values must equal the runtime's, byte for byte. With --all, all other tests run too, within the suite's
+tolerances. With --part K/N, only the K-th of N parts runs, split as in tests/onnx/backend_suite.py."""
 
 import contextlib
 import io

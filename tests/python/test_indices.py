@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that compute which elements they read: against exact fractions, where floating point is off by one."""
+"""Operators that compute the indices they read, against exact fractions, where floating point would be off by one."""
 
 import math
 import sys
@@ -36,7 +36,7 @@ def compiled(nodes, inputs, outputs, constants=(), opset=19):
 
 
 def coordinate(mode, y, source, target, scale):
-    """Of output element y, when `source` elements become `target`: ONNX's formulas."""
+    """The source coordinate of output element y when `source` elements become `target`, by ONNX's formulas."""
     length = scale * source
     if mode == "asymmetric":
         return y / scale
@@ -56,7 +56,7 @@ def coordinate(mode, y, source, target, scale):
 
 
 def nearest(mode, rounding, source, target, scale):
-    """The elements of 0, 1 ... source - 1 that a nearest Resize picks."""
+    """The elements of 0, 1 ... source - 1 that a nearest Resize selects."""
     picked = []
     for y in range(target):
         x = coordinate(mode, y, source, target, scale)
@@ -102,7 +102,7 @@ class NearestBySizes(unittest.TestCase):
             self.assertEqual(model().tolist(), want, source)
 
     def test_one_ratio_for_both(self):
-        """keep_aspect_ratio_policy: sizes are rounded, coordinates are not."""
+        """With keep_aspect_ratio_policy sizes are rounded, and coordinates are not."""
         rng = np.random.default_rng(5)
         for policy, chosen in (("not_larger", min), ("not_smaller", max)):
             nodes = [resize("x", f"y{i}", *mode, keep_aspect_ratio_policy=policy) for i, mode in enumerate(MODES)]
@@ -125,7 +125,7 @@ class NearestBySizes(unittest.TestCase):
 
 
 class Pads(unittest.TestCase):
-    """Negative pads crop first, and what is left is repeated."""
+    """Negative pads crop first; the rest is then repeated."""
 
     def test_pads_of_both_signs(self):
         modes = {"wrap": "wrap", "edge": "edge", "reflect": "reflect"}
@@ -160,7 +160,7 @@ class Pads(unittest.TestCase):
 
 class GridSampleInDouble(unittest.TestCase):
     def test_double_precision(self):
-        """Coordinates and weights have the type of the grid: in f32 the error is 1e-8."""
+        """Coordinates and weights have the type of the grid; in f32 their error would be 1e-8."""
         x = np.array([[[[0.0, 1.0, 2.0, 3.0, 4.0]]]])
         at = np.linspace(-0.9, 0.9, 37)
         grid = np.stack([at, np.zeros_like(at)], -1)[None, None]

@@ -24,7 +24,7 @@ SUM = """kernel one_sum(A: f32[N]) -> C: f32[N] {
 }"""
 # So many as `count` says: what a run takes is not known from shapes.
 ROUNDS = 4_000_000_000
-SOON = 20  # seconds of CPU time, which other work of the machine makes no longer: tens of milliseconds, on slow machines too
+SOON = 20  # seconds of CPU time, independent of other work; usually tens of milliseconds
 
 
 def loop_model():
@@ -59,7 +59,7 @@ class Stop(Exception):
 
 class InterruptTest(unittest.TestCase):
     def interrupted(self, call, error=KeyboardInterrupt, number=signal.SIGINT, after=0.15):
-        """Seconds of CPU time from the signal to the exception."""
+        """Returns the CPU seconds from the signal to the exception."""
         sent = []
 
         def send():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names in models may hold anything: no command prints what commands a terminal, ends a line or turns letters around, and
-C that is emitted compiles.
+"""Names in models are untrusted. No command prints terminal commands, line ends or direction marks from them, and
+emitted C compiles.
 
 ctest sets TENON_CLI."""
 
@@ -29,7 +29,7 @@ def value(name, dtype, shape):
 
 
 def model(change="", rows=2):
-    """Every name ends in what must not be printed; `change` makes one thing wrong."""
+    """Every name ends in unprintable characters; `change` introduces one error."""
     weights = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(4, 3), bad("w"))
     scale = numpy_helper.from_array(np.ones((2, 2, 5) if change == "rank" else 3, np.float32), bad("scale"))
     if change == "external":

@@ -153,7 +153,7 @@ class Operators(unittest.TestCase):
                                                   output_height=3, output_width=4, spatial_scale=0.9), x)
 
     def test_powers_of_integers(self):
-        """Exact modulo the type's range; a negative exponent truncates towards zero."""
+        """Results are exact modulo the type's range; a negative exponent truncates towards zero."""
         def power(x, y, bits):
             if y < 0:
                 value = {0: 2 ** (bits - 1) - 1, 1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
@@ -179,7 +179,7 @@ class Operators(unittest.TestCase):
                 np.testing.assert_array_equal(tenon.compile(model, threads=1, cache=False)(x), want, f"{kind} {y}")
 
     def test_windows_larger_than_the_input(self):
-        """With ceil_mode a window counts that begins inside; one that is a stride too large leaves an empty result."""
+        """With ceil_mode a window counts if it begins inside. A window larger by one stride yields an empty result."""
         for size, window, stride, dilation in itertools.product((1, 2, 3, 5), (1, 2, 3, 4), (1, 2, 3), (1, 2)):
             reach = (window - 1) * dilation + 1
             count = -((reach - size) // stride) + 1
@@ -196,7 +196,7 @@ class Operators(unittest.TestCase):
                     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
     def test_groups_with_weights_of_the_run(self):
-        """The number of filters, and so of those in a group, is open."""
+        """The number of filters, and so of filters in a group, is open."""
         rng = self.random
         for operator, groups, each, depth in itertools.product(("Conv", "ConvTranspose"), (2, 3), (1, 2, 5), (1, 2)):
             x = rng.normal(size=(2, groups * depth, 5)).astype(np.float32)

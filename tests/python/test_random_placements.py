@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: test_random_placements.py SEED COUNT
 
-Random graphs with branches, loops and calls, whose values are placed at random: by where they are said to be, by
-annotations, copies (read or not), names and patterns, predicted time and budgets. What runs gives what one CPU gives,
-twice, and with every device in another's place; what is refused is refused for a reason that is known."""
+Random graphs with branches, loops and calls, placed at random: by devices of values, annotations, copies (read or
+unread), names and patterns, predicted time and budgets. A placement that compiles computes the results of one CPU,
+twice, also with devices mapped to others. A rejected placement has a known reason."""
 
 import collections
 import os
@@ -23,12 +23,12 @@ TYPES = {"f32": np.float32, "f64": np.float64}
 PLACES = ["cpu:0", "island:0", "island:1", "island:0/texture", "island:1/global", "island:0"]
 TARGETS = "native; island; island -device=1"
 NOTHING = '{device="cpu:0", body=0, result=0}'
-# What a drawn placement may be refused for.
+# Allowed reasons for rejecting a random placement.
 REASONS = {"contradiction": "contradict", "two memories": "one buffer"}
 
 
 class Graph:
-    """Text of a graph. `density`: how often something is said of a value."""
+    """The text of a graph. `density`: how often a value gets a placement."""
 
     def __init__(self, draw, density):
         self.draw, self.density, self.names, self.operators = draw, density, collections.Counter(), []
@@ -84,7 +84,7 @@ class Graph:
                 lines.append(self.operator(indent, out, "f32", f'{draw.choice(["add", "subtract", "maximum", "minimum"])}({a}, {b})'))
             elif what < .55:
                 lines.append(self.operator(indent, out, "f32", f'{draw.choice(["negate", "abs", "tanh"])}({a})'))
-            elif what < .62:  # in between what a device may lack
+            elif what < .62:  # operators that a device may lack
                 wide, root = self.name("d"), self.name("d")
                 lines += [self.operator(indent, wide, "f64", f'convert({a}) {{dtype="f64"}}'), self.operator(indent, root, "f64", f"tanh({wide})"),
                           self.operator(indent, out, "f32", f'convert({root}) {{dtype="f32"}}')]
@@ -93,7 +93,7 @@ class Graph:
             elif what < .78:
                 lines.append(f'{indent}{out}: f32[4,6] = device_copy({a}) {{to="{draw.choice(PLACES)}"}}')
                 if draw.random() < .3:
-                    continue  # which nobody reads
+                    continue  # a copy without readers
             elif depth == 2 and what < .87:
                 lines += self.branch(a, b, out, depth, indent)
             elif depth > 0 and what < .95:
@@ -138,7 +138,7 @@ def refused_for(error):
 
 
 def check_said(text, draw, folder, inputs, wanted, counts):
-    """As the graph says; with devices in others' places, also such that it does not use; with tensors that do not fit."""
+    """Runs as compiled; with devices mapped to others, including unused ones; and with tensors that do not fit."""
     try:
         model = compiled(text, folder, target=TARGETS)
     except tenon.Error as error:
@@ -160,8 +160,8 @@ def check_said(text, draw, folder, inputs, wanted, counts):
 
 
 def check_rules(text, operators, draw, folder, inputs, wanted, counts):
-    """Patterns and names on operators of which nothing is said: these are never refused where every device can run them,
-    and patterns are not where one cannot. Of two budgets a device without one is a way out."""
+    """Patterns and names for operators without other placements. If every device can run these operators, no
+    placement is rejected; otherwise no pattern is. A device without a budget is a fallback for the two with one."""
     rules = [f"{draw.choice(operators)}={draw.choice(PLACES[:3])}" for _ in range(draw.randint(0, 3))] if operators else []
     rules = [f"*={draw.choice(PLACES[:3])}"] * draw.randint(0, 1) + rules
     check_same(compiled(text, folder, target=TARGETS, place=rules), inputs, wanted, f"{rules}\n{text}")

@@ -19,7 +19,8 @@ def sigmoid(x):
 
 
 def step(kind, x, h, c, w, r, b, peepholes, linear, most):
-    """One step of one row: the new h and c. Gates are in ONNX's order; their sums are clipped to [-most, most]."""
+    """One step of one row: returns the new h and c. Gates are in ONNX's order; their sums are clipped to [-most,
+    most]."""
     def gate(function, value):
         return function(np.clip(value, -most, most))
 
@@ -108,7 +109,7 @@ class Recurrent(unittest.TestCase):
                 self.check("GRU", batch, hidden, 2, full=True, linear=True)
 
     def test_clipped_gates(self):
-        """The cell state is not clipped: it grows beyond the limit and h is of what it is."""
+        """The cell state is not clipped: it grows beyond the limit, and h is computed from it."""
         for kind, most in itertools.product(GATES, (0.2, 0.6)):
             with self.subTest(kind=kind, most=most):
                 self.check(kind, 3, 20, 2, full=True, steps=9, most=most)

@@ -48,7 +48,8 @@ class TeTest(unittest.TestCase):
             gemm(np.zeros((2, 3), np.float32), np.zeros((4, 5), np.float32))
 
     def test_sizes_that_are_refused_are_named(self):
-        """The operand, its dimension and both values; the values of the dimensions that they come from."""
+        """Errors name the operand, its dimension and both values, and the values of the dimensions that determine
+        them."""
         transposed = tenon.build_te("""kernel f(A: f32[M, K], B: f32[K, N]) -> C: f32[M, N] {
   C[i, j] = sum(k: K) A[i, k] * B[j, k]
 }

@@ -72,7 +72,7 @@ class TuneTest(unittest.TestCase):
             time.sleep(0.01)
 
     def wait_for_words(self, words, process):
-        """Everything that the process says until then."""
+        """Returns all output of the process until then."""
         said = ""
         while words not in said:
             line = process.stderr.readline()
@@ -367,7 +367,7 @@ class TuneTest(unittest.TestCase):
         self.assertGreaterEqual(len(self.distinct()), 6)
 
     def test_a_signal_to_end_finishes_what_is_in_flight_too(self):
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs this may ignore it, as nohup does
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the parent may ignore it, as nohup does
         for records, number in (6, signal.SIGTERM), (12, signal.SIGHUP):
             with self.subTest(signal=number):
                 with self.start("--trials", 4000) as process:
@@ -378,7 +378,8 @@ class TuneTest(unittest.TestCase):
                 self.assertIn("kernels.schedules: ", out)
 
     def test_records_of_others_are_measured_again(self):
-        """As of this very machine, and faster than anything: they are where the search begins, and nothing else."""
+        """Records of this machine, faster than anything possible: the search starts with them and does not trust
+        them."""
         self.tune("--trials", 16, "--no-comparison")
         lines = tenon("db", "export", "--database", self.database).stdout.splitlines()
         told = []

@@ -69,7 +69,7 @@ class Processes(DatabaseTest):
         acknowledged, began = set(), 0
         for attempt in range(KILLS):
             with self.writer(0, count) as process:
-                # From before the file is there up to some hundred records; every other time when some are new.
+                # From before the file exists up to some hundred records; every other time after new ones arrived.
                 first, told = [], set()
                 for _ in range(rng.randrange(1, 9) if attempt % 2 else 0):
                     while not first or not first[-1].isdigit() or first[-1] in told:
@@ -341,7 +341,7 @@ class Commands(DatabaseTest):
         self.assertEqual({r["origin"] for r in self.json("query", database=third)["records"]}, {"import"})
         best = self.folder / "best.txt"
         self.assertEqual(self.db("export", "--best", "-o", best).stdout, f"{best}: 0 tasks, 0 records\n")
-        connection = sqlite3.connect(self.database)  # as a tuner that has compared it
+        connection = sqlite3.connect(self.database)  # a comparison by a tuner
         connection.execute("UPDATE record SET verdict = 1, ratio = 0.5 WHERE verified AND error = 0")
         connection.commit()
         connection.close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is compiled does not depend on what memory held before: every model of the identity set gives the same bytes in
-processes whose memory has different contents (MALLOC_PERTURB_ of glibc fills what malloc and free pass on), and Valgrind
-finds no branch on a value that was never set when one node model of each operator is compiled."""
+"""Compilation does not depend on uninitialised memory. Every model of the identity set compiles to the same bytes in
+processes with different memory contents (glibc's MALLOC_PERTURB_ fills allocated and freed memory). Valgrind finds
+no branch on an unset value when it compiles one node model of each operator."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ import identity  # noqa: E402
 TENON = product.required("TENON_CLI")
 COMPILED = ["--no-cache", "--no-measure", "--threads", "2", "--target", "x86-64-v3"]
 CONTENTS = (0x55, 0xF0)
-BATCH = 24  # models of a process: LLVM takes seconds to start under Valgrind
+BATCH = 24  # models per process, because LLVM takes seconds to start under Valgrind
 
 
 def compiled(model, to, contents):
@@ -33,7 +33,7 @@ def compiled(model, to, contents):
 
 
 def node_models(folder):
-    """One model of each operator: the smallest of those that Tenon takes."""
+    """The smallest supported model of each operator."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
@@ -57,7 +57,7 @@ def node_models(folder):
 
 
 def stretched(folder):
-    """Values of a row beside a scalar that only a run knows, both stretched: a rule once read an element never set."""
+    """Broadcasts a row and a run-time scalar, because a rule once read an unset element here."""
     import numpy as np
     import onnx
     from onnx import helper, numpy_helper

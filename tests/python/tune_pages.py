@@ -114,7 +114,7 @@ class ReportTest(unittest.TestCase):
         file = self.folder / "records.jsonl"
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         tenon("db", "import", file, "--database", self.database)
-        connection = sqlite3.connect(self.database)  # as if they had been measured here
+        connection = sqlite3.connect(self.database)  # as if measured here
         connection.execute("UPDATE measurement SET proven = 1")
         connection.execute("UPDATE record SET proven = 1")
         connection.commit()

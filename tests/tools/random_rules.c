@@ -1,11 +1,11 @@
-/* random_rules: draws graphs in which the rules and passes of src/graph/passes find what they look for, optimises each,
- * and compares its outputs with those of the graph as it was drawn, both computed by the loop IR's interpreter.
+/* random_rules: generates graphs that match the rules and passes of src/graph/passes, optimises each, and compares its
+ * outputs with those of the original graph. The loop IR's interpreter computes both.
  *
  *   random_rules [--seed S] [--count N] [--least L] [--show]
  *
- * Every rule must have been applied at least L times, and every pass have changed as many graphs. A graph whose outputs
- * differ is printed, with the first pass behind which they do. --show prints how often each rule and pass was seen.
- * Exit status: 0, 1 for a wrong graph or a rule that was too seldom applied, 2 misuse. */
+ * Every rule must have been applied at least L times, and every pass must have changed as many graphs. A graph whose
+ * outputs differ is printed, with the first pass after which they do. --show prints how often each rule and pass was
+ * applied. Exit status: 0; 1 for a wrong graph or a rule that was applied too rarely; 2 for misuse. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +28,17 @@ typedef struct campaign {
   int count, least, seen_count, wrong, refused;
   bool show;
   seen seen[MOST_NAMES];
-  char *text; /* the graph behind the last pass */
+  char *text; /* the graph after the last pass */
 } campaign;
 
 typedef struct attempt {
   campaign *c;
   tn__arena arena;
   uint64_t seed;
-  int stop;             /* passes that run; -1: all */
-  double *out, *before; /* of outputs, in memory of malloc */
+  int stop;             /* number of passes to run; -1: all */
+  double *out, *before; /* outputs, allocated with malloc */
   int64_t out_count, before_count;
-  char *drawn; /* text */
+  char *drawn; /* text of the original graph */
 } attempt;
 
 static void note(campaign *c, const char *name) {
@@ -96,7 +96,7 @@ static void run(tn__escape *escape, void *user) {
     options.fired = fired, options.fired_user = a->c;
     free(a->c->text);
     a->c->text = text_of(graph);
-    if (a->seed % 4 == 0) { /* behind the other passes nothing is dead */
+    if (a->seed % 4 == 0) { /* nothing is dead after the other passes */
       bool known = tn__graph_run_pass(graph, "dce", &options);
       if (!known) tn__throwf(escape, TN_INTERNAL, "there is no pass dce");
       after(a->c, "dce", graph, 0);
@@ -111,7 +111,7 @@ static void run(tn__escape *escape, void *user) {
   a->out = outputs_of(graph, &a->out_count);
 }
 
-/* The largest output sets the scale: sums of large numbers that cancel have its rounding errors. */
+/* The tolerance follows the largest output, because cancelling sums keep the rounding errors of their terms. */
 static bool agrees(const attempt *a, int64_t *at) {
   double most = 1;
   if (a->out_count != a->before_count) return *at = -1, false;

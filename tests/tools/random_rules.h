@@ -1,8 +1,7 @@
-/* Random graphs for random_rules.c: a pool of small tensors of whole numbers, and steps that each put one more value
- * into it. Steps are single operators, which give rules their surroundings, and idioms, each of which is what one or a
- * few rules look for, over whatever the pool has. Values know how large they can be and whether they are exact, so that
- * no sum overflows and no step that jumps (floor, a comparison) reads what rounding may move. The same seed gives the
- * same graph. */
+/* Random graphs for random_rules.c: a pool of small tensors of whole numbers, and steps that each add one value.
+ * Steps are single operators, as a context for rules, and idioms, which are the patterns of one or a few rules over
+ * operands from the pool. Each value records its largest magnitude and whether it is exact, so that no sum overflows
+ * and no discontinuous step (floor, a comparison) reads a rounded value. The same seed generates the same graph. */
 #ifndef TENON_TESTS_TOOLS_RANDOM_RULES_H
 #define TENON_TESTS_TOOLS_RANDOM_RULES_H
 
@@ -16,7 +15,7 @@ enum { MOST_VALUES = 96, MOST_RANK = 4, MOST_ELEMENTS = 4096 };
 
 typedef struct entry {
   tn__value *v;
-  double most; /* of the absolute values */
+  double most; /* the largest magnitude */
   bool exact;
 } entry;
 
@@ -69,8 +68,8 @@ static tn__value *put(drawing *d, tn__value *v, double most, bool exact) {
   return v;
 }
 
-/* An input; sizes below 0 are open. Floats are of whole numbers from -1 to 1 (graph_opt.h fills them so when they are
- * rounded), made so by `floor`. */
+/* An input; negative sizes are open. Float inputs are whole numbers from -1 to 1, made by `floor` (graph_opt.h fills
+ * rounded inputs that way). */
 static tn__value *input(drawing *d, tn_dtype dtype, int rank, const int64_t *shape) {
   const tn__expr *dims[TN__MAX_RANK];
   const char *name = tn__arena_printf(tn__graph_arena(d->g), "x%d", d->inputs++);
@@ -92,12 +91,12 @@ static tn__value *fresh(drawing *d, tn_dtype dtype, int rank) {
 
 static int64_t total(const tn__value *v) {
   int64_t all = tn__pass_element_total(v);
-  return all < 0 ? 3 * 125 : all; /* open ones have three elements in a dimension */
+  return all < 0 ? 3 * 125 : all; /* assume three elements in an open dimension */
 }
 
 static bool is_fixed(const tn__value *v) { return tn__pass_element_total(v) > 0; }
 
-/* A value of the pool, mostly a late one; NULL dtype: any. */
+/* Returns a value of the pool, usually a recent one; NULL dtype: any. */
 static entry *pick(drawing *d, tn_dtype dtype, int least_rank, int most_rank) {
   for (int tries = 0; tries < 12 && d->count > 0; tries++) {
     int at = chance(d, 60) ? d->count - 1 - below(d, d->count < 4 ? d->count : 4) : below(d, d->count);
@@ -114,7 +113,7 @@ static entry *pick(drawing *d, tn_dtype dtype, int least_rank, int most_rank) {
 static entry any(drawing *d) { return *pick(d, TN_DTYPE_INVALID, 0, MOST_RANK); }
 static entry floats(drawing *d, int least, int most) { return *pick(d, TN_F32, least, most); }
 
-/* One with sizes that are known. */
+/* Returns a value with known sizes. */
 static entry fixed(drawing *d, int least, int most) {
   for (int tries = 0; tries < 8; tries++) {
     entry e = floats(d, least, most);
@@ -138,14 +137,14 @@ static tn__value *constant(drawing *d, tn_dtype dtype, int rank, const int64_t *
   return tn__g_constant_value(d->g, dtype, rank, shape, elements(d, dtype, count, -2, 2), false);
 }
 
-/* A scalar that rules look for, or another one. */
+/* Returns a scalar, often one that rules match. */
 static tn__value *number(drawing *d, tn_dtype dtype) {
   static const double numbers[] = {0, 1, -1, 2, 0.5, -0.0, 3};
   double n = numbers[below(d, sizeof numbers / sizeof *numbers)];
   return tn__g_scalar(d->g, dtype, tn__dtype_is_float(dtype) ? n : rint(n));
 }
 
-/* A value beside `v`: a number over all of its shape, or a vector along its last dimension. */
+/* Returns a second operand for `v`: a broadcast scalar, or a vector along its last dimension. */
 static tn__value *beside(drawing *d, const tn__value *v, bool positive) {
   int64_t shape[TN__MAX_RANK], last = v->rank - 1;
   bool known = tn__g_shape_const(v, shape);
@@ -219,7 +218,7 @@ static const tn__expr *elements_of(const drawing *d, const tn__expr *const *dims
   return all;
 }
 
-/* The dimensions with some of them joined, split, or 1 put between. */
+/* Writes the dimensions with some joined or split, or with dimensions of 1 inserted. */
 static int other_shape(drawing *d, const tn__value *v, const tn__expr **out) {
   int rank = 0;
   for (int i = 0; i < v->rank && rank < MOST_RANK; i++) {
@@ -281,7 +280,7 @@ static void join(drawing *d) {
   int64_t shape[TN__MAX_RANK];
   tn__value *parts[4] = {a.v, a.v, a.v, a.v};
   if (total(a.v) > 512) return;
-  if (tn__g_shape_const(a.v, shape) && chance(d, 40)) { /* with one without elements */
+  if (tn__g_shape_const(a.v, shape) && chance(d, 40)) { /* with an operand without elements */
     shape[axis] = 0;
     parts[count++] = tn__g_constant_value(d->g, a.v->dtype, a.v->rank, shape, elements(d, a.v->dtype, 1, 0, 0), false);
   }
@@ -305,7 +304,7 @@ static tn__value *same_type(drawing *d, const char *op, tn__value *v, const tn__
   return tn__g_node(d->g, op, &v, 1, attrs, count)->outputs[0];
 }
 
-/* Operators that do nothing. */
+/* Operators without effect. */
 static void nothing(drawing *d) {
   entry a = *pick(d, TN_DTYPE_INVALID, 1, MOST_RANK);
   tn__value *v = a.v;
@@ -340,7 +339,7 @@ static void nothing(drawing *d) {
   put(d, v, a.most, a.exact);
 }
 
-/* What moves elements twice. */
+/* Two data movements in sequence. */
 static void move_twice(drawing *d) {
   entry a = *pick(d, TN_DTYPE_INVALID, 2, MOST_RANK);
   int64_t order[TN__MAX_RANK];
@@ -377,7 +376,7 @@ static void spread_and_move(drawing *d) {
   put(d, v, a.most, a.exact);
 }
 
-/* A broadcast of what a reshape gave dimensions of 1. */
+/* A broadcast of a reshape that adds dimensions of 1. */
 static void spread_units(drawing *d) {
   entry a = *pick(d, TN_DTYPE_INVALID, 1, 2);
   const tn__expr *dims[TN__MAX_RANK];
@@ -395,7 +394,7 @@ static void known_values(drawing *d) {
   entry a = floats(d, 0, 3);
   if (chance(d, 50) || !is_fixed(a.v)) {
     tn__value *v = tn__g_iota(d->g, chance(d, 70) ? TN_F32 : TN_I64, 3, dims, below(d, 3));
-    if (chance(d, 60)) { /* with an open size, which nothing folds */
+    if (chance(d, 60)) { /* with an open size, so that it does not fold */
       const tn__value *open = input(d, TN_F32, 3, (int64_t[]){2, 1 + below(d, 3), -1});
       v = tn__g_iota(d->g, TN_F32, 3, open->dims, below(d, 3));
     }
@@ -421,7 +420,7 @@ static void scatter(drawing *d) {
   tn__value *updates = input(d, TN_F32, 3, turned);
   int64_t *places = tn__arena_alloc_array(tn__graph_arena(d->g), (size_t)count, sizeof *places);
   for (int64_t i = 0; i < count; i++) places[i] = i;
-  shuffle(d, places, (int)count); /* no place twice: what comes last is not said */
+  shuffle(d, places, (int)count); /* distinct positions, because the order of updates is unspecified */
   tn__value *at = tn__g_constant_value(d->g, TN_I64, 2, rows, places, false);
   if (tuples) {
     result = tn__g_scatter_nd(d->g, into, at, updates, how);
@@ -443,7 +442,7 @@ static void nested(drawing *d) {
   put(d, tn__g_concatenate(d->g, (tn__value *[]){a.v, inner, a.v}, 3, axis), a.most, a.exact);
 }
 
-/* Pairs of operators that become one or none. */
+/* Pairs of operators that rules merge into one or none. */
 static void pairs(drawing *d) {
   static const char *const twice[] = {"negate", "abs", "floor", "ceil"};
   entry a = floats(d, 0, MOST_RANK), b = a;
@@ -485,7 +484,7 @@ static void pairs(drawing *d) {
   put(d, v, most, a.exact && b.exact && which != 4);
 }
 
-/* Integers: what is zero times anything, and by way of another type. */
+/* Integer multiplication by zero, and round trips through another type. */
 static void integers(drawing *d) {
   entry a = *pick(d, TN_I32, 0, 3);
   tn__value *v = a.v;
@@ -497,7 +496,7 @@ static void integers(drawing *d) {
   put(d, tn__g_convert(d->g, put(d, v, a.most, true), TN_F32), a.most, true);
 }
 
-/* The same operator over broadcasts, of scalars too. */
+/* The same operator over broadcasts, including scalars. */
 static void over_broadcasts(drawing *d) {
   static const char *const ops[] = {"add", "multiply", "maximum"};
   entry a = floats(d, 1, 2);
@@ -523,7 +522,7 @@ static tn__value *matrix(drawing *d, int64_t rows, int64_t columns) {
   return constant(d, TN_F32, 2, (int64_t[]){rows, columns});
 }
 
-/* x [..., k] times a matrix, or a batch of products whose operands are turned or repeated. */
+/* x [..., k] times a matrix, or a batch of products with transposed or repeated operands. */
 static tn__value *product(drawing *d, double *most) {
   int64_t k = 1 + below(d, 5), n = 1 + below(d, 12),
           shape[3] = {chance(d, 20) ? -1 : 1 + below(d, 4), 1 + below(d, 4), k};
@@ -546,7 +545,7 @@ static tn__value *along(drawing *d, const tn__value *like, int axis, bool positi
   return tn__g_broadcast_in_dim(d->g, vector, like->rank, like->dims, &at);
 }
 
-/* Constants behind a product or convolution, whose columns are dimension `axis`. */
+/* Constant operators after a product or convolution whose columns are dimension `axis`. */
 static void behind(drawing *d, tn__value *y, int axis, double most) {
   bool shared = chance(d, 15);
   if (shared) put(d, y, most, true);
@@ -578,7 +577,7 @@ static void products(drawing *d) {
     put(d, y, most, true);
 }
 
-/* Scores: both operands from a run, so that what divides them cannot go into weights. */
+/* Scores: both operands are inputs, so that a divisor cannot be folded into weights. */
 static void scores(drawing *d) {
   int64_t m = 1 + below(d, 4), k = 1 + below(d, 4), n = 1 + below(d, 4), b = 1 + below(d, 3);
   const int64_t batch = 0, contract[2] = {2, 1}, turned[3] = {1, 0, 2}, swap[3] = {0, 2, 1};
@@ -608,7 +607,7 @@ static tn__value *weights_of(drawing *d, const image *i) {
   return constant(d, TN_F32, 4, (int64_t[]){i->filters, i->channels / i->groups, i->window[0], i->window[1]});
 }
 
-/* Convolutions of all kinds: padded before, dilated beyond the image, of one element, transposed, 3x3 in tiles. */
+/* Convolutions: with a separate pad, dilated beyond the image, of one element, transposed, and 3x3 in tiles. */
 static void convolution(drawing *d) {
   int kind = below(d, 6);
   int64_t side = 2 + below(d, 4);
@@ -619,7 +618,7 @@ static void convolution(drawing *d) {
   if (kind == 0 && chance(d, 30)) i.groups = 2, i.filters = 4;
   tn__conv_spec spec = spec_of(d, &i);
   tn__value *x = input(d, TN_F32, 4, (int64_t[]){1 + below(d, 2), i.channels, i.sizes[0], i.sizes[1]});
-  if (kind == 1) { /* padded before */
+  if (kind == 1) { /* with a separate pad */
     const tn__expr *low[4] = {dim(d, 0), dim(d, 0), dim(d, below(d, 3)), dim(d, 1)};
     const tn__expr *high[4] = {dim(d, 0), dim(d, 0), dim(d, 1), dim(d, below(d, 3))};
     x = tn__g_pad(d->g, x, tn__g_scalar(d->g, TN_F32, chance(d, 85) ? 0 : 1), low, high, NULL);
@@ -636,10 +635,10 @@ static void convolution(drawing *d) {
   if (chance(d, 60) && is_fixed(y))
     behind(d, y, 1, most);
   else
-    put(d, y, most, false); /* tiles round */
+    put(d, y, most, false); /* tiling rounds */
 }
 
-/* A dilated window over many rows: rows near the edges meet some of its taps. */
+/* A dilated window over many rows; rows near the edges overlap only some taps. */
 static void strips(drawing *d) {
   image i = {.channels = 64, .filters = 1, .sizes = {14 + below(d, 2), 32}, .window = {3, 3}, .groups = 1};
   tn__conv_spec spec = spec_of(d, &i);
@@ -650,7 +649,7 @@ static void strips(drawing *d) {
   tn__graph_output(d->g, tn__arena_printf(tn__graph_arena(d->g), "strips%d", d->inputs), y);
 }
 
-/* Softmax between two products, as a composite with transposes in front of it or spelt out. */
+/* Softmax between two products: as a composite with transposes before it, or as single operators. */
 static void attention(drawing *d) {
   const int64_t rows = chance(d, 30) ? 1 + below(d, 7) : 8 + below(d, 2), keys = 3 + below(d, 3),
                 heads = 1 + below(d, 2), k = 2;
@@ -756,7 +755,7 @@ static void quantized(drawing *d) {
   put(d, tn__g_convolution(d->g, x, dequantized(d, w, false), &spec, TN_F32), 100, true);
 }
 
-/* A constant operand that is laid out twice. */
+/* A constant operand whose layout changes twice. */
 static void laid_out(drawing *d) {
   int64_t k = 2 + below(d, 5), n = 3 + below(d, 9);
   const int64_t left = 1, right = 0;
@@ -781,7 +780,7 @@ static const step steps[] = {
     {integers, 2},        {over_broadcasts, 4}, {products, 7},     {scores, 3},     {convolution, 7}, {strips, 2},
     {attention, 2},       {softmax, 4},         {gelu, 3},         {normalised, 4}, {quantized, 3},   {laid_out, 2}};
 
-/* Nearly every value that nobody reads is an output, and a few that are read. */
+/* Makes nearly every value without readers an output, and a few others. */
 static void add_outputs(drawing *d) {
   int values, named = 0;
   const int *uses = tn__graph_use_counts(d->g, &values);

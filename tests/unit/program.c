@@ -1,4 +1,4 @@
-/* The program unit_FOLDER: the tests of a folder of tests/unit, of which it runs the one that its first argument names.
+/* The program unit_FOLDER: contains all tests of a folder of tests/unit, and runs the one named by its first argument.
  *
  * usage: unit_FOLDER NAME [ARGUMENTS OF THE TEST] */
 #include "unit/program.h"

@@ -1,5 +1,5 @@
-/* Included in front of every tests/unit/FOLDER/test_NAME.c by the build (programs.cmake): the file's main() becomes a
- * static function, called by tn_test_NAME(), so that all files of a folder can be one program. */
+/* The build includes this file in every tests/unit/FOLDER/test_NAME.c (programs.cmake): main() becomes a static
+ * function called by tn_test_NAME(), so that all files of a folder link into one program. */
 #ifndef TENON_TESTS_UNIT_PROGRAM_H
 #define TENON_TESTS_UNIT_PROGRAM_H
 

@@ -1,25 +1,24 @@
 # Unit tests: each folder FOLDER of tests/unit is one program, unit_FOLDER, linked with the whole static library so that
-# its tests may use the internals of every room. tests/unit/FOLDER/test_NAME.c, a cmocka program with a main(), is the
-# ctest "unit.NAME", which runs `unit_FOLDER NAME`. unit_program_NAME is the name of its program, or not set where the
-# test is not built.
+# tests can use all internals. tests/unit/FOLDER/test_NAME.c, a cmocka program with a main(), is the ctest "unit.NAME",
+# which runs `unit_FOLDER NAME`. unit_program_NAME is the name of its program, or unset if the test is not built.
 file(GLOB stray RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS unit/test_*.c)
 if(stray)
   list(JOIN stray ", " stray)
   message(FATAL_ERROR "${stray}: move each unit test into the folder of tests/unit that is named like its room, for example tests/unit/graph")
 endif()
 file(GLOB unit_tests CONFIGURE_DEPENDS unit/*/test_*.c)
-if(TENON_SANITIZE) # searches on tables take twenty times as long, and do nothing that unit.tune_tuner does not
+if(TENON_SANITIZE) # twenty times as slow, and unit.tune_tuner covers the same code
   list(FILTER unit_tests EXCLUDE REGEX "/test_tune_replay\\.c$")
 endif()
 if(NOT TENON_TUNE)
   list(FILTER unit_tests EXCLUDE REGEX "/unit/tune/")
 endif()
 if(TENON_TEST_PREFIX STREQUAL "tsan.")
-  # Those that start threads; LLVM is not built for ThreadSanitizer, so the compiler's own stay out.
+  # Tests that start threads. Compiler threads are excluded, because LLVM is not built for ThreadSanitizer.
   list(FILTER unit_tests INCLUDE REGEX "/test_(runtime|vm|session|pool|thread|target|device_conformance)[a-z0-9_]*\\.c$")
 endif()
 
-# tn_unit_define(NAME DEFINITION...): macros for the file of the test NAME alone, if that is built.
+# tn_unit_define(NAME DEFINITION...): defines macros for the file of test NAME only, if it is built.
 function(tn_unit_define name)
   if(unit_program_${name})
     set_property(SOURCE ${unit_source_${name}} APPEND PROPERTY COMPILE_DEFINITIONS ${ARGN})

@@ -146,9 +146,8 @@ static inline tn__bytes build_nonzero(test_exe *t) {
 #define W(...) \
   (uint32_t[]) { __VA_ARGS__ }
 
-/* power(x: f32[n], k: i64[]) -> 2^k x: a loop over two DYNAMIC registers; calls itself not at all.
- * apply(x, k) -> power(x, k), through a DYNAMIC and then an OUTPUT destination. `is_inner`: power is not for
- * callers. */
+/* power(x: f32[n], k: i64[]) -> 2^k x: a loop over two DYNAMIC registers; not recursive. apply(x, k) -> power(x, k),
+ * through a DYNAMIC and then an OUTPUT destination. `is_inner`: callers cannot call power. */
 static inline tn__bytes build_loop_with(test_exe *t, bool is_inner) {
   int twice = test_exe_kernel(t, "double", double_kernel, 2, 1);
   tn__exe_func *main_f = tn__exe_function(t->exe, "apply"), *f = tn__exe_function(t->exe, "power");

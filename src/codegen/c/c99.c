@@ -4,9 +4,9 @@
 #include "codegen/c/emit.h"
 #include "runtime/format/source_unit.h"
 
-/* What the arithmetic of the text rests on. Where a compiler says that it will not hold, the text refuses to compile;
- * clang names few of the options by a macro, and the pragmas below take the others back. Before them stands what clang
- * refuses when an option has made infinities or NaNs undefined. */
+/* Compile-time checks of the arithmetic that the emitted text relies on: if a compiler reports an option that breaks
+ * it, the text does not compile. clang defines macros for few of these options, so the pragmas below override the
+ * others. The expression before them makes clang reject options that leave infinities or NaNs undefined. */
 static const char assumptions[] =
     "#include <float.h>\n"
     "#include <stddef.h>\n"
@@ -25,7 +25,7 @@ static const char assumptions[] =
     "#elif defined(__NO_SIGNED_ZEROS__)\n"
     "#error \"cannot keep results right: signs of zeros may be ignored; add -fsigned-zeros\"\n"
     "#endif\n"
-    /* 16: _Float16 alone has a format of its own. clang says 0 of an x86 that has SSE, but not SSE2. */
+    /* 16: only _Float16 has its own format. clang reports 0 on x86 with SSE but without SSE2. */
     "#if (defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16) || \\\n"
     "    (defined(__clang__) && (defined(__i386__) || defined(__x86_64__)) && !defined(__SSE2_MATH__)) || \\\n"
     "    (defined(_M_IX86_FP) && _M_IX86_FP < 2)\n"
@@ -50,7 +50,7 @@ static const char assumptions[] =
     "#pragma clang diagnostic ignored \"-Wignored-pragmas\"\n"
     "#pragma clang diagnostic ignored \"-Wunknown-pragmas\"\n"
     "#pragma float_control(precise, on)\n"
-    /* Where float_control is not there. */
+    /* For compilers without float_control. */
     "#if __clang_major__ >= 19\n"
     "#pragma clang fp reassociate(off) reciprocal(off)\n"
     "#endif\n"

@@ -100,8 +100,8 @@ const char *tn__cc_bitcast(tn__cc *cc, tn_dtype from, tn_dtype to, const char *v
 tn__strbuf *tn__cc_text(tn__arena *arena);
 /* A line of text, indented. */
 void tn__cc_line(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3);
-void tn__cc_open(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3); /* the same, and "{" behind it */
-void tn__cc_open_if(tn__cc *cc, const char *condition); /* "if (condition) {", without a second pair of parentheses */
+void tn__cc_open(tn__cc *cc, const char *format, ...) TN_PRINTF(2, 3); /* the same, followed by "{" */
+void tn__cc_open_if(tn__cc *cc, const char *condition); /* "if (condition) {", without doubled parentheses */
 void tn__cc_close(tn__cc *cc);                          /* "}" */
 #define TN__CC_TEXT(cc, ...) tn__arena_printf((cc)->arena, __VA_ARGS__)
 

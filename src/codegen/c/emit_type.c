@@ -59,7 +59,7 @@ void tn__cc_open(tn__cc *cc, const char *format, ...) {
   cc->indent++;
 }
 
-/* Is the first parenthesis closed by the last one? */
+/* Returns whether the first parenthesis is closed by the last one. */
 static bool is_enclosed(const char *text, size_t length) {
   int depth = 0;
   if (length < 2 || text[0] != '(') return false;
@@ -70,7 +70,7 @@ static bool is_enclosed(const char *text, size_t length) {
   return false;
 }
 
-/* clang takes `if ((a == b))` for an assignment that somebody meant. */
+/* clang warns that `if ((a == b))` may be meant as an assignment. */
 void tn__cc_open_if(tn__cc *cc, const char *condition) {
   size_t length = strlen(condition);
   while (is_enclosed(condition, length)) condition++, length -= 2;
@@ -214,7 +214,7 @@ static const char *rounded(tn__cc *cc, tn_dtype dtype, const char *value) {
   return dtype == TN_BF16 ? TN__CC_TEXT(cc, "tn_round_bf16(%s)", value) : value;
 }
 
-/* A whole number as f32 or f64. */
+/* Converts an integer to f32 or f64. */
 static const char *widened(tn__cc *cc, tn_dtype from, tn_dtype to, const char *value) {
   const char *text = TN__CC_TEXT(cc, "((%s)%s)", tn__cc_value_type(to), value);
   bool folded = cc->dialect == &tn__cc_c99 && !tn__dtype_is_unsigned(from); /* support.txt: tn_whole_f32 */

@@ -66,7 +66,7 @@ static LLVMValueRef family_call(tn__cg *cg, const family_row *row, LLVMValueRef 
   return LLVMBuildCall2(cg->builder, function_type, function, args, (unsigned)count, "");
 }
 
-/* By squaring until no lane has a bit of the exponent left (eval_pow in ir/intrinsic.c). */
+/* Repeated squaring, until the exponents of all lanes are zero (eval_pow in ir/intrinsic.c). */
 static LLVMValueRef whole_power(tn__cg *cg, LLVMValueRef x, LLVMValueRef y, bool is_signed) {
   LLVMTypeRef type = type_of(x), params[] = {type, type}, function_type = LLVMFunctionType(type, params, 2, 0);
   unsigned bits = LLVMGetIntTypeWidth(LLVMGetTypeKind(type) == LLVMVectorTypeKind ? LLVMGetElementType(type) : type);

@@ -63,7 +63,7 @@ tn__value *tn__g_from_elements(tn__graph *g, tn_dtype dtype, const tn__expr *con
 
 tn__value *tn__g_unary(tn__graph *g, const char *op, tn__value *a) { return build(g, op, &a, 1, NULL, 0); }
 
-/* Are the two sizes the same, as far as the graph shows or has a check for? */
+/* Returns whether the two sizes are equal, statically or by a run-time check. */
 static bool same_size(const tn__graph *g, const tn__expr *a, const tn__expr *b) {
   if (a == b) return true;
   const tn__expr *equal = tn__ir_eq(g->ir, a, b);
@@ -180,8 +180,8 @@ tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank, const tn__ex
   return same ? a : tn__g_broadcast_in_dim(g, a, rank, dims, axes);
 }
 
-/* Sizes that a run broadcasts to each other make select(a == 1, b, a), which is the one that is not 1. A third one goes
- * around that. */
+/* Broadcasting two run-time sizes yields select(a == 1, b, a), the one that is not 1. A third size is broadcast by
+ * nesting. */
 static bool is_common(const tn__expr *e) {
   return e->kind == TN__EXPR_SELECT && e->args[0]->kind == TN__EXPR_EQ &&
          ((e->args[0]->args[0] == e->args[2] && tn__ir_is_int_value(e->args[0]->args[1], 1)) ||
@@ -192,7 +192,7 @@ static bool has_part(const tn__expr *e, const tn__expr *part) {
   return e == part || (is_common(e) && (has_part(e->args[1], part) || has_part(e->args[2], part)));
 }
 
-/* Symbols in the order in which they were made, so that a + b and b + a have one shape. */
+/* Orders symbols by creation, so that a + b and b + a have the same shape. */
 static const tn__expr *common_size(tn__graph *g, const tn__expr *a, const tn__expr *b) {
   if (has_part(a, b)) return a;
   if (has_part(b, a)) return b;

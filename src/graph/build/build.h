@@ -43,13 +43,13 @@ tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn
                                   const int64_t *axes);
 tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank,
                               const tn__expr *const *dims); /* NumPy's rule, one way */
-/* The common shape under NumPy's rule. Of symbolic dimensions that differ it is the one that is not 1 when the model
- * runs, which checks that they are equal or one is 1. */
+/* Computes the common shape under NumPy's rule. If two symbolic dimensions differ, the result is the one that is not
+ * 1 at run time, and a run-time check requires that they are equal or one is 1. */
 void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims);
-/* The same of two sizes, which messages call `left` and `right`. */
+/* The same for two sizes, named `left` and `right` in messages. */
 const tn__expr *tn__g_broadcast_size(tn__graph *g, const char *left, const tn__expr *a, const char *right,
                                      const tn__expr *b);
-/* Broadcast to such a shape; the value itself when it has it. */
+/* Broadcasts the value to such a shape. Returns the value itself if it already has that shape. */
 tn__value *tn__g_stretch(tn__graph *g, tn__value *value, int rank, const tn__expr *const *dims);
 tn__value *tn__g_reshape(tn__graph *g, tn__value *a, int rank, const tn__expr *const *dims);
 /* New dimensions of 1; `axes`, in any order, are of the result. */
@@ -198,9 +198,9 @@ typedef enum tn__norm_scale {
   TN__NORM_RECIPROCAL, /* times 1 / sqrt(v) */
   TN__NORM_DIVIDE      /* by sqrt(v) */
 } tn__norm_scale;
-TN_MUST_USE bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: it is none */
-/* Over rows along `axes`: (a - mean) / sqrt(variance + epsilon), and a / sqrt(mean of squares + epsilon).
- * Scales and biases are multiplications and additions behind. */
+TN_MUST_USE bool tn__norm_scale_parse(const char *text, tn__norm_scale *out); /* false: unknown scale */
+/* Normalises rows along `axes`: (a - mean) / sqrt(variance + epsilon), and a / sqrt(mean of squares + epsilon).
+ * Callers add scales and biases as separate multiplications and additions. */
 tn__value *tn__g_layer_norm(tn__graph *g, tn__value *a, const int64_t *axes, int count, double epsilon,
                             tn__norm_scale scale);
 /* And the mean and 1 / sqrt(variance + epsilon) of each row, in the type that is computed in. */
@@ -252,8 +252,8 @@ tn__value *tn__g_max_unpool(tn__graph *g, tn__value *a, tn__value *positions, in
 typedef struct tn__resize_axis {
   int axis;
   const tn__expr *size; /* of the result */
-  /* result / operand, before rounding the size; may be computed at run time: an f64 scalar, or, where it comes from
-   * sizes, NULL and its numerator and denominator, i64 scalars that make the coordinates exact. */
+  /* result / operand, before the size is rounded. Either an f64 scalar, possibly computed at run time; or, if
+   * derived from sizes, NULL and the i64 scalars `numerator` and `denominator`, which make coordinates exact. */
   tn__value *scale;
   tn__value *ratio[2];
   tn__value *roi_start, *roi_end; /* f64 scalars; tf_crop_and_resize only */

@@ -1,12 +1,11 @@
-/* Resampling along dimensions, as ONNX's Resize means it, composed of takes and weighted sums.
+/* Resampling along dimensions with the semantics of ONNX's Resize, composed of takes and weighted sums.
  *
- * Interpolation is separable, so each dimension is done on its own: the source coordinate of every output position, the
- * positions of the taps around it and their weights are small vectors (constants, when the scale is one, that fold
- * away).
+ * Interpolation is separable, so each dimension is processed on its own. The source coordinate of each output position,
+ * its taps and their weights are small vectors. They fold to constants if the scale is constant.
  *
- * A coordinate picks elements, so it must not be off by a rounding. When the sizes are given, the scale is a ratio of
- * integers and so is each coordinate (`ratio`); only the weights are floating. When a scale is given, coordinates are
- * f64, and what nearest divides by it is rounded to f32, as the scale itself is: 3 / 0.6 is 5 and not 4.9999998. */
+ * A coordinate selects elements, so a rounding error would select the wrong one. If sizes are given, scales and
+ * coordinates are ratios of integers (`ratio`), and only weights are floating. If a scale is given, coordinates are
+ * f64. In nearest mode quotients are rounded to f32, like the scale itself: 3 / 0.6 is 5 and not 4.9999998. */
 #include <math.h>
 #include <string.h>
 
@@ -18,18 +17,18 @@ typedef struct resampling {
   const tn__resize_spec *spec;
   const tn__resize_axis *axis;
   const tn__expr *in; /* the dimension */
-  tn__value *in_i64;  /* the same as a scalar */
+  tn__value *in_i64;  /* the dimension as a scalar */
   tn__value *in_f64;
   tn__value *scale;   /* f64 scalar */
-  tn__value *outside; /* bool [size]: takes the extrapolation value; NULL */
+  tn__value *outside; /* bool [size]: positions with the extrapolation value; may be NULL */
 } resampling;
 
-/* Integer coordinates: above / below, i64 [size] and an i64 scalar of at least 1. */
+/* Integer coordinates above / below: an i64 [size] and an i64 scalar of at least 1. */
 typedef struct ratio {
   tn__value *above, *below;
 } ratio;
 
-/* Coordinates [size] as whole numbers, and what is left of them, in [0, 1). Both f64. */
+/* Integer and fractional parts of coordinates, the latter in [0, 1). Both are f64 [size]. */
 typedef struct parts {
   tn__value *whole, *rest;
 } parts;
@@ -53,7 +52,7 @@ static bool by_ratio(const resampling *r) {
   return r->axis->ratio[0] != NULL && !is(r->spec->coordinates, "tf_crop_and_resize");
 }
 
-/* Is the ratio that of the sizes, and not one for all dimensions? */
+/* Returns whether the ratio is output size / input size of this dimension, and not one for all dimensions. */
 static bool stretches(const resampling *r) {
   const tn__value *below = r->axis->ratio[1];
   return below->elements != NULL && below->elements[0] == r->in;
@@ -67,7 +66,7 @@ static void check_mode(const resampling *r) {
   tn__graph_fail(r->g, TN_UNSUPPORTED, "resize: the coordinate mode \"%s\" is unknown", r->spec->coordinates);
 }
 
-/* The scale is above / below, and the length of the result before it is rounded in / below * above. */
+/* The scale is above / below. The unrounded length of the result is in / below * above. */
 static ratio exact_coordinates(const resampling *r) {
   tn__graph *g = r->g;
   const char *mode = r->spec->coordinates;
@@ -77,8 +76,8 @@ static ratio exact_coordinates(const resampling *r) {
   if (is(mode, "asymmetric")) {
     c = (ratio){mul(g, y, below), above};
   } else if (is(mode, "align_corners")) {
-    /* y (in - 1) / (length - 1), whose y is 0 where the length is 1. When the ratio is that of the sizes, both sides
-     * are divided by the dimension. */
+    /* y (in - 1) / (length - 1), with y = 0 where the length is 1. If the ratio is that of the sizes, both sides are
+     * divided by the dimension. */
     tn__value *last = plus(g, r->in_i64, -1);
     tn__value *steps = stretches(r) ? plus(g, above, -1) : sub(g, length, below);
     tn__value *x = mul(g, y, stretches(r) ? last : mul(g, last, below));
@@ -96,11 +95,11 @@ static ratio exact_coordinates(const resampling *r) {
     }
     c = (ratio){x, times(g, above, 2)};
   }
-  c.below = greatest(g, c.below, one); /* also where there is nothing to divide */
+  c.below = greatest(g, c.below, one); /* at least 1, even if there is nothing to divide */
   return c;
 }
 
-/* What a scale divides, in nearest mode rounded to f32 while that leaves a fraction. */
+/* Divides by the scale. In nearest mode rounds the quotient to f32 if it is small enough for f32 to keep a fraction. */
 static tn__value *over_scale(const resampling *r, tn__value *a) {
   tn__graph *g = r->g;
   tn__value *x = quotient(g, a, r->scale);
@@ -114,8 +113,8 @@ static tn__value *unless_single(tn__graph *g, tn__value *width, tn__value *one, 
   return tn__g_select(g, tn__g_compare(g, TN__CMP_EQ, width, f64(g, 1)), one, many);
 }
 
-/* How far apart the last and the first element of the unrounded result are, in units of `one`: f64 scalars, whole
- * numbers when the scale is a ratio. */
+/* The distance between the first and last elements of the unrounded result, in units of `one`: f64 scalars, which
+ * are whole numbers if the scale is a ratio. */
 static tn__value *steps_of(const resampling *r, tn__value **one) {
   tn__graph *g = r->g;
   tn__value *const *scale = r->axis->ratio;
@@ -125,8 +124,8 @@ static tn__value *steps_of(const resampling *r, tn__value **one) {
   return sub(g, stretches(r) ? length : mul(g, length, r->in_f64), *one);
 }
 
-/* From start to end of a region, both in parts of the image: a quotient of sums that are exact as long as the region's
- * numbers and the sizes have 53 bits together. Marks what lies outside. */
+/* Coordinates from start to end of a region, both relative to the image. The quotient's sums are exact as long as
+ * the region's numbers and the sizes have at most 53 bits together. Marks the coordinates outside. */
 static tn__value *crop_coordinates(resampling *r, tn__value *y) {
   tn__graph *g = r->g;
   tn__value *start = r->axis->roi_start, *end = r->axis->roi_end, *last = plus(g, r->in_f64, -1), *zero = f64(g, 0);
@@ -198,8 +197,8 @@ static rounding rounding_of(const resampling *r) {
   tn__graph_fail(r->g, TN_UNSUPPORTED, "resize: the nearest mode \"%s\" is unknown", r->spec->nearest);
 }
 
-/* The nearest element of each coordinate, i64 [size]. Coordinates below 0 take the first element however they are
- * rounded, so divisions of what is not negative do. */
+/* The nearest element of each coordinate, i64 [size]. Negative coordinates clamp to the first element in any
+ * rounding mode, so divisions of non-negative numbers suffice. */
 static tn__value *nearest_positions(resampling *r) {
   tn__graph *g = r->g;
   rounding way = rounding_of(r);
@@ -273,7 +272,8 @@ static tn__value *few_taps(const resampling *r, tn__value *a, parts x) {
   return sum;
 }
 
-/* The first tap from the coordinate's whole part on, an i64 scalar: 1 - ceil(half / scale) of a scale of at most 1. */
+/* The first tap relative to the coordinate's integer part, an i64 scalar: 1 - ceil(half / scale), for a scale of at
+ * most 1. */
 static tn__value *first_tap(const resampling *r, int64_t half, tn__value *scale) {
   tn__graph *g = r->g;
   if (r->axis->ratio[0] == NULL) {
@@ -299,7 +299,7 @@ static tn__value *many_taps(const resampling *r, tn__value *a, parts x) {
   const tn__expr *one = tn__ir_index(g->ir, 1);
   const tn__expr *dims[TN__MAX_RANK] = {r->axis->size, tn__graph_elements(g, taps, &count)[0]};
   if (tn__ir_as_int(dims[1], &known) && (known < 0 || known > INT32_MAX))
-    tn__graph_fail(g, TN_UNSUPPORTED, "resize: the scale of dimension %d takes too many elements", axis);
+    tn__graph_fail(g, TN_UNSUPPORTED, "resize: cannot scale dimension %d: the scale needs too many elements", axis);
   const tn__expr *shape[] = {r->axis->size, one};
   tn__value *offset = tn__g_iota(g, TN_F64, 2, dims, 1);
   offset = add(g, offset, to_f64(g, start));

@@ -119,7 +119,7 @@ static void expand_gelu(tn__graph *g, const tn__node *node, tn__value *const *in
 static tn__value *scaled(tn__graph *g, const tn__node *node, tn__value *x, tn__value *variance, tn__value **inverse) {
   tn__norm_scale how = TN__NORM_RSQRT;
   bool known = tn__norm_scale_parse(tn__node_string(node, "scale", "rsqrt"), &how);
-  TN__INVARIANT(known); /* checked when the node was made */
+  TN__INVARIANT(known); /* checked when the node was created */
   *inverse = NULL;
   variance = tn__g_binary_s(g, "add", variance, tn__node_float(node, "epsilon", 0));
   if (how == TN__NORM_RSQRT) {

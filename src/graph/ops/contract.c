@@ -328,7 +328,7 @@ static void declare_convolution(tn__lower_context *lower, const tn__node *node, 
   const tn__expr *column = axes.index[s.channel], *in = tn__ir_mul_i(ir, reduce.index[s.spatial], step_of(node));
   a[0] = axes.index[0];
   a[s.channel] = in;
-  if (s.groups > 1) { /* the padding columns of the last panel read a real channel; nobody reads them */
+  if (s.groups > 1) { /* the padding columns of the last panel read a real channel; their results are unused */
     const tn__expr *each = tn__ir_max(ir, tn__ir_div_i(ir, real, s.groups), tn__ir_index(ir, 1));
     const tn__expr *read = padded ? tn__ir_min(ir, column, tn__ir_add_i(ir, real, -1)) : column;
     a[s.channel] = tn__ir_add(ir, tn__ir_mul(ir, tn__ir_div(ir, read, each), weights[s.rhs_in]), in);

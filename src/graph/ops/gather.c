@@ -402,7 +402,7 @@ static void infer_write_at(tn__graph *graph, tn__node *node) {
   tn__g_set_output(graph, node, 0, a->dtype, a->rank, a->dims, NULL);
 }
 
-/* The index of an operand that stretches where it has the size 1. */
+/* Broadcasts the index of a nest to an operand: 0 in dimensions of size 1. */
 static void stretched_index(tn__ir *ir, const tn__buffer *operand, const tn__nest *nest, const tn__expr **index) {
   for (int i = 0; i < nest->count; i++)
     index[i] = tn__ir_is_int_value(operand->shape[i], 1) ? tn__ir_index(ir, 0) : nest->index[i];
@@ -425,7 +425,7 @@ static void declare_write_at(tn__lower_context *lower, const tn__node *node, con
   memcpy(extents, a->shape, (size_t)a->rank * sizeof(*extents));
   extents[axis] = tn__ir_index(ir, 1);
   tn__nest nest = tn__nest_create(ir, "w", a->rank, extents);
-  bool once = has_one_element(position); /* one position for everything: found before the loops */
+  bool once = has_one_element(position); /* one position for all elements: compute it before the loops */
   stretched_index(ir, position, &nest, where);
   stretched_index(ir, fresh, &nest, from);
   const tn__var *var = tn__g_let_var(ir, "position");

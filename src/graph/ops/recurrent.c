@@ -126,7 +126,7 @@ static const tn__expr *activate_as_is(const cell *s, int index, const tn__expr *
              tn__node_string(s->node, "activations", ""));
 }
 
-/* The same of a gate's sum, which is clipped before. */
+/* The same for the sum of a gate, which is clipped first. */
 static const tn__expr *activate(const cell *s, int index, const tn__expr *a) {
   double clip = tn__node_float(s->node, "clip", 0);
   if (clip > 0) a = tn__ir_min(s->ir, tn__ir_max(s->ir, a, number(s, -clip)), number(s, clip));

@@ -187,7 +187,7 @@ static void window_shape(tn__graph *graph, const tn__node *node, const tn__expr 
       tn__node_fail(graph, node, "window, stride and dilation of dimension %d must be positive", i);
     const tn__expr *padded = tn__g_padded_dim(ir, a->dims[i], low[i], high[i], 0);
     int64_t reach = (window[i] - 1) * dilations[i] + 1;
-    /* No samples give no results, and nor does a window that is too large by a stride at most. */
+    /* No samples give no results. A window larger than the input by at most a stride also gives none. */
     const tn__expr *fits = tn__ir_le(ir, tn__ir_index(ir, reach > strides[i] ? reach - strides[i] : 0), padded);
     if (tn__ir_is_false(fits))
       tn__node_fail(graph, node,

@@ -50,7 +50,7 @@ static void declare_broadcast(tn__lower_context *lower, const tn__node *node, co
       index[i] = zero;
     else if (tn__ir_is_int(a->dims[i]) || a->dims[i] == result->dims[to[i]])
       index[i] = own;
-    else /* only the run tells whether it stretches (ir/stretch.c) */
+    else /* the broadcast is decided at run time (ir/stretch.c) */
       index[i] = tn__ir_select(ir, tn__ir_eq(ir, inputs[0]->shape[i], tn__ir_index(ir, 1)), zero, own);
   }
   declare_move(lower, node, inputs, &axes, index, outputs);

@@ -55,7 +55,7 @@ static void infer_grid_sample(tn__graph *graph, tn__node *node) {
 typedef struct sampler {
   tn__ir *ir;
   const tn__node *node;
-  tn_dtype dtype; /* of coordinates and weights: f32, or f64 for a grid of f64 */
+  tn_dtype dtype; /* of coordinates and weights: f32, or f64 for an f64 grid */
   bool align, zeros, border, reflection;
 } sampler;
 

@@ -48,9 +48,9 @@ typedef struct tn__optimize_options {
   void *decide_user;
   void (*after)(void *user, const char *pass, const tn__graph *graph, double seconds); /* may be NULL */
   void *after_user;
-  bool limited; /* only the first `most` passes of the pipeline run, and dce: no kernel is made of what nobody reads */
+  bool limited; /* run only the first `most` passes of the pipeline, then dce, so that dead values get no kernels */
   int most;
-  void (*fired)(void *user, const char *rule); /* for each rule of a table that was applied; may be NULL */
+  void (*fired)(void *user, const char *rule); /* called for each applied rule of a rule table; may be NULL */
   void *fired_user;
 } tn__optimize_options;
 

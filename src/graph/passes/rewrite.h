@@ -83,7 +83,7 @@ bool tn__pass_stays_whole(const tn__node *composite);
 /* Puts its body in its place. */
 void tn__pass_put_body(tn__rewriter *rewriter, const tn__node *composite);
 
-/* The rule files of simplify, and the rules of raise. */
+/* The rules of the passes simplify and raise, by file. */
 extern const tn__rule_set tn__rules_shape, tn__rules_arithmetic, tn__rules_product, tn__rules_raise;
 
 #endif

@@ -75,8 +75,8 @@ static tn__value *once(tn__rewriter *rewriter, tn__node *node) {
   return tn__pass_producer_of(node->inputs[0], node->op->name) == NULL ? NULL : node->inputs[0];
 }
 
-/* A negated constant becomes a constant: "product minus constant columns" makes this sum of the difference that it
- * would become here. */
+/* a + (-b) becomes a - b, unless b is constant: "product minus constant columns" turns that difference into this
+ * sum, so the two rules would alternate. */
 static tn__value *add_negative(tn__rewriter *rewriter, tn__node *node) {
   for (int i = 0; i < 2; i++) {
     const tn__node *negate = tn__pass_producer_of(node->inputs[i], "negate");

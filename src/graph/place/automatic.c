@@ -1,15 +1,15 @@
-/* Placement by predicted time: which devices domains get of which nothing is said.
+/* Placement by predicted time: chooses devices for domains that the user has not placed.
  *
- * What is minimised is the time of all operators, one after the other, and of all copies between devices (cost.h),
- * where a value is copied once to each device that reads it. Domains are taken in the order of the program, and of the
- * ways to place those so far the best are kept (beam search). What comes later depends only on where the values are
- * that are still to be read, so of two ways that agree in these the slower is dropped: in a network, where few values
- * are alive at a time, nothing else ever is, and the result is the best that there is. In others the number that is
- * kept, by the number of domains so that all takes time in proportion to these, leaves the best open; single domains
- * are then moved while that gains something, also from having everything on one device.
+ * The search minimises the total time of all operators, run one after the other, and of all copies between devices
+ * (cost.h). A value is copied once to each device that reads it. Domains are visited in program order, and a beam
+ * search keeps the best partial placements. Later costs depend only on the devices of values that are still to be read,
+ * so of two placements that agree in these the slower is dropped. In a network with few live values at a time this is
+ * exhaustive and the result is optimal. Otherwise the beam width, which is set by the number of domains to keep the
+ * time linear, can lose the optimum. Single domains are then moved while that gains something, also starting with
+ * everything on one device.
  *
- * Memory: the most that is alive at once on a device is part of a way; one that is above a budget comes behind all that
- * are not. Where the search ends above one, whole choices are weighed (fit.c). */
+ * Memory: each partial placement records its peak of live bytes per device. Placements above a budget rank after all
+ * others. If the search ends above a budget, complete placements are compared (fit.c). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,8 +62,8 @@ static const tn__virtual_device *device_at(const tn__compile_config *config, int
   return rank < config->devices.count ? config->devices.data[rank] : config->host;
 }
 
-/* Values that are where they are for reasons of their own: callers' tensors follow, sizes stay; so do known results,
- * which cost nothing anywhere, unless it is memory that decides. */
+/* Returns whether the search chooses the device of the value. Tensors of callers follow their readers, and sizes
+ * have a fixed device. Known results cost nothing anywhere, so they count only if there are budgets. */
 static bool decides(const tn__plan *plan, int value) {
   const tn__plan_value *v = &plan->values.data[value];
   if (v->value == NULL || v->value->data != NULL || v->shape || tn__plan_waits(plan, value)) return false;
@@ -547,7 +547,7 @@ static double cost_of_choice(void *user, const int *choice) {
   return cost_of(user);
 }
 
-/* Within budgets, where the search has found nothing that is. */
+/* Searches within the budgets after the search by time has found nothing that fits. */
 static void fit_all(const problem *p, int *choice) {
   mover m = {p, TN__NEW_ARRAY(p->arena, p->count, int), TN__NEW_ARRAY(p->arena, p->nets.count * p->devices, int)};
   tn__plan_fit fit = {p->plan, p->devices, p->count, p->variable, p->alone, cost_of_choice, &m};

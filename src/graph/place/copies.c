@@ -328,7 +328,7 @@ static bool is_made_here(const rewriter *r, int scope, const tn__value *value) {
   return value->id >= (uint32_t)r->plan->scopes.data[scope].limit;
 }
 
-/* Annotations, and copies that are no more than others, give way to what they are of; readers first. */
+/* Replaces annotations and duplicate copies by the remaining value on that device, readers first. */
 static void drop_annotations(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__graph *graph = plan->scopes.data[scope].graph;
@@ -338,13 +338,14 @@ static void drop_annotations(rewriter *r, int scope) {
     tn__value *own = node->outputs[0];
     if (is_made_here(r, scope, own)) continue;
     int from = base_of(plan, scope, tn__plan_index(plan, scope, own));
-    if (twin_of(r, from, own->device) == own) continue; /* which others may come to read */
+    if (twin_of(r, from, own->device) == own) continue; /* other readers may still be redirected to it */
     if (is_read(graph, own)) tn__graph_replace_uses(graph, own, on_device(r, graph, from, own->device));
     node->dead = plan->changed = true;
   }
 }
 
-/* Copies that nobody reads, once all that might read them does. What they are of is no copy, so their order is free. */
+/* Removes copies without readers, once all redirections are done. The operand of a copy is never a copy here, so
+ * order does not matter. */
 static void drop_unread_copies(rewriter *r, int scope) {
   tn__plan *plan = r->plan;
   tn__graph *graph = plan->scopes.data[scope].graph;

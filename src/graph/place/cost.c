@@ -169,7 +169,7 @@ typedef struct measurement {
 static void measure_graph(const measurement *m, const tn__graph *graph, const double *around, bool outermost);
 
 static void begin(const measurement *m, const tn__value *value, life *lives, double *alive, bool outermost) {
-  /* Callers' tensors on the host are theirs, and what a body takes is what its operator reads. */
+  /* Tensors of callers on the host are not counted; inputs of a body are counted as operands of its operator. */
   bool others = value->producer == NULL && value->data == NULL && (!outermost || value->device == m->config->host);
   if (lives[value->id].begun || others) return;
   lives[value->id].begun = true;

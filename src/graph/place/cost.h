@@ -33,8 +33,9 @@ tn__place_sums tn__place_predict(tn__compile_config *config, const tn__graph *gr
 /* Is the value an output of a smaller number, too? It is copied to callers once. */
 bool tn__place_is_output_before(const tn__graph *graph, int index);
 
-/* Bytes that values and constants of a graph take on each device, by rank: the most that is alive at once, of bodies
- * the most of any. What callers hold on the host is theirs, and what bodies take is counted where it is handed over. */
+/* Bytes of values and constants of a graph on each device, by rank. Values: the peak of live bytes; a body
+ * contributes its own peak. Tensors of callers on the host are not counted. Operands of a body are counted at its
+ * operator. */
 typedef struct tn__place_memory {
   double constants[TN__MOST_TARGETS + 1], values[TN__MOST_TARGETS + 1];
 } tn__place_memory;

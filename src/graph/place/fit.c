@@ -1,9 +1,11 @@
-/* The search of automatic.c keeps the fastest ways to place the program so far, and knows of memory what is alive then.
- * Such a way may end above a budget where another, which was dropped, does not. Here whole choices are weighed, as
- * tn__place_measure() measures the plan that comes of them. A value is alive on its device up to its last reader there,
- * or the last copy of it. A copy is alive from its first to its last reader, and stands before the first or in the arm
- * that reads it. Bodies take what their values take while their operator runs. Copies that planning moves out of
- * loops are counted where they are read: there the measure of the plan decides. */
+/* The search of automatic.c keeps the fastest partial placements and knows only their memory so far. A kept placement
+ * may later exceed a budget where a dropped one would not. This search compares complete placements, with the memory
+ * that tn__place_measure() would measure for the resulting plan.
+ *
+ * A value is live on its device up to its last reader there, or the last copy of it. A copy is live from its first
+ * to its last reader, and is made before the first reader or in the branch arm that reads it. The values of a body
+ * are live while its operator runs. A copy that planning hoists out of a loop is counted where it is read; the
+ * measure of the plan corrects this. */
 #include "graph/place/fit.h"
 
 #include <math.h>
@@ -12,13 +14,13 @@
 #include "graph/internal.h"
 #include "graph/place/cost.h"
 
-/* Nodes that are visited at the most, some tenths of a second. */
+/* Limits visited nodes, which bounds the search to some tenths of a second. */
 enum { MOST_VISITS = 4000000, ROUNDS = 8 };
 
 typedef struct state {
-  int last;   /* of the node that reads it last, or copies it; -1: none; the number of nodes: it goes out */
+  int last;   /* index of the last node that reads or copies it; -1: none; the number of nodes: it is an output */
   int reads;  /* by nodes and outputs of its graph */
-  bool begun; /* its bytes are counted */
+  bool begun; /* it is counted as live */
 } state;
 
 typedef struct weigher {
@@ -26,9 +28,9 @@ typedef struct weigher {
   tn__plan *plan;
   const int *choice;
   int devices, host;
-  int *away;     /* by value: the rank where its domain is, when that is no variable; -1: follows from its readers */
+  int *away;     /* by value: its domain's device if it is not a variable; -1: the device of its readers */
   state *states; /* by value and device */
-  bool *copied;  /* by value: a branch hands it from another device, and the arm copies it */
+  bool *copied;  /* by value: a branch operand from another device, which the arm copies */
   double alive[TN__MOST_TARGETS + 1], most[TN__MOST_TARGETS + 1], constants[TN__MOST_TARGETS + 1];
   int64_t visits;
 } weigher;
@@ -54,7 +56,7 @@ static int base_of(const weigher *w, int scope, const tn__value *value) {
   return tn__plan_index(w->plan, scope, value);
 }
 
-/* ---- where domains are that are no variables --------------------------------------------------------------------- */
+/* ---- devices of domains that are not variables ------------------------------------------------------------------- */
 
 static bool is_open(const weigher *w, int value) {
   const tn__value *v = w->plan->values.data[value].value;
@@ -62,7 +64,8 @@ static bool is_open(const weigher *w, int value) {
          !tn__plan_is_settled(&w->plan->domains.data[tn__plan_find(w->plan, value)]);
 }
 
-/* Callers' tensors are where they are read, or with the host; what else is open is where it is read first. */
+/* Tensors of callers are on the device of their readers, or on the host if these differ. Other open values are on
+ * the device of their first reader. */
 static void follow_readers(const weigher *w) {
   const tn__plan *plan = w->plan;
   for (int i = 0; i < plan->host; i++)
@@ -77,7 +80,7 @@ static void follow_readers(const weigher *w) {
     if (w->away[i] < 0) w->away[i] = w->host;
 }
 
-/* ---- lives ------------------------------------------------------------------------------------------------------- */
+/* ---- live ranges ------------------------------------------------------------------------------------------------- */
 
 /* The device on which a node reads an operand. */
 static int reads_on(const weigher *w, int scope, const tn__node *n, int operand) {
@@ -101,7 +104,7 @@ static void note_read(weigher *w, int value, int device, int at) {
 static void begin(weigher *w, int value, int device, bool outermost) {
   const tn__value *v = w->plan->values.data[value].value;
   state *s = state_of(w, value, device);
-  /* Callers' tensors on the host are theirs, and what a body takes is what its operator reads. */
+  /* Tensors of callers on the host are not counted; inputs of a body are counted as operands of its operator. */
   bool input = v->producer == NULL && v->data == NULL && device == device_of(w, value);
   if (s->begun || (input && (outermost ? device == w->host : !w->copied[value]))) return;
   s->begun = true;
@@ -121,7 +124,7 @@ static void note_most(weigher *w) {
     if (w->alive[d] > w->most[d]) w->most[d] = w->alive[d];
 }
 
-/* The copy stands before the node, which its value need not outlive when nothing there reads that itself. */
+/* Counts a copy made before the node. If the node does not read the original, the original ends with the copy. */
 static void copy_before(weigher *w, int value, int device, int at, bool outermost, bool ends) {
   int home = device_of(w, value);
   if (w->plan->values.data[value].value->data != NULL || home == device || state_of(w, value, device)->begun) return;
@@ -144,7 +147,7 @@ static bool chooses(const tn__node *n) {
   return n->op->lowering == TN__LOWER_CONTROL && !tn__op_has(n, TN__FACT_LOOPS) && n->graph_count == 2;
 }
 
-/* Is the copy of a branch's operand, which nobody else reads, made in the one arm that does? */
+/* Returns whether a branch operand without other readers is copied in the only arm that reads it. */
 static bool moves_into_arm(const weigher *w, int scope, const tn__node *n, int operand) {
   int arms = 0;
   if (!chooses(n) || operand == 0) return false;
@@ -155,7 +158,7 @@ static bool moves_into_arm(const weigher *w, int scope, const tn__node *n, int o
   return arms == 1;
 }
 
-/* What the bodies take is a copy in an arm, or what they are handed. */
+/* Marks the inputs of bodies that are copied in an arm, rather than passed in place. */
 static void mark_copied(const weigher *w, int scope, const tn__node *n, int bodies) {
   for (int k = chooses(n); k < n->input_count; k++)
     for (int b = 0; b < n->graph_count; b++) {
@@ -204,7 +207,7 @@ static void weigh_node(weigher *w, int scope, const tn__node *n, int at) {
   }
 }
 
-/* Of a body: where what it gives is wanted. */
+/* The device on which the result of a body is wanted. */
 static int gives_on(const weigher *w, int scope, int output) {
   const tn__plan_scope *s = &w->plan->scopes.data[scope];
   const tn__value *value = tn__graph_output_at(s->graph, output);
@@ -250,7 +253,7 @@ static void weigh_scope(weigher *w, int scope) {
   memcpy(w->alive, around, sizeof around);
 }
 
-/* Bytes above the budgets. */
+/* Returns the bytes above the budgets. */
 static double excess_of(weigher *w, const int *choice) {
   const tn__place_budgets *budgets = w->plan->options->budgets;
   double excess = 0;
@@ -267,7 +270,7 @@ static double excess_of(weigher *w, const int *choice) {
   return excess;
 }
 
-/* ---- searching --------------------------------------------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------------------------------------------------ */
 
 static bool may_be(const tn__plan_fit *f, int variable, int device) {
   return !isinf(f->alone[variable * f->devices + device]);
@@ -285,7 +288,7 @@ static void take_better(weigher *w, const int *choice, double excess, best *b) {
   memcpy(b->choice, choice, (size_t)w->fit->count * sizeof *choice);
 }
 
-/* How many choices there are; above MOST_VISITS it does not matter. */
+/* Returns the number of choices, saturating above MOST_VISITS. */
 static int64_t count_choices(const tn__plan_fit *f) {
   int64_t count = 1;
   for (int v = 0; v < f->count && count <= MOST_VISITS; v++) {
@@ -309,7 +312,7 @@ static void try_all(weigher *w, int variable, int *choice, best *b) {
   }
 }
 
-/* Moves single variables as long as that leads towards the budgets. */
+/* Moves single variables while that reduces the excess over the budgets. */
 static void descend(weigher *w, int *choice, best *b) {
   const tn__plan_fit *f = w->fit;
   double excess = excess_of(w, choice);
@@ -332,7 +335,7 @@ static void descend(weigher *w, int *choice, best *b) {
   take_better(w, choice, excess, b);
 }
 
-/* From what the search has found, and from having all on one device: first as they are, then with moves. */
+/* Starts with the result of the search and with all on one device: first unchanged, then with moves. */
 static void try_some(weigher *w, const int *found, best *b) {
   const tn__plan_fit *f = w->fit;
   int *choice = TN__NEW_ARRAY(w->plan->arena, f->count, int);

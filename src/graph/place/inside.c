@@ -83,7 +83,7 @@ void tn__plan_yield_node(tn__plan *plan, const tn__place_rule *rule, const tn__n
   tn__vec_push(plan->arena, &plan->result.yields, yield);
 }
 
-/* A pattern with a '*' whose device cannot run the node gives way to an earlier rule whose can. */
+/* If the device of a pattern with a '*' cannot run the node, an earlier rule whose device can applies. */
 static tn__place_rule *earlier_rule(tn__plan *plan, const tn__node *node, const tn__place_rule *rule) {
   tn__plan_yield_node(plan, rule, node);
   tn__place_rule *earlier = tn__place_rule_of(plan->options, node, rule);
@@ -91,7 +91,8 @@ static tn__place_rule *earlier_rule(tn__plan *plan, const tn__node *node, const 
   return earlier;
 }
 
-/* Was it made of a branch or a loop, to count its rounds or to collect what they make? No name means that. */
+/* Returns whether the node was created for a branch or loop, to count its iterations or collect their results. No
+ * name in a rule refers to such a node. */
 static bool serves_control(const tn__plan *plan, const tn__node *node) {
   bool small = true;
   if (node->origin == NULL || !tn__map_has(&plan->controls, node->origin)) return false;

@@ -17,14 +17,14 @@ static const char *told(const char *origin, const char *before, size_t *length) 
   return begin;
 }
 
-/* node "conv1" (Conv, opset 17), or node #12 (Conv, opset 17); NULL: the origin is none of a model's node. */
+/* Parses 'node "conv1" (Conv, opset 17)' or 'node #12 (Conv, opset 17)'. Returns NULL for other origins. */
 static const char *name_in(const char *origin, size_t *length) {
   const char *name = told(origin, "node \"", length);
   if (name != NULL) return name;
   name = told(origin, "node #", length);
   if (name == NULL) return NULL;
   ++*length;
-  return name - 1; /* with the # */
+  return name - 1; /* includes the # */
 }
 
 const char *tn__place_name_of(const tn__node *node, size_t *length) {
@@ -80,11 +80,11 @@ const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, b
   return NULL;
 }
 
-/* What has become of a node that no operator is left of, in words that follow it. */
+/* Returns why no operator of a node is left, to follow the node's name. */
 static const char *fate(tn__arena *arena, const tn__named_node *n) {
   size_t length;
   const tn__value *made = n->made;
-  if (made == NULL) return "nothing was made of it";
+  if (made == NULL) return "nothing was imported for it";
   if (made->holds != TN__HOLDS_TENSOR || made->dtype == TN_DTYPE_INVALID)
     return "it is a list whose tensors the compiler knows, so each stands where it is made or read";
   if (made->data != NULL) return "the compiler knows its result: it is a constant";
@@ -147,7 +147,7 @@ void tn__place_put_time(tn__strbuf *out, double seconds) {
     tn__strbuf_printf(out, "%.0f %s", seconds, units[unit]);
 }
 
-/* Names are the model's. */
+/* Names come from the model, so escape them. */
 static void put_name(tn__strbuf *out, const char *name, size_t length) {
   char shown[TN__SHOWN_CHAR];
   for (size_t at = 0; at < length;) {
@@ -156,7 +156,7 @@ static void put_name(tn__strbuf *out, const char *name, size_t length) {
   }
 }
 
-/* Why something is where it is, with names in it. */
+/* Formats the reason for a placement. It may contain names of the model. */
 static void put_why(tn__strbuf *out, const char *why) {
   if (why == NULL) return;
   tn__strbuf_append(out, "  (");

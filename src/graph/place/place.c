@@ -75,11 +75,11 @@ static void follow(tn__plan *plan) {
   }
 }
 
-/* What is in a domain that nothing was said of and nobody reads who has a place. */
+/* The contents of a domain that has no placement and no placed reader. */
 typedef enum content {
   CONTENT_HANDED = 0,    /* results of annotations, branches, loops and calls: no operator computes them */
   CONTENT_COMPUTED = 1,  /* an operator's results, or a constant */
-  CONTENT_OF_CALLERS = 2 /* a caller's tensor, which waits for its readers */
+  CONTENT_OF_CALLERS = 2 /* a caller's tensor, which follows its readers */
 } content;
 
 static unsigned content_of(const tn__plan *plan, int value) {
@@ -91,7 +91,7 @@ static unsigned content_of(const tn__plan *plan, int value) {
   return computes || v->value->data != NULL ? CONTENT_COMPUTED : CONTENT_HANDED;
 }
 
-/* Edges by the domain that makes, of those that read in a domain of `handed`. */
+/* Lists edges by their source domain, for targets in a domain of `handed`. */
 static void index_makers(tn__plan *plan, const unsigned *contents, followers *f) {
   for (int i = 0; i < plan->edges.count; i++) {
     const tn__plan_edge *edge = &plan->edges.data[i];
@@ -102,9 +102,9 @@ static void index_makers(tn__plan *plan, const unsigned *contents, followers *f)
   }
 }
 
-/* What no operator computes, and nobody reads who has a place, is where it was made: an output behind an annotation, a
- * branch that hands on what it is given. Of several places the first, as in follow(); a caller's tensor is with the
- * host. A level at a time, so that neither the order of nodes nor that of domains decides. */
+/* A value that no operator computes and no placed operator reads, such as an annotated output or a value that a
+ * branch passes through, stays on the device of its producer. Among several devices the first wins, as in follow();
+ * a caller's tensor is on the host. Proceeds by levels, so that the order of nodes and domains does not matter. */
 static void stay_with_makers(tn__plan *plan, const unsigned *contents) {
   int count = plan->domains.count, frontier = 0;
   followers f = {.first = TN__NEW_ARRAY(plan->arena, count, int),
@@ -139,8 +139,8 @@ static void stay_with_makers(tn__plan *plan, const unsigned *contents) {
   }
 }
 
-/* What is left: operators where they usually run; what they hand on where it was made; the callers' tensors where they
- * are read, or with the host when that is in several places, or nowhere. */
+/* Places the rest: operators on the default device; passed-through values with their producer; callers' tensors with
+ * their readers, or on the host if these differ or are absent. */
 static void settle_rest(tn__plan *plan) {
   int count = plan->domains.count;
   unsigned *contents = TN__NEW_ARRAY(plan->arena, count, unsigned);

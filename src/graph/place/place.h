@@ -53,11 +53,11 @@ typedef struct tn__place_options {
   const tn__place_budgets *budgets; /* NULL: there are none */
 } tn__place_options;
 
-/* A node that a pattern with a '*' fits, and whose device cannot run it: it is elsewhere. */
+/* A node that matches a pattern with a '*' but was placed elsewhere, because the pattern's device cannot run it. */
 typedef struct tn__place_yield {
   const tn__place_rule *rule;
-  const char *name; /* by which rules mean the node */
-  const char *lack; /* of the device: "no numbers of type f64 (...)" */
+  const char *name; /* the name that rules match */
+  const char *lack; /* the missing feature of the device: "no numbers of type f64 (...)" */
 } tn__place_yield;
 
 typedef struct tn__place_result {
@@ -68,11 +68,11 @@ typedef struct tn__place_result {
   uint64_t steps;
   /* A node that does not run on the default device, or a value of its; NULL: everything is there. */
   const tn__value *elsewhere;
-  TN__VEC(tn__place_yield) yields; /* each node of the model once for each rule */
+  TN__VEC(tn__place_yield) yields; /* at most one per rule and node of the model */
 } tn__place_result;
 
-/* Plans the graph and the bodies of its control operators. TN_INVALID_ARGUMENT is thrown when what is said
- * contradicts, TN_UNSUPPORTED with all nodes that devices cannot run on which they are said to be. */
+/* Plans the graph and the bodies of its control operators. Throws TN_INVALID_ARGUMENT for contradictory placements,
+ * and TN_UNSUPPORTED with all nodes that their assigned devices cannot run. */
 tn__place_result tn__graph_place(tn__graph *graph, const tn__place_options *options);
 /* "encoder.*=opencl:0" into a rule; throws what is wrong with it. */
 tn__place_rule tn__place_rule_read(tn__compile_config *config, const char *text);
@@ -84,14 +84,14 @@ void tn__place_budget_read(tn__compile_config *config, const char *text, tn__pla
 /* A node that the pattern of a rule fits, in the graph or a body, though a later rule may place it; NULL: none. Without
  * `by_name` one that no rule places: a branch, loop, call, annotation or copy. */
 const tn__node *tn__place_fitting(const tn__graph *graph, const char *pattern, bool by_name);
-/* For a rule that fits no node: a node of the model that it fits and of which no operator is left, with what became of
- * it; NULL: there is none. */
+/* For a rule without matches: returns a node of the model that it matches but that has no operator left, with the
+ * reason. Returns NULL if there is none. */
 const char *tn__place_vanished(tn__arena *arena, const tn__named_values *named, const char *pattern);
 /* For a rule that fits no node: the nearest name that rules place, or NULL. */
 const char *tn__place_nearest(const tn__graph *graph, const char *pattern);
 /* The name by which rules mean a node; length in *length. */
 const char *tn__place_name_of(const tn__node *node, size_t *length);
-/* The last rule that fits a node, of those before `before` unless that is NULL; NULL: none. */
+/* Returns the last rule that matches a node, or NULL. If `before` is not NULL, considers only rules before it. */
 tn__place_rule *tn__place_rule_of(const tn__place_options *options, const tn__node *node, const tn__place_rule *before);
 /* A line for each input and node: its device, operator and name, which rule put it there, and what it is predicted to
  * take; options.tells when it was planned. */

@@ -76,7 +76,7 @@ typedef struct tn__plan_view {
   int of, view;
 } tn__plan_view;
 
-/* An operator inside of a node of the model that gave way to what its device lacks. */
+/* An operator of a model's node that was placed elsewhere because the pattern's device cannot run it. */
 typedef struct tn__plan_yield {
   const tn__place_rule *rule;
   const tn__node *node;
@@ -97,14 +97,14 @@ typedef struct tn__plan {
   } *links; /* what was united with what */
   int link_count, link_capacity;
   TN__VEC(tn__plan_view) views;
-  tn__map parted;   /* origins of the model's nodes of which a device that they were said to be on cannot run all */
-  tn__map controls; /* origins of nodes of the model that are branches, loops or calls */
-  tn__map partly;   /* of these, those of which some operator is where a pattern with a '*' has it */
-  tn__map yields;   /* "RULE NAME" of the result's */
-  TN__VEC(tn__plan_yield) inside; /* of operators that `parted` is about */
-  TN__VEC(const char *) refusals; /* what devices cannot run that was said to be there */
-  int host;                       /* the domain of what only the host may read */
-  bool changed;                   /* something of the graph */
+  tn__map parted;   /* origins of the model's nodes whose assigned device cannot run all of their operators */
+  tn__map controls; /* origins of the model's branches, loops and calls */
+  tn__map partly;   /* the subset of `parted` with an operator on the device of its rule */
+  tn__map yields;   /* "RULE NAME" of each entry of result.yields */
+  TN__VEC(tn__plan_yield) inside; /* operators that the device of their rule cannot run */
+  TN__VEC(const char *) refusals; /* errors: operators that their assigned device cannot run */
+  int host;                       /* the domain of values that only the host may read */
+  bool changed;                   /* the graph was modified */
 } tn__plan;
 
 /* For messages: a value, in quotes, and a device with its target. */
@@ -130,9 +130,10 @@ const char *tn__plan_why_scope(const tn__plan *plan, int value);
 const tn__virtual_device *tn__plan_with_scope(tn__plan *plan, int value, const tn__virtual_device *device);
 /* Not all devices can run the value's operator. */
 void tn__plan_restrict(tn__plan *plan, int value, uint64_t devices);
-/* The domain is said to be on a device that cannot run what is in it: an error, of which there may be several. */
+/* Records the error that the domain is assigned to a device that cannot run its operators. More than one can be
+ * recorded. */
 void tn__plan_refuse(tn__plan *plan, const tn__plan_domain *domain, const tn__virtual_device *device, const char *by);
-/* Throws what was refused, all of it at once. */
+/* Throws all recorded errors at once. */
 void tn__plan_check_refused(tn__plan *plan);
 /* The domain, of which nothing or a part is said, gets what is left of a device; what that cannot run goes to the first
  * that can, in the order of targets. */
@@ -159,9 +160,9 @@ bool tn__plan_is_of_constants(const tn__plan *plan, int scope, const tn__node *n
 tn__place_rule *tn__plan_rule_of(tn__plan *plan, int scope, const tn__node *node, bool known);
 /* Before the rules of a graph's operators are asked for. */
 void tn__plan_find_parted(tn__plan *plan, const tn__graph *graph);
-/* A pattern with a '*' fits the node, which its device cannot run. */
+/* Records that a pattern with a '*' matches the node, but its device cannot run the node. */
 void tn__plan_yield_node(tn__plan *plan, const tn__place_rule *rule, const tn__node *node);
-/* Refuses rules that name a node of which their device can run nothing; those with a '*' give way. */
+/* Rejects rules by exact name whose device cannot run any operator of the node. Patterns with a '*' yield instead. */
 void tn__plan_check_parted(tn__plan *plan);
 /* What patterns with a '*' say, behind all that is said more exactly (patterns.c). */
 void tn__plan_say_patterns(tn__plan *plan);

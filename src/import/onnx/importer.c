@@ -259,7 +259,7 @@ static void define_list_output(tn__importer *im, const char *name, tn__value *va
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared as a sequence, and its node makes a tensor", name);
   tn_dtype own = TN_DTYPE_INVALID;
   int own_rank;
-  if (tn__g_list_type(value, &own, &own_rank)) rank = own_rank; /* else it is empty, and is what it is declared as */
+  if (tn__g_list_type(value, &own, &own_rank)) rank = own_rank; /* otherwise it is empty, and has its declared type */
   if (own != TN_DTYPE_INVALID && dtype != TN_DTYPE_INVALID && own != dtype && !tn__g_is_absent(value))
     tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "\"%s\" is declared with tensors of %s, and its node makes %s", name,
                    tn_dtype_name(dtype), tn_dtype_name(own));
@@ -412,7 +412,7 @@ static const char *node_origin(const tn__oscope *scope, const Onnx__NodeProto *p
                           tn__shown_name(arena, text_of(proto->op_type)), set, (long long)version);
 }
 
-/* What has become of a node, for those who name it. */
+/* Records the outcome of a node, for placement rules that name it. */
 static void tell_node(const tn__onode *n, const char *origin) {
   tn__named_values *named = n->importer->options->named;
   tn__named_node one = {.origin = origin, .made = n->output_count > 0 ? n->out[0] : NULL};

@@ -96,7 +96,7 @@ static const char *label_text(tn__onode *n, int label, const char *where) {
   return tn__arena_printf(n->arena, "label %c of %s", (char)label, where);
 }
 
-/* Open sizes of one label are equal, or one of them turns out to be 1 and is stretched. */
+/* The open sizes of one label are equal, or one is 1 at run time and is broadcast. */
 static void stretch_both(tn__onode *n, term *a, term *b, int input) {
   const char *before = input == 1 ? "input 0" : "the inputs before";
   const tn__expr *a_dims[TN__MAX_RANK], *b_dims[TN__MAX_RANK];

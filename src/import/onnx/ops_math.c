@@ -51,13 +51,13 @@ void tn__onnx_variadic(tn__onode *n) {
 
 void tn__onnx_reciprocal(tn__onode *n) { n->out[0] = tn__on_div(n, tn__on_scalar(n, 1, n->in[0]), n->in[0]); }
 
-/* The exponents in the type of the base, which have the same powers modulo the type's range of B bits: those of odd
- * numbers repeat after 2^(B - 2), and those of even ones are 0 from there on. A negative exponent counts as odd or even
- * only. */
+/* Reduces exponents to the type of the base, preserving powers modulo 2^B of the type's B bits. Powers of odd
+ * numbers repeat with the period 2^(B - 2), and those of even numbers are 0 for larger exponents. For a negative
+ * exponent only its parity matters. */
 static tn__value *exponents_in(tn__onode *n, tn__value *exponent, tn_dtype dtype) {
   int bits = tn__dtype_bits(exponent->dtype) + (tn__dtype_is_unsigned(exponent->dtype) ? 1 : 0);
   if (bits > tn__dtype_bits(dtype)) {
-    const int64_t period = INT64_C(1) << (dtype == TN_I32 ? 30 : 62); /* Pow has no other types of integers */
+    const int64_t period = INT64_C(1) << (dtype == TN_I32 ? 30 : 62); /* Pow supports no other integer types */
     tn_dtype own = exponent->dtype;
     tn__value *one = tn__g_scalar_i64(n->g, own, 1), *end = tn__g_scalar_i64(n->g, own, period);
     tn__value *odd = tn__g_binary(n->g, "and", exponent, one);
@@ -73,7 +73,7 @@ static tn__value *exponents_in(tn__onode *n, tn__value *exponent, tn_dtype dtype
   return tn__g_convert(n->g, exponent, dtype);
 }
 
-/* Are they integers, or floating numbers that are known to be? Then in a type of integers. */
+/* Returns whether the exponents are integers. Converts constant floats with whole values to i64. */
 TN_MUST_USE static bool whole_exponents(tn__onode *n, tn__value **exponent) {
   const double *known;
   int count;

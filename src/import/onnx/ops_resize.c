@@ -10,9 +10,9 @@ typedef struct target {
   int count;
   int axes[TN__MAX_RANK];
   const tn__expr *sizes[TN__MAX_RANK];
-  tn__value *scales[TN__MAX_RANK];   /* f64 scalars; or, when sizes were given, NULL and */
-  tn__value *ratio[TN__MAX_RANK][2]; /* the scale's numerator and denominator, i64 scalars */
-  bool unchanged[TN__MAX_RANK];      /* known to stay as they are */
+  tn__value *scales[TN__MAX_RANK];   /* f64 scalars; NULL if sizes were given */
+  tn__value *ratio[TN__MAX_RANK][2]; /* if sizes were given, the scale's numerator and denominator, i64 scalars */
+  bool unchanged[TN__MAX_RANK];      /* statically known to keep their sizes */
 } target;
 
 static tn__value *element_at(tn__onode *n, tn__value *x, int64_t i) {
@@ -21,8 +21,8 @@ static tn__value *element_at(tn__onode *n, tn__value *x, int64_t i) {
 
 static tn__value *as_i64(tn__onode *n, const tn__expr *e) { return tn__g_from_elements(n->g, TN_I64, &e, 1, 0); }
 
-/* Products of a size and a scale are rounded to f32 while f32 has all whole numbers: 10 * 1.3 is 13, although the f32
- * next to 1.3 is below it. */
+/* Rounds the product of a size and a scale to f32, as long as f32 can represent all integers of that magnitude: 10 *
+ * 1.3 is 13, although the nearest f32 to 1.3 is below it. */
 static const double exact_in_f32 = 1 << 24;
 
 static double scaled_size(int64_t size, double scale) {
@@ -30,7 +30,7 @@ static double scaled_size(int64_t size, double scale) {
   return floor(product < exact_in_f32 ? (double)(float)product : product);
 }
 
-/* The same at run time, an f64 scalar. */
+/* The same at run time; returns an f64 scalar. */
 static tn__value *scaled_size_at_run(tn__onode *n, const tn__expr *size, tn__value *scale) {
   tn__value *product = tn__on_mul(n, tn__g_convert(n->g, as_i64(n, size), TN_F64), scale);
   tn__value *rounded = tn__g_convert(n->g, tn__g_convert(n->g, product, TN_F32), TN_F64);
@@ -74,8 +74,8 @@ static void scales_at_run(tn__onode *n, target *t, tn__value *scales) {
   }
 }
 
-/* One scale for all: the least or greatest ratio of the wanted sizes to the dimensions. A size is the dimension times
- * it, halves rounded up. */
+/* One scale for all dimensions: the least or greatest ratio of requested size to dimension. Each size becomes the
+ * dimension times the scale, with halves rounded up. */
 static void keep_aspect(tn__onode *n, target *t, bool not_larger) {
   tn__graph *g = n->g;
   const char *sign = not_larger ? "at most" : "at least";
@@ -105,7 +105,8 @@ static void keep_aspect(tn__onode *n, target *t, bool not_larger) {
   }
 }
 
-/* Below 2^30 no product of two sizes wraps that a coordinate is made of, and below 2^20 none of three. */
+/* Limits sizes so that products in coordinates cannot overflow: 2^30 for products of two sizes, 2^20 for products of
+ * three. */
 static void require_small(tn__onode *n, const tn__expr *size, int axis, int bits) {
   tn__graph_assume(n->g, tn__ir_lt(n->ir, size, tn__on_index(n, INT64_C(1) << bits)),
                    "dimension %d is resized between sizes below 2^%d only, and one is %s", axis, bits,

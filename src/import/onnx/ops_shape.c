@@ -544,7 +544,8 @@ void tn__onnx_slice(tn__onode *n) {
 
 /* ---- pad --------------------------------------------------------------------------------------------------------- */
 
-/* Source positions of a padded dimension: an i64 vector of low + size + high indices, of pads that are not negative. */
+/* Returns the source positions of a padded dimension: an i64 vector of low + size + high indices. Pads must not be
+ * negative. */
 static tn__value *pad_positions(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
                                 const tn__expr *high) {
   tn__ir *ir = n->ir;
@@ -561,7 +562,7 @@ static tn__value *pad_positions(tn__onode *n, const char *mode, const tn__expr *
   return tn__on_sub(n, end, tn__on_unary(n, "abs", tn__on_sub(n, phase, end)));
 }
 
-/* Negative pads crop before what is left is wrapped or reflected. */
+/* Negative pads crop first; the rest is then wrapped or reflected. */
 static tn__value *pad_indices(tn__onode *n, const char *mode, const tn__expr *size, const tn__expr *low,
                               const tn__expr *high) {
   tn__ir *ir = n->ir;

@@ -14,7 +14,7 @@
 
 /* ---- perf ------------------------------------------------------------------------------------------------------- */
 
-/* Everybody may put something under that name, so what is there must be a file of this user's, and no link. */
+/* Any user can create a file with that name, so require a regular file owned by this user, and no link. */
 static FILE *open_own(const char *path) {
   struct stat info;
   char why[64];

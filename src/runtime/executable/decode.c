@@ -247,7 +247,8 @@ static const tn__function_value *growing(const tn__function *f, uint32_t number,
   return value;
 }
 
-/* What grows is passed on only to what grows alike, an input to an input: how much of it counts is in its shape. */
+/* A growing buffer can be passed only to a parameter that grows alike, and an input only to an input, because the
+ * shape of an input has the valid length. */
 static bool passes_growing(const tn__function *f, uint32_t number, const tn__function *callee,
                            const tn__function_value *theirs, bool input) {
   bool whole;
@@ -448,7 +449,7 @@ static tn_status *check_layout(const decoder *d) {
   return NULL;
 }
 
-/* Views whose size is known as late as the kernel runs: the layout of the call checks the others. */
+/* Checks views whose size is known only when the kernel runs. The layout of the call checks the others. */
 static bool is_late_view(const tn__function *f, uint32_t number) {
   const tn__register *r = &f->registers[number], *root = &f->registers[r->root];
   if (r->storage != TN__STORAGE_VIEW || (r->static_bytes >= 0 && root->static_bytes >= 0)) return false;

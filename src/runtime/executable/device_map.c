@@ -59,7 +59,7 @@ static const char *named(DLDeviceType type) {
   return name == NULL ? "device" : name;
 }
 
-/* What programs run on differs, and what maps them is often one list for all: a note, and no error. */
+/* One list of maps often serves programs with different devices, so an unused map is a note, not an error. */
 static void note_unused(const tn_executable *exe, const char *rule) {
   tn__strbuf there;
   tn__strbuf_init(&there, NULL);
@@ -73,8 +73,8 @@ static void note_unused(const tn_executable *exe, const char *rule) {
   tn__strbuf_release(&there);
 }
 
-/* A device has one place: whoever says another than an earlier rule does has made a slip. *again: an earlier one says
- * the same. */
+/* A device has one place, so a rule that contradicts an earlier one is an error. *again: an earlier rule is
+ * identical. */
 static tn_status *check_one_place(const tn_load_options *options, int rule, DLDevice from, DLDevice to, bool *again) {
   DLDevice before, there;
   *again = false;

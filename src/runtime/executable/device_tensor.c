@@ -51,7 +51,7 @@ typedef struct device_tensor {
   const tn_executable *exe; /* NULL: of the host */
   tn__opened *devices;
   tn__opened_device *device;
-  tn__opened_tensor tensor; /* its memory; without a device the host's */
+  tn__opened_tensor tensor; /* the device memory; without a device, host memory */
   int64_t shape[TN_MAX_RANK];
 } device_tensor;
 

@@ -60,7 +60,7 @@ typedef struct tn__instruction {
   const uint32_t *operands; /* KERNEL: roots of reads and writes, then scalars. CALL, BUILTIN: registers */
   uint32_t read_count, write_count, scalar_count;
   bool has_late_views;   /* KERNEL: an operand is a view whose size the layout does not check */
-  bool may_make_nothing; /* KERNEL: no result is known to have elements */
+  bool may_make_nothing; /* KERNEL: all results may be empty */
   uint32_t word;         /* offset in the code, for messages and the disassembler */
 } tn__instruction;
 
@@ -80,8 +80,8 @@ typedef struct tn__function {
   uint32_t scalar_count, input_count, output_count, register_count, dim_count, list_count;
   uint32_t growing_inputs;
   bool inner;                                 /* callers of the executable cannot name it (inner.c) */
-  bool by_strides;                            /* it is another's `strided` */
-  int outer;                                  /* a function that calls an inner one, or has it for strides; or -1 */
+  bool by_strides;                            /* it is the `strided` function of another */
+  int outer;                                  /* for an inner function, the first function that uses it; -1: none */
   uint32_t strided_inputs;                    /* those that `strided` reads with any strides */
   int strided;                                /* the function for inputs of any strides, or -1 */
   uint32_t instruction_count, prologue_count; /* the first instruction after the prologue */
@@ -173,7 +173,7 @@ struct tn_executable {
   tn__kernel_entry *kernels;
   tn__constant_entry *constants;
   tn__function *functions;
-  uint32_t *entries; /* numbers of those functions that callers can name; the first is 0 */
+  uint32_t *entries; /* indices of the functions that callers can name; the first is 0 */
   tn__text_entry *texts;
   uint32_t kernel_count, constant_count, function_count, entry_count, text_count, device_count;
   bool is_divided;      /* there are devices that are not the host itself */
@@ -251,8 +251,8 @@ TN_MUST_USE tn_status *tn__load_limits(tn_executable *executable, const tn_load_
 
 /* The function for inputs of any strides takes and gives what this one does. */
 TN_MUST_USE tn_status *tn__verify_strided(const tn_executable *executable, const tn__function *function);
-/* Which functions are inner: `marked` when the file says so for each. Calls of functions for inputs of any strides are
- * refused, because their strides are true only when a session made them. */
+/* Finds the inner functions; `marked`: the file marks them. Rejects calls of functions for strided inputs, because
+ * only a session passes them valid strides. */
 TN_MUST_USE tn_status *tn__load_find_inner(tn_executable *executable, bool marked);
 /* Inputs whose memory an output may take are not read when that has been written. */
 TN_MUST_USE tn_status *tn__verify_aliases(const tn_executable *executable, const tn__function *function);

@@ -1,9 +1,9 @@
-/* Inner functions: bodies of branches and loops, functions for one size of a dimension, and those that read inputs by
- * strides. They rely on what their callers have checked, so nobody else may call them. */
+/* Inner functions: bodies of branches and loops, functions specialised for a size, and those that read strided
+ * inputs. They rely on checks of their callers, so callers of the executable cannot name them. */
 #include "base/alloc.h"
 #include "runtime/executable/executable.h"
 
-/* Notes that `outer` uses function number `inner`; in files that do not mark inner functions that makes it one. */
+/* Records that `outer` uses function number `inner`. In files that do not mark inner functions, this makes it one. */
 static void use(tn_executable *exe, uint32_t inner, const tn__function *outer, bool marked) {
   tn__function *f = &exe->functions[inner];
   if (f == outer || inner == 0) return;

@@ -231,7 +231,7 @@ static tn_status *check_constants_file(const tn_executable *exe, const tn__link_
                           have, want);
 }
 
-/* A file's name and no path, as it is written: it lies beside the executable, wherever that comes from. */
+/* Accepts only a plain file name, not a path: the file lies beside the executable. */
 static bool is_plain_name(const tn__link_record *link) {
   const char *name = (const char *)(link + 1);
   bool dots = (link->name == 1 || link->name == 2) && memcmp(name, "..", link->name) == 0;

@@ -136,10 +136,10 @@ void tn__opened_tensor_give_back(tn__opened *devices, tn__opened_device *device,
   tn__opened_memory_give_back(devices, device, tensor->memory, tensor->bytes);
 }
 
-/* Where a device's memory has an address, `bytes` bytes of it or some. */
+/* How much of a range of bytes lies in the device's memory. */
 typedef enum presence { PRESENCE_NONE, PRESENCE_PART, PRESENCE_WHOLE, PRESENCE_UNKNOWN } presence;
 
-/* In a caller's tensor: of devices whose drivers know of no memory this is all that is known. */
+/* Searches the tensors of callers, which is the only known memory for drivers that do not track allocations. */
 static presence in_tensors(const tn__opened *devices, const tn__opened_device *device, const void *address,
                            size_t bytes) {
   presence found = PRESENCE_NONE;

@@ -43,7 +43,7 @@ typedef struct tn__opened_memory {
   uint32_t spare_count;
 } tn__opened_memory;
 
-/* Memory on a device that a caller was given: a tensor of its own. */
+/* Device memory allocated for a caller's tensor. */
 typedef struct tn__opened_tensor {
   struct tn__opened_tensor *next;
   void *memory;
@@ -51,9 +51,9 @@ typedef struct tn__opened_tensor {
 } tn__opened_tensor;
 
 typedef struct tn__opened_device {
-  tn__opened_tensor *tensors; /* that callers have; the executable's lock guards the list */
-  tn__device device;          /* without a driver: it is not open, or another number is this one */
-  bool is_memory;             /* another memory of a device before it, which opens and closes it */
+  tn__opened_tensor *tensors; /* tensors held by callers; the executable's lock guards the list */
+  tn__device device;          /* without a driver: not open, or an alias of `number` */
+  bool is_memory;             /* a second memory of an earlier device, which opens and closes it */
   tn__device_code code;
   tn__opened_memory memory;
   uint32_t number; /* of that one, mostly its own */
@@ -93,13 +93,14 @@ TN_MUST_USE tn_status *tn__opened_memory_take(tn__opened *devices, tn__opened_de
 /* All streams have done what they were asked to do with it. */
 void tn__opened_memory_give_back(tn__opened *devices, tn__opened_device *device, void *memory, size_t bytes);
 
-/* `bytes` bytes at least, for a caller, until `tensor` is given back. Its fields are set; it must stay where it is. */
+/* Allocates at least `bytes` bytes for a caller, until tn__opened_tensor_give_back(). Fills in `tensor`, which is
+ * linked into a list and must not move. */
 TN_MUST_USE tn_status *tn__opened_tensor_take(tn__opened *devices, tn__opened_device *device, size_t bytes,
                                               tn__opened_tensor *tensor);
 void tn__opened_tensor_give_back(tn__opened *devices, tn__opened_device *device, tn__opened_tensor *tensor);
 
-/* A caller says that the bytes, of "input "x"" say, are the device's. They must be in one allocation there, as far as
- * the driver knows of others than callers' tensors of this executable. */
+/* Checks that the bytes of `what`, such as "input "x"", which a caller passes as the device's, lie in one allocation
+ * there. Memory from outside this executable is checked only if the driver tracks it. */
 TN_MUST_USE tn_status *tn__opened_check_held(const tn__opened *devices, const tn__opened_device *device,
                                              const char *what, const void *address, size_t bytes);
 

@@ -19,7 +19,7 @@
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
 #define TN__FILE_MINOR 10
-#define TN__FILE_MINOR_INNER 10 /* from this minor version on inner functions are marked */
+#define TN__FILE_MINOR_INNER 10 /* since this minor version the file marks inner functions */
 #define TN__FILE_PAGE 4096      /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64       /* of everything else, and of each constant */
 #define TN__MOST_DEVICES 1024
@@ -171,18 +171,20 @@ typedef struct tn__function_record {
   uint64_t origins; /* tn__origin_record, by rising word */
   uint32_t origin_count;
   /* since 1.5 (was reserved) */
-  uint32_t strided; /* 1 + the function that does the same for inputs of any strides; 0: none. Its inputs are these, and
-                       for each that is `strided`, in order, two more: the memory from its first to its last element, of
-                       one dimension that is bound, and i64[rank + 1], the strides in elements and the place of the
-                       tensor's first element in that memory. What these stand for is looked at for its dimensions. */
+  /* 1 + the index of the function for inputs of any strides; 0: none. Its inputs are these, followed by two per
+   * `strided` input, in order: the memory from the first to the last element, of one dimension that is bound, and
+   * i64[rank + 1], the strides in elements and the position of the tensor's first element in that memory. Only the
+   * dimensions of the original inputs are used. */
+  uint32_t strided;
   /* since 1.6 */
   uint64_t arenas; /* tn__operand: the bytes of the arenas on all devices behind the first; 0: there are none */
   /* since 1.7 */
   uint32_t events; /* 1 + the number of events that the code records and awaits; 0: it has none, and several devices
                       work one after the other */
   /* since 1.10 (was reserved) */
-  uint32_t inner; /* 1: only other functions call it, or sessions for inputs of any strides; callers of the executable
-                     cannot. Before 1.10 this follows from who calls it (TN__FILE_MINOR_INNER) */
+  /* 1: only other functions call it, or sessions for inputs of any strides; callers of the executable cannot. Before
+   * 1.10 the loader derives this from the calls (TN__FILE_MINOR_INNER). */
+  uint32_t inner;
 } tn__function_record;
 #define TN__FUNCTION_RECORD_1_0 offsetof(tn__function_record, origins) /* the size of this record in 1.0 */
 #define TN__FUNCTION_RECORD_1_1 offsetof(tn__function_record, arenas)

@@ -12,7 +12,7 @@
 /* An allocation, in whole pages of the island. */
 typedef struct block {
   size_t at, bytes;
-  size_t asked; /* of them, what somebody may touch */
+  size_t asked; /* of them, the bytes that may be accessed */
 } block;
 
 typedef struct memory {
@@ -28,8 +28,8 @@ enum { MEMORIES = 2 };
 
 typedef struct island {
   memory memories[MEMORIES]; /* global, texture */
-  pthread_mutex_t own;       /* where the device has no turn with others */
-  pthread_mutex_t lists;     /* of blocks, which are read while others have the turn */
+  pthread_mutex_t own;       /* used if no turn is shared with other devices */
+  pthread_mutex_t lists;     /* guards the lists of blocks, which are read while others have the turn */
 } island;
 
 static memory *memory_of(const tn__device *device) {
@@ -218,7 +218,7 @@ static bool is_in_block(const memory *m, const void *address, size_t bytes) {
   size_t low = 0, high = m->count;
   uintptr_t at = (uintptr_t)address - (uintptr_t)m->pages;
   if (m->pages == NULL || at >= m->bytes) return false;
-  while (low < high) { /* to the first block behind it */
+  while (low < high) { /* finds the first block after the address */
     size_t middle = low + (high - low) / 2;
     if (m->blocks[middle].at <= at)
       low = middle + 1;

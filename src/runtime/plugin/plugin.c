@@ -16,9 +16,9 @@ enum { MOST_PATH = 4096 };
 
 typedef struct search {
   const char *driver;
-  char path[MOST_PATH]; /* of the plug-in, once it was found */
-  bool named;           /* in a folder of TENON_PLUGIN_PATH */
-  tn__strbuf places;    /* that were looked in */
+  char path[MOST_PATH]; /* the plug-in's path, once found */
+  bool named;           /* it is in a folder of TENON_PLUGIN_PATH */
+  tn__strbuf places;    /* the folders searched */
 } search;
 
 /* Is the plug-in in the folder, which is `length` bytes and `below`? */
@@ -81,7 +81,7 @@ static tn_status *of_another_version(const search *s, uint32_t version) {
   return of_no_use(s, what);
 }
 
-/* A folder that was named may be anybody's. Tenon's own is as trusted as Tenon. */
+/* A folder of TENON_PLUGIN_PATH may belong to anyone, so check it. Tenon's own folder is as trusted as Tenon. */
 static tn_status *check_place(const search *s) {
   char folder[MOST_PATH];
   if (!s->named) return NULL;

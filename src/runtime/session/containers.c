@@ -30,7 +30,7 @@ static tn_status *set_input_list(tn_session *session, const char *function, int 
 tn_status *tn_session_set_input_list(tn_session *session, const char *function, int index, const DLTensor *tensors,
                                      int count) {
   TN__NEED("session", session);
-  TN__NEED_LIST("tensors", tensors, "count", count > 0 ? count : 0); /* below 0: no value */
+  TN__NEED_LIST("tensors", tensors, "count", count > 0 ? count : 0); /* a negative count means no value */
   return TN__IN_SESSION(session, set_input_list(session, function, index, tensors, count));
 }
 

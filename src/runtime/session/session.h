@@ -140,7 +140,7 @@ typedef struct tn__strided_memory {
   int64_t span, origin; /* in elements: from the first to the last in memory, and where in it the tensor begins */
 } tn__strided_memory;
 tn__strided_memory tn__strided_memory_of(const DLTensor *tensor);
-/* Refuses a tensor whose strides lead out of that memory. */
+/* Rejects a tensor whose strides leave that memory. */
 TN_MUST_USE tn_status *tn__bind_strided_check(const tn__function_value *value, const DLTensor *tensor);
 /* Gives the frame, of the function for `function`'s inputs of any strides, the memory and the strides of input
  * `index`; the latter go to `numbers`, which the frame keeps. */

@@ -27,7 +27,7 @@ tn__strided_memory tn__strided_memory_of(const DLTensor *tensor) {
   return memory;
 }
 
-/* The kernels read wherever the strides lead: no element lies outside of the memory that they get. */
+/* Kernels follow strides without checks, so no element may lie outside the memory that they get. */
 tn_status *tn__bind_strided_check(const tn__function_value *value, const DLTensor *tensor) {
   tn__strided_memory memory = tn__strided_memory_of(tensor);
   int64_t low = memory.origin, high = memory.origin, dense = 1;

@@ -101,7 +101,7 @@ tn_status *tn__list_add(const tn_allocator *allocator, tn__list *list, size_t el
                         const int64_t *dims, void **data) {
   tn__list_memory memory = {allocator, NULL};
   int problem = tn__list_make_item(&memory, list, (int64_t)element, at, rank, dims, data);
-  TN__INVARIANT((problem == 0) == (memory.status == NULL)); /* memory is all that it can lack */
+  TN__INVARIANT((problem == 0) == (memory.status == NULL)); /* the only possible failure is a lack of memory */
   return memory.status;
 }
 

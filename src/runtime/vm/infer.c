@@ -93,7 +93,7 @@ static tn_status *infer(inference *n, tn__region *scratch, int64_t (*output_shap
   return NULL;
 }
 
-/* Lists have no shape that is looked at, and tensors without dimensions none that is read. */
+/* Lists have no shape to check, and for tensors of rank 0 the shape is not read. */
 static tn_status *check_shapes(const tn__function *f, const int64_t *const *shapes, const void *output_shapes) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const tn_value_info *info = &f->inputs[i].info;

@@ -458,7 +458,7 @@ static bool makes_nothing(const tn__frame *frame, const tn__instruction *in) {
   return most == 2;
 }
 
-/* A kernel goes by sizes in scalars: a view that it gets must be as large as the memory behind it. */
+/* A kernel trusts the sizes in scalars, so the size of a view must match the memory behind it. */
 static tn_status *check_late_views(tn__frame *frame, const tn__instruction *in) {
   const int64_t *ignored;
   tn__code_uses uses = tn__code_uses_of(frame->f->code + in->word);

@@ -1,6 +1,6 @@
-/* Outlines: the nests of one reduction, with what it writes, or of several stages, as numbers. From an outline follow
- * both the steps of a schedule and what the schedule costs, so that a search weighs thousands of schedules without
- * applying a primitive.
+/* Outlines: numeric summaries of the loop nests of one reduction and its epilogue, or of several stages. Both the steps
+ * and the cost of a schedule follow from its outline, so a search compares thousands of schedules without applying a
+ * primitive.
  *
  *   tn__outline o;
  *   tn__outline_start(&o, facts, NULL);                   // the plain nest; with a schedule, moves apply to it, too
@@ -8,16 +8,15 @@
  *   tn__outline_split(&o, loop, (int64_t[]){0, 16}, 2, parts);
  *   tn__outline_kind(&o, parts[1], TN__LOOP_VECTORIZED);  // moves: each changes the outline as a primitive changes the
  *                                                         // schedule
- *   tn__outline_views_of(&o, &views);                     // each block with its loops and what it reads along them
+ *   tn__outline_views_of(&o, &views);                     // each block with its loops and the accesses along them
  *   tn__outline_features(facts, &views, target, options, &nest, &features);
  *   tn__cost_of(target, options, &nest, &features, &cost);
  *
- * The same views come from any schedule of the reduction (tn__outline_read), whoever made it: so schedules of different
- * rules are weighed by one function. That the views of an outline are those of the schedule after its steps is what
- * tests/unit/schedule/test_outline.c holds. Moves check nothing: what a primitive would refuse, it refuses when it is
- * applied.
+ * The same views come from any schedule of the reduction (tn__outline_read), so one function costs schedules of all
+ * rules. tests/unit/schedule/test_outline.c checks that an outline and the schedule after its steps have equal views.
+ * Moves check nothing; the primitive rejects an invalid step when it is applied.
  *
- * Facts lie in the arena of the schedule that they were found in; outlines and views are plain structs of the caller's.
+ * Facts are allocated in the arena of their schedule. The caller owns outlines and views, which are plain structs.
  * An outline that applies its moves belongs to the thread of its schedule. */
 #ifndef TENON_SCHEDULE_OUTLINE_OUTLINE_H
 #define TENON_SCHEDULE_OUTLINE_OUTLINE_H

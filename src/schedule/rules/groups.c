@@ -165,7 +165,7 @@ bool tn__rule_vectorize_groups(tn__schedule *s, const char *name, int64_t lanes)
     return false;
   if (!gains(&g, steps, lanes, cost)) return false;
   tn__sched_split(s, groups->name, (const int64_t[]){0, lanes}, 2);
-  int parts = tn__sched_path(s, s->root, block, path); /* the groups are two loops now */
+  int parts = tn__sched_path(s, s->root, block, path); /* the loop of groups was split into two */
   TN__INVARIANT(parts == count + 1);
   for (int i = count - 1 - inner; i < count + 1; i++)
     if (i != count - inner) order[n++] = path[i]->name;

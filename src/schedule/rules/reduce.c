@@ -438,8 +438,8 @@ static bool reduce_across(tn__schedule *s, const char *name, const tn__schedule_
   if (block->block.write_count > 1 && vectors > MOST_OF_TUPLES) vectors = MOST_OF_TUPLES;
   int writer_count = keep_results(s, name, epilogue, writers);
   tn__sched_split(s, vector, (const int64_t[]){0, vectors, lanes}, 3);
-  int loops = tn__sched_path(s, s->root, block, all); /* other nests may have the names that the parts would have */
-  TN__INVARIANT(loops > outer + at + 2);              /* one of them is three now */
+  int loops = tn__sched_path(s, s->root, block, all); /* by position: names can repeat in other nests */
+  TN__INVARIANT(loops > outer + at + 2);              /* one of them was split into three */
   for (int i = 0; i < spatial_count - 1; i++) order[n++] = spatial[i];
   const char *tile = order[n++] = path[at]->name;
   for (int i = 0; i < reduce_count; i++) order[n++] = reduce[i];

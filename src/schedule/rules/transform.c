@@ -118,9 +118,9 @@ static positions positions_of(const tn__schedule *s, const tn__snode *block, con
   return found;
 }
 
-/* The loops of one step: those over tiles, then `outside` (several vectors), positions, vectors, the positions that are
- * chosen by, one vector. `loops` are those of the block's axes. `tiles` and `partial`
- * get the `*count` loops over tiles. */
+/* The loops of one step, outermost first: tiles, `outside` (several vectors), positions, vectors, the positions to
+ * choose by, one vector. `loops` are those of the block's axes. `tiles` and `partial` receive the `*count` loops
+ * over tiles. */
 static void arrange(tn__schedule *s, const tn__snode *block, const positions *found, const char *const *loops,
                     int64_t lanes, int64_t vectors, bool outside, const char **tiles, bool *partial, int *count) {
   const char *order[TN__MAX_LOOPS], *plain[TN__MAX_RANK], *chosen[TN__MAX_RANK];

@@ -126,10 +126,10 @@ TN__LINKED void tn__plan_print_decisions(const tn__plan *plan, tn__strbuf *out);
 /* "contraction: rows 14, vectors 2; 12345 cycles, bound by arithmetic" */
 void tn__plan_print(const tn__plan *plan, tn__strbuf *out);
 
-/* The hash of the declaration as text, with its name. */
+/* Hashes the declaration as text, with its name. */
 tn__digest tn__plan_text(const tn__plan_unit *unit);
-/* Adds all that the schedule depends on to a hash, apart from the build: the declaration's `text` as above, the target,
- * the options, the chooser's name and what it consults. */
+/* Adds everything that the schedule depends on to a hash, except the build: the declaration's `text` as above, the
+ * target, the options, and the chooser's name and inputs. */
 void tn__plan_hash(const tn__plan_unit *unit, const tn__chooser *chooser, const tn__digest *text, tn__sha256 *hash);
 /* The chooser's part of that; with `unit` NULL, for all units. */
 void tn__chooser_hash(const tn__chooser *chooser, const tn__plan_unit *unit, tn__sha256 *hash);

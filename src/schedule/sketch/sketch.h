@@ -104,8 +104,8 @@ TN__LINKED void tn__sketch_at(const tn__sketch *k, int64_t index, int64_t *value
 /* In cycles; breakdown may be NULL. */
 TN__LINKED double tn__sketch_cost(const tn__sketch *k, const int64_t *values, tn__cost *breakdown);
 TN__LINKED tn__schedule *tn__sketch_apply(const tn__sketch *k, const int64_t *values);
-/* The cheapest of at most options.search_space candidates; the first in order among equals. The second function returns
- * how many were weighed. */
+/* Chooses the cheapest of at most options.search_space candidates, and the first in order among equals. The second
+ * function returns the number of candidates it costed. */
 TN__LINKED void tn__sketch_choose(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
 TN__LINKED TN_MUST_USE int64_t tn__sketch_choose_counting(const tn__sketch *k, int64_t *values, tn__cost *breakdown);
 /* The cheapest of such candidates that is another than `values`, and adds up its terms in the same order. False when

@@ -177,8 +177,8 @@ typedef struct reader {
   const char *text; /* all of it, for messages */
   tn__target target;
   int64_t numbers[MOST_ATTRIBUTES];
-  char first_cpu[64];             /* the CPU that the first word names, which is an mcpu; "": none */
-  char said[MOST_ATTRIBUTES][32]; /* what each attribute was given, cut; "": nothing */
+  char first_cpu[64];             /* the CPU named by the first word, which is an mcpu; "": none */
+  char said[MOST_ATTRIBUTES][32]; /* the value of each attribute, truncated; "": not set */
 } reader;
 
 /* The next word, which ends at a blank that is not in quotes; the quotes are dropped. False at the end; a word that is
@@ -237,7 +237,7 @@ static tn_status *check_word(const reader *r, const tn__target_attribute *a, con
   return NULL;
 }
 
-/* Of two values neither is more right than the other; that of a preset may be replaced. */
+/* Rejects contradictory values, because neither takes precedence. Only a preset's value may be replaced. */
 static tn_status *say_once(reader *r, int index, const tn__target_attribute *a, const char *value) {
   bool is_cpu = a->at == offsetof(tn__target, cpu.mcpu);
   const char *before = is_cpu && r->first_cpu[0] != '\0' ? r->first_cpu : r->said[index];

@@ -31,15 +31,15 @@ TN_MUST_USE tn_status *tn__database_open_schema(const char *path, const tn_datab
 
 /* ---- protection against the file (guard.c) ----------------------------------------------------------------------- */
 
-enum { TN__DATABASE_LONGEST_TEXT = 64 * 1024 * 1024 }; /* bytes of a row's texts together */
+enum { TN__DATABASE_LONGEST_TEXT = 64 * 1024 * 1024 }; /* total bytes of a row's texts */
 
-/* Sets SQLite's switches and limits, before anything of the file is read. */
+/* Sets SQLite's switches and limits. Call before reading from the file. */
 TN_MUST_USE tn_status *tn__database_guard(const tn_database *db);
-/* Refuses a file whose tables, indexes, views and triggers are not those that the first `version` steps create
+/* Rejects a file whose tables, indexes, views and triggers differ from those that the first `version` steps create
  * (foreign.c). */
 TN_MUST_USE tn_status *tn__database_check_schema(const tn_database *db, const tn__database_schema *schema,
                                                  int64_t version);
-/* As SQLite's functions, and SQLITE_INTERRUPT when a statement takes more steps than a file of this size needs. */
+/* Like SQLite's functions, but return SQLITE_INTERRUPT when a statement exceeds the step budget for the file's size. */
 TN_MUST_USE int tn__database_prepare_guarded(const tn_database *db, const char *sql, sqlite3_stmt **out);
 int tn__database_step_guarded(const tn_database *db, sqlite3_stmt *statement);
 

@@ -1,4 +1,5 @@
-/* Foreign schemas: whether a file's tables, indexes, views and triggers are those that the steps of schema.c create. */
+/* Detects foreign schemas: tables, indexes, views and triggers that differ from those that the steps of schema.c
+ * create. */
 #include <ctype.h>
 #include <string.h>
 
@@ -8,7 +9,7 @@
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Skips the space at `*at` that separates no words from each other; another one counts as one blank. */
+/* Skips insignificant space at `*at`. Significant space counts as one blank. */
 static char next_char(const char **at, char before) {
   const char *from = *at;
   while (isspace((unsigned char)**at)) ++*at;
@@ -16,7 +17,7 @@ static char next_char(const char **at, char before) {
   return **at == '\0' ? '\0' : *(*at)++;
 }
 
-/* Is it the same statement? SQLite's versions may leave other space in what ALTER TABLE writes. */
+/* Compares two statements, ignoring space, because the space that ALTER TABLE writes depends on SQLite's version. */
 static bool is_same_sql(const char *a, const char *b) {
   char before = '\0', x, y;
   do {
@@ -49,7 +50,7 @@ typedef struct schemas {
   const tn_database *file, *right;
 } schemas;
 
-/* Looks the object up in the other schema: `*same` when that has it with the same definition. */
+/* Looks up the object in the other schema. `*same`: it exists there with the same definition. */
 static tn_status *look_up(const tn_database *in, sqlite3_stmt *object, bool *there, bool *same) {
   sqlite3_stmt *s;
   TN_RETURN_IF_ERROR(tn__database_prepare(in, &s, OBJECTS " WHERE type = ? AND name = ?", "tt",

@@ -59,7 +59,7 @@ static void load_dims(const tn_database *db, tn__arena *arena, tn__database_task
   task->kernel.dim_count = n.count;
 }
 
-/* What the file holds may never have been checked by anybody. */
+/* The file may contain unchecked values. */
 static void check_task(const tn_database *db, tn__arena *arena, const tn__database_task *task) {
   char hash[TN_TASK_HASH_BYTES];
   tn_status *status = tn_tune_task_hash(&task->kernel, hash);
@@ -71,7 +71,8 @@ static void check_task(const tn_database *db, tn__arena *arena, const tn__databa
 
 static bool is_amount(double value) { return value >= 0 && value <= 1e18; }
 
-/* Of a format that is known: numbers that no measurement gives would be an index, a time or a count of somebody's. */
+/* Checks records of known formats for impossible numbers, which would otherwise be used as an index, a time or a
+ * count. */
 static tn_status *check_told(const tn_database *db, const tn_record *r) {
   if (r->format > TN_RECORD_FORMAT || r->schedule_version > TN_SCHEDULE_VERSION) return NULL;
   const char *field = NULL;
@@ -266,7 +267,7 @@ const tn_record *tn__database_find_best(tn_database *db, tn__arena *arena, const
   s = tn__database_keep(arena, status, s);
   if (!tn__database_next(db, arena, s)) return NULL;
   const tn__database_tasks tasks = tn__database_load_tasks(db, arena, &(tn_record_filter){.task = task});
-  if (tasks.count == 0) return NULL; /* an index that is damaged */
+  if (tasks.count == 0) return NULL; /* a damaged index */
   tn_record *r = TN__NEW(arena, tn_record);
   read_row(s, tasks.data[0], r);
   tn__check(arena->escape, check_told(db, r));

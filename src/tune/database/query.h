@@ -36,8 +36,8 @@ void tn__database_tell(tn_database *db, tn__arena *arena, const tn_record_filter
 /* All measurements of a record that was told, from the oldest on: the candidate's fields are that record's. */
 void tn__database_tell_measurements(tn_database *db, tn__arena *arena, const tn_record *record,
                                     tn_record_callback callback, void *user);
-/* The fastest verified record of the task on the machine (may be NULL), or with `winner` the one that comparisons have
- * shown to be better than the static choice, by most; NULL: there is none. */
+/* Returns the fastest verified record of the task on `machine`, which may be NULL. With `winner`, returns the record
+ * with the largest speedup over the static choice in comparisons. Returns NULL if there is none. */
 const tn_record *tn__database_find_best(tn_database *db, tn__arena *arena, const char *task, const char *machine,
                                         bool winner);
 /* How many records of newer formats the filter's task, name, target and machine mean. */

@@ -31,9 +31,9 @@ tn_status *tn__database_put_task(tn_database *db, const tn_tune_task *task, cons
   return NULL;
 }
 
-/* What a record says follows from its measurements: in any order they give the same (database.h has the rule). Where
- * some were made here, those of others do not count. ?1 is the record, ?2 the time of the newest error of the
- * candidate's own, ?3 whether some were made here. */
+/* Derives a record from its measurements, independent of their order (database.h has the rule). If some were made
+ * here, those of others do not count. ?1 is the record, ?2 the time of the newest error of the candidate itself, ?3
+ * whether some were made here. */
 #define OWN_ERROR "error BETWEEN 1 AND 5" /* TN_TRIAL_INSTANTIATION to TN_TRIAL_WRONG_ANSWER */
 #define COUNTS "record = ?1 AND proven = ?3 AND error = 0 AND measured > ?2"
 static tn_status *sum_up(const tn_database *db, int64_t record) {

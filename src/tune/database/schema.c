@@ -44,7 +44,7 @@ static const char *const steps[] = {
     "ALTER TABLE measurement ADD COLUMN predicted REAL NOT NULL DEFAULT 0.0;",
     ("CREATE TABLE spent (tasks TEXT NOT NULL, machine TEXT NOT NULL, seconds REAL NOT NULL,"
      " PRIMARY KEY (tasks, machine)) STRICT, WITHOUT ROWID;"),
-    /* What came from files before counts as unproven; 3 is TN_ORIGIN_IMPORT. */
+    /* Records imported earlier count as unproven; 3 is TN_ORIGIN_IMPORT. */
     "ALTER TABLE measurement ADD COLUMN proven INTEGER NOT NULL DEFAULT 1;"
     "ALTER TABLE record ADD COLUMN proven INTEGER NOT NULL DEFAULT 1;"
     "ALTER TABLE record ADD COLUMN verdict INTEGER NOT NULL DEFAULT 0;"
@@ -68,7 +68,7 @@ typedef struct file_kind {
 static tn_status *look_at(const tn_database *db, file_kind *out) {
   TN_RETURN_IF_ERROR(tn__database_number(db, &out->application, "PRAGMA application_id", ""));
   TN_RETURN_IF_ERROR(tn__database_number(db, &out->version, "PRAGMA user_version", ""));
-  /* Not count(*), which is one step of SQLite for a tree of any size. */
+  /* Not count(*), which is one SQLite step for a tree of any size and so escapes the budget. */
   return tn__database_number(db, &out->objects, "SELECT count(*) FROM (SELECT 1 FROM sqlite_schema LIMIT 1)", "");
 }
 
@@ -178,7 +178,7 @@ static tn_status *set_up(tn_database *db, const tn_database_options *options, co
   TN_RETURN_IF_ERROR(check_kind(db, &kind, schema->count));
   if (!is_empty(&kind)) {
     TN_RETURN_IF_ERROR(
-        tn__database_check_schema(db, schema, kind.version)); /* whose conditions the next one computes */
+        tn__database_check_schema(db, schema, kind.version)); /* the next call evaluates its conditions */
     TN_RETURN_IF_ERROR(check_pages(db));
   } else if (db->read_only) {
     return tn_status_create(TN_NOT_FOUND, "%s: the file is empty: there are no tuning records in it yet", db->path);
@@ -194,11 +194,11 @@ static tn_status *set_up(tn_database *db, const tn_database_options *options, co
   return kind.version == schema->count ? NULL : migrate(db, schema);
 }
 
-/* Nobody named it: what others put there counts for nothing. */
+/* The file was not named by the user, so its contents are ignored if others wrote it. */
 static tn_status *check_default_folder(const char *folder) {
   tn_status *status = tn__folder_check_trusted(folder, "TENON_TUNE_DB or TENON_CACHE_DIR");
   if (tn_status_code_of(status) != TN_NOT_FOUND) return status;
-  tn_status_free(status); /* it will be made */
+  tn_status_free(status); /* it will be created */
   return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Verdicts of comparisons with the static choice, and leases: which tuner measures which candidate now. */
+/* Verdicts of comparisons with the static choice, and leases, which record the tuner that is measuring a candidate. */
 #include <math.h>
 #include <time.h>
 
@@ -56,7 +56,7 @@ tn_status *tn_database_judge(tn_database *database, const tn_record *candidate, 
 
 /* ---- leases ------------------------------------------------------------------------------------------------------ */
 
-/* Measured here: by this machine, in a process that wrote it itself. */
+/* Selects candidates measured on this machine by a process that wrote the result itself. */
 static tn_status *find_known(const tn_database *db, const tn_record *r, const tn__digest *candidate,
                              tn__database_claimed *out) {
   static const char find[] =

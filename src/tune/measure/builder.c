@@ -40,7 +40,7 @@ static void tell(const tn__job *job, const void *result) {
   job->callback.build(job->user, &job->input, &told);
 }
 
-/* With its texts and its code, in one block. */
+/* Copies the result with its texts and code into one block. */
 static void *keep(const void *result) {
   const tn_build_result r = checked(result);
   const char *trace = r.trace != NULL ? r.trace : "";
@@ -57,7 +57,7 @@ static void *keep(const void *result) {
   return kept;
 }
 
-static const tn_build_result not_kept = {.error = TN_TRIAL_WORKER_LOST, .message = "out of memory for what was built"};
+static const tn_build_result not_kept = {.error = TN_TRIAL_WORKER_LOST, .message = "out of memory for a build result"};
 static const tn__station_kind builder_kind = {"builder", sizeof(tn_builder), start, pause_all, tell, keep, &not_kept};
 
 tn_status *tn_builder_create(const tn_builder_functions *functions, void *self, const tn_station_options *options,

@@ -328,7 +328,7 @@ static void advance_once(tn_measurer *m) {
   run_more(m); /* the device first: nothing makes up for its time */
   while (may_ask(m)) ask(m);
   build_more(m);
-  (void)tn_builder_poll(m->builder); /* of those that answer at once */
+  (void)tn_builder_poll(m->builder); /* delivers results of synchronous builders */
   for (int i = 0; i < m->runner_count; i++) (void)tn_runner_poll(m->runners[i]);
   keep_apart(m);
 }

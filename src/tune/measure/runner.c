@@ -33,7 +33,7 @@ static void tell(const tn__job *job, const void *result) {
   job->callback.run(job->user, &job->input, &told);
 }
 
-/* As a builder's. */
+/* Copies the result into one block, like the builder's. */
 static void *keep(const void *result) {
   const tn_run_result r = checked(result);
   size_t message = strlen(r.message) + 1;

@@ -22,7 +22,7 @@ static tn_status *fill_options(const tn__station_kind *kind, tn_station_options 
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* All that looks at a job comes through here, so that tests can count it. */
+/* All accesses to jobs use this function, so that tests can count them. */
 static tn__job *at(tn__station *s, int index) {
   s->visits++;
   return &s->jobs[index];
@@ -108,7 +108,7 @@ static tn__job *job_of(tn__station *s, tn_trial_handle handle) {
 
 static int index_of(const tn__station *s, const tn__job *job) { return (int)(job - s->jobs); }
 
-/* The job is over. */
+/* Ends the job. */
 static void set_free(tn__station *s, tn__job *job) {
   job->state = TN__JOB_FREE;
   append(s, &s->places, index_of(s, job));
@@ -197,7 +197,7 @@ bool tn__station_cancel(tn__station *s, tn_trial_handle handle) {
   return true;
 }
 
-/* Its slot is free. False: the station is gone. */
+/* Frees the job's slot. Returns false if the station was released. */
 static bool end_job(tn__station *s, tn__job *job, const void *result) {
   const tn__job copy = *job;
   if (copy.state != TN__JOB_LEAVES) remove_from(s, &s->age, index_of(s, job));
@@ -210,7 +210,7 @@ static bool end_job(tn__station *s, tn__job *job, const void *result) {
 void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result) {
   tn__job *job = job_of(s, handle);
   if (job == NULL || job->state == TN__JOB_WAITS || job->state == TN__JOB_ANSWERED) return;
-  if (s->submitting > 0 && job->state == TN__JOB_RUNS) { /* whoever submits is not called back within */
+  if (s->submitting > 0 && job->state == TN__JOB_RUNS) { /* no callback runs within a submission */
     job->kept = s->kind->keep(result);
     job->state = TN__JOB_ANSWERED;
     append(s, &s->answered, index_of(s, job));
@@ -221,7 +221,7 @@ void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *resu
 
 int tn__station_poll(tn__station *s) {
   int count = 0;
-  if (s->polling || s->submitting > 0) return 0; /* whoever polls goes on */
+  if (s->polling || s->submitting > 0) return 0; /* the active poll continues */
   s->polling = true;
   while (s->answered.first >= 0) {
     tn__job *job = at(s, s->answered.first);
@@ -251,7 +251,7 @@ void tn__station_release(tn__station *s) {
   if (s->releasing) return;
   s->releasing = true;
   s->inside++;
-  while (s->age.first >= 0) (void)tn__station_cancel(s, at(s, s->age.first)->handle); /* the oldest first */
+  while (s->age.first >= 0) (void)tn__station_cancel(s, at(s, s->age.first)->handle); /* oldest first */
   s->dead = true;
   (void)returned(s);
 }

@@ -12,13 +12,13 @@ typedef enum tn__job_state {
   TN__JOB_FREE,
   TN__JOB_WAITS,    /* in the queue */
   TN__JOB_RUNS,     /* in a slot */
-  TN__JOB_ANSWERED, /* in a slot; its result is kept until it may be told */
-  TN__JOB_LEAVES    /* in a slot, its callback called: cancelled */
+  TN__JOB_ANSWERED, /* in a slot; its result is kept until it can be delivered */
+  TN__JOB_LEAVES    /* in a slot, cancelled; its callback was called */
 } tn__job_state;
 
-/* A list of jobs by their indices, linked in both directions: appending and removing take one step each. */
+/* A doubly linked list of jobs by index. Appending and removing take constant time. */
 typedef struct tn__job_list {
-  int first, last; /* -1: it is empty */
+  int first, last; /* -1: empty */
 } tn__job_list;
 
 typedef struct tn__job_link {
@@ -35,9 +35,9 @@ typedef struct tn__job {
     tn_run_callback run;
   } callback;
   void *user;
-  void *kept;          /* of an answered job: a copy of its result; NULL: there was no memory for it */
-  tn__job_link in_age; /* in the list of all jobs whose callback is to come */
-  tn__job_link in_row; /* in the queue, the list of answered jobs, or that of free places */
+  void *kept;          /* of an answered job: a copy of its result; NULL: out of memory */
+  tn__job_link in_age; /* in the list of all jobs with a pending callback */
+  tn__job_link in_row; /* in the queue, the list of answered jobs, or the free list */
 } tn__job;
 
 typedef struct tn__station tn__station;
@@ -49,9 +49,9 @@ typedef struct tn__station_kind {
   void (*pause)(tn__station *s, bool pause); /* NULL: only nothing starts */
   /* Calls the job's callback; `result` NULL: it was cancelled. */
   void (*tell)(const tn__job *job, const void *result);
-  /* A copy of a result, freed with free(); NULL: there is no memory. */
+  /* Returns a copy of a result, which the caller frees with free(), or NULL when out of memory. */
   void *(*keep)(const void *result);
-  const void *not_kept; /* is told instead of a result that could not be kept */
+  const void *not_kept; /* delivered in place of a result that could not be copied */
 } tn__station_kind;
 
 /* What somebody supplied. */
@@ -64,19 +64,19 @@ typedef struct tn__supplied {
 struct tn__station {
   const tn__station_kind *kind;
   tn__supplied supplied;
-  tn_station_options options;           /* filled in */
+  tn_station_options options;           /* defaults are filled in */
   tn__job *jobs;                        /* options.slots + options.waiting of them */
-  int capacity, used, busy;             /* jobs that there may be, that there are, that are in slots */
-  tn__job_list age;                     /* all whose callback is to come, the oldest first */
-  tn__job_list queue, answered, places; /* that wait; whose result is kept; that are free */
-  uint64_t submitted;                   /* for handles */
-  uint64_t visits; /* of jobs, for tests: what a submission costs does not depend on how many there are */
-  int submitting;  /* calls of tn__station_submit() that have not returned: nothing is told within */
-  int paused;      /* how often */
-  int inside;      /* calls out of the station that have not returned */
-  bool starting;   /* such a call is a kind's start: what comes meanwhile is started there */
-  bool polling;    /* kept results are being told */
-  bool refused;    /* a submission, since `drained` was called */
+  int capacity, used, busy;             /* the limit of jobs, the current number, and those in slots */
+  tn__job_list age;                     /* all jobs with a pending callback, oldest first */
+  tn__job_list queue, answered, places; /* waiting jobs, jobs with a kept result, and the free list */
+  uint64_t submitted;                   /* number of submissions; part of each handle */
+  uint64_t visits; /* visited jobs; tests check that the cost of a submission is independent of the number of jobs */
+  int submitting;  /* active calls of tn__station_submit(), during which no result is delivered */
+  int paused;      /* nesting depth */
+  int inside;      /* active calls of supplied functions */
+  bool starting;   /* a loop that starts jobs is active; it also starts jobs that arrive meanwhile */
+  bool polling;    /* kept results are being delivered */
+  bool refused;    /* a submission was rejected since the last call of `drained` */
   bool releasing, dead;
 };
 
@@ -89,7 +89,7 @@ TN_MUST_USE tn_status *tn__station_submit(tn__station *s, const tn__job *job, tn
 bool tn__station_cancel(tn__station *s, tn_trial_handle handle);
 void tn__station_finish(tn__station *s, tn_trial_handle handle, const void *result);
 void tn__station_pause(tn__station *s, bool pause);
-/* Tells the results that came while something was submitted; returns how many. */
+/* Delivers the results that arrived during a submission. Returns how many. */
 int tn__station_poll(tn__station *s);
 
 /* Of results that were supplied: no text is "", and an error or a time that is none makes the trial one that says

@@ -215,7 +215,7 @@ double tn__workers_process_seconds(const tn__workers_process *p) {
   if (file == NULL) return -1;
   const char *name_end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL;
   fclose(file);
-  /* Behind the name: the state, ten numbers, and the two that are meant. */
+  /* After the name: the state, ten numbers, then the two wanted. */
   if (name_end == NULL || ticks <= 0 ||
       sscanf(name_end + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %llu %llu", &user, &system) != 2)
     return -1;

@@ -35,7 +35,7 @@ struct tn__workers_process {
   size_t tail_size;
 };
 
-/* TN_OUT_OF_MEMORY: the system has no room for a process now, and may have later. */
+/* Returns TN_OUT_OF_MEMORY if the system cannot create a process now. A later attempt may succeed. */
 TN_MUST_USE tn_status *tn__workers_process_start(uv_loop_t *loop, char *program, const tn__workers_events *events,
                                                  void *user, tn__workers_process **out);
 void tn__workers_process_send(tn__workers_process *p, const tn__message *message); /* which is copied */
@@ -43,7 +43,7 @@ void tn__workers_process_send(tn__workers_process *p, const tn__message *message
 void tn__workers_process_limit(tn__workers_process *p, double seconds);
 void tn__workers_process_stop(tn__workers_process *p, bool stop);
 void tn__workers_process_kill(tn__workers_process *p); /* `gone` follows */
-/* Seconds of processors that all of its threads have had so far; negative: nobody knows. */
+/* Returns the CPU seconds used by all of its threads so far; negative: unknown. */
 double tn__workers_process_seconds(const tn__workers_process *p);
 /* Ends it, if it has not ended, and tells nothing more. Its memory is given back later. */
 void tn__workers_process_drop(tn__workers_process *p);

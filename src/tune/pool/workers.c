@@ -17,9 +17,9 @@
 
 enum { MOST_WORKERS = 256, MOST_STARTS = 3 }; /* of one place, in a row, that come to nothing */
 static const double start_seconds = 60;
-/* Between processes of a place that were ended from outside or could not be started, twice as long each time. */
+/* Delay before a slot's next process, after one was killed from outside or could not be started. Doubles each time. */
 static const double first_pause = 0.05, longest_pause = 2;
-/* A candidate whose worker hardly got a processor has its time again, so often. */
+/* How often a candidate whose worker got little CPU time has its time limit extended. */
 enum { MOST_EXTENSIONS = 4 };
 
 typedef enum reason { BY_ITSELF, NOT_READY, PREPARED_TOO_LONG, WALL_PASSED, STARVED, NOT_UNDERSTOOD } reason;
@@ -27,16 +27,16 @@ typedef enum reason { BY_ITSELF, NOT_READY, PREPARED_TOO_LONG, WALL_PASSED, STAR
 /* One of the pool's workers, whichever process it is at the moment. */
 typedef struct place {
   tn__workers *workers;
-  tn__workers_process *process;  /* NULL: none, as the pool has ended */
-  bool ready;                    /* the process has said so */
-  reason reason;                 /* why it is being ended */
-  int failures;                  /* processes that came to nothing by themselves, in a row */
-  int lost;                      /* those that were ended from outside, or could not be started, in a row */
-  double due;                    /* when the next process is started; 0: there is one, or none is to come */
-  int extensions;                /* of the trial's time */
+  tn__workers_process *process;  /* NULL: the pool has ended */
+  bool ready;                    /* the process has reported readiness */
+  reason reason;                 /* the reason for ending the process */
+  int failures;                  /* consecutive processes that failed by themselves */
+  int lost;                      /* consecutive processes that were killed from outside or could not be started */
+  double due;                    /* the start time of the next process; 0: one is running, or none is planned */
+  int extensions;                /* of the trial's time limit */
   int threads;                   /* that the trial may keep busy */
-  double had;                    /* seconds of processors that the process had when the trial's time began */
-  bool known[TN__MESSAGE_SLOTS]; /* tasks that the process has */
+  double had;                    /* CPU seconds of the process when the trial's time began */
+  bool known[TN__MESSAGE_SLOTS]; /* tasks that the process has received */
   tn__digest digests[TN__MESSAGE_SLOTS];
   uint64_t used[TN__MESSAGE_SLOTS], uses;
   bool busy, prepared;
@@ -54,11 +54,11 @@ struct tn__workers {
   char program[PATH_MAX];
   tn_worker_options options; /* filled in; its pointers are gone */
   tn__message setup;
-  uv_async_t later; /* for what must not be told at once */
-  uv_timer_t again; /* for places that wait for a process */
-  int closing;      /* handles that are not closed yet */
+  uv_async_t later; /* defers deliveries to the event loop */
+  uv_timer_t again; /* for slots that wait for a process */
+  int closing;      /* handles that are still open */
   tn_worker_statistics statistics;
-  bool runs; /* and does not build */
+  bool runs; /* runs candidates, rather than building them */
   bool paused, released;
   char *broken; /* why no more are started; NULL: they are */
   place places[];
@@ -160,7 +160,7 @@ static int slot_of(place *p) {
 static void dispatch(place *p) {
   p->prepared = false;
   p->extensions = 0;
-  if (p->process == NULL) return; /* the next one gets it */
+  if (p->process == NULL) return; /* a later process gets it */
   int slot = slot_of(p);
   tn__message_set_first(&p->message, (uint64_t)slot);
   tn__workers_process_send(p->process, &p->message);
@@ -287,7 +287,7 @@ static tn_trial_error classify(const place *p, tn__strbuf *text) {
 
 static void start_again(place *p);
 
-/* Starts what is due, and waits for the rest. */
+/* Starts the processes that are due, and sets the timer for the rest. */
 static void on_again(uv_timer_t *timer) {
   tn__workers *w = timer->data;
   double soonest = INFINITY;
@@ -301,8 +301,8 @@ static void on_again(uv_timer_t *timer) {
   uv_timer_start(&w->again, on_again, (uint64_t)(1e3 * fmax(soonest - tn__now(), 0)) + 1, 0);
 }
 
-/* The place gets a process after a while, which grows as long as none of them comes to anything. Whatever ends
- * processes from outside, or leaves no room for them, is not the candidates' fault and may pass. */
+/* Starts a new process for the slot after a delay, which grows with each failure. Kills from outside and lack of
+ * memory are not the candidate's fault and may pass. */
 static void start_later(place *p) {
   double pause = fmin(first_pause * exp2(p->lost), longest_pause);
   p->lost++;
@@ -327,7 +327,8 @@ static void start_again(place *p) {
   tn_status_free(status);
 }
 
-/* By something that is neither the process itself nor this tuner's judgement of its candidate. */
+/* Returns whether the process ended for an external reason: neither by itself nor by the tuner's judgement of its
+ * candidate. */
 static bool ended_from_outside(const place *p, const tn__workers_process *process) {
   if (p->reason == NOT_READY || p->reason == STARVED) return true;
   return p->reason == BY_ITSELF && process->exit_signal != 0 && !is_fault(process->exit_signal) &&
@@ -385,7 +386,7 @@ static void on_gone(void *user) {
   tn__strbuf_release(&text);
 }
 
-/* Has the trial had its share of the processors in the time that has passed? Where nobody knows: it has. */
+/* Returns whether the trial got its share of CPU time since it began. If unknown, returns true. */
 static bool is_starved(const place *p) {
   const tn_worker_options *o = &p->workers->options;
   double seconds = tn__workers_process_seconds(p->process);
@@ -491,7 +492,7 @@ static void write_task(tn__message *m, const tn_tune_task *task) {
   tn__message_put_task(m, task);
 }
 
-/* A place without a trial; one that has a process, if there is one. */
+/* Returns an idle slot, preferably one with a process. */
 static place *free_place(tn__workers *w) {
   place *found = NULL;
   for (int i = 0; i < w->statistics.workers; i++) {
@@ -501,7 +502,7 @@ static place *free_place(tn__workers *w) {
   return found;
 }
 
-/* How many processors a trial can keep busy. */
+/* Returns how many processors a trial can keep busy. */
 static int busy_threads(const tn__workers *w, const tn_tune_task *task) {
   long processors = w->options.core_count > 0 ? w->options.core_count : sysconf(_SC_NPROCESSORS_ONLN);
   int threads = w->runs && task != NULL && task->threads > 1 ? task->threads : 1;

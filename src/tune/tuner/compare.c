@@ -15,13 +15,13 @@ typedef struct kernel {
 
 struct tn__comparison {
   tn__comparison_words words;
-  kernel *kernels;        /* those of the first rival first */
-  int count, built, runs; /* kernels; so far */
-  int ended, lost;        /* turns; builds and runs whose worker was */
+  kernel *kernels;        /* kernels; built kernels; finished runs */
+  int count, built, runs; /* number of kernels; progress */
+  int ended, lost;        /* finished turns; builds and runs whose worker was lost */
   double times[TN__COMPARISON_MOST][TN__COMPARISON_TURNS];
   tn_trial_handle handle;
-  int turns[TN__COMPARISON_MOST], faster[TN__COMPARISON_MOST]; /* that it was timed in; and faster than the first */
-  bool failed[TN__COMPARISON_MOST];                            /* and so no rival any more */
+  int turns[TN__COMPARISON_MOST], faster[TN__COMPARISON_MOST]; /* turns that it was timed in; turns that it won */
+  bool failed[TN__COMPARISON_MOST];                            /* and is no longer a rival */
   bool left[TN__COMPARISON_MOST];                              /* it lost too many turns */
   bool building, done, released;
   int inside;
@@ -73,8 +73,8 @@ static void judge(const tn__comparison *c, tn__comparison_result *out) {
   }
 }
 
-/* A turn of all kernels is over: who cannot be shown to be better any more leaves. True: nobody is left that the next
- * turn could tell more about. */
+/* Ends a turn of all kernels. Rivals that can no longer be shown to be better leave. Returns true if another turn
+ * cannot change the result. */
 static bool end_turn(tn__comparison *c, int turn) {
   bool open = false;
   for (int s = 1; s < c->words.count; s++) {
@@ -107,7 +107,7 @@ static void fail(tn__comparison *c, int which, const char *message) {
     go_on(c);
 }
 
-/* A worker that was lost says nothing of the schedule: it is done again, a few times. */
+/* A lost worker is no evidence about the schedule, so the trial is repeated a few times. */
 static bool is_lost(tn__comparison *c, tn_trial_error error) {
   enum { MOST_LOST = 6 };
   return error == TN_TRIAL_WORKER_LOST && c->lost++ < MOST_LOST;
@@ -159,7 +159,7 @@ static bool is_out(const tn__comparison *c, const kernel *k) {
   return c->failed[k->words.rival] || c->left[k->words.rival];
 }
 
-/* Passes over kernels of those that are out; true: all turns that tell something are over. */
+/* Skips kernels of rivals that have left. Returns true once all useful turns are finished. */
 static bool find_next(tn__comparison *c) {
   while (c->built < c->count && is_out(c, &c->kernels[c->built])) c->built++;
   if (c->built < c->count) return false;
@@ -183,7 +183,7 @@ static void go_on(tn__comparison *c) {
                                   : tn_runner_submit(c->words.runner, &input, &k->build, on_run, c, &c->handle);
   if (status != NULL) end(c, tn_status_message(status));
   tn_status_free(status);
-  if (c->building) /* one that answers at once */
+  if (c->building) /* delivers the result of a synchronous builder */
     (void)tn_builder_poll(c->words.builder);
   else
     (void)tn_runner_poll(c->words.runner);

@@ -1,9 +1,10 @@
-/* Is one of a task's schedules, or of several ways to compute something by several kernels, really faster than the
- * first? All are built once and timed in turns on one runner, so that what else the machine does meets all alike,
- * and so that the luck that made one the best of many measurements does not count. One is better when the median of its
- * ratios to the first is below 1, and it was faster in so many turns as chance gives in 2 cases of a hundred (a sign
- * test). Of those that are better the one with the least median is taken. A rival leaves as soon as it cannot be shown
- * to be better any more, and the comparison ends when all that are left are. */
+/* Compares a task's schedules, or several ways to compute something by several kernels, with the first one.
+ *
+ * All are built once and timed in turns on one runner, so that other work on the machine affects all alike. The
+ * comparison does not reuse earlier measurements, because the best of many is biased by luck. A rival is better if
+ * the median of its ratios to the first is below 1, and it wins so many turns that chance explains at most 2 cases
+ * of a hundred (a sign test). The better rival with the least median wins. A rival leaves once it can no longer be
+ * shown to be better, and the comparison ends once all remaining rivals are. */
 #ifndef TENON_TUNE_TUNER_COMPARE_H
 #define TENON_TUNE_TUNER_COMPARE_H
 
@@ -15,20 +16,20 @@ enum {
   TN__COMPARISON_NEEDED = 8 /* of the turns, in which the better one is faster */
 };
 
-/* Of one schedule behind the first. */
+/* The result of one schedule after the first. */
 typedef struct tn__rival_result {
-  int turns;         /* that it was timed in; 0: it failed */
-  bool better;       /* it is shown to be faster than the first */
-  double ratio;      /* the median over its turns of its time over the first's */
-  double medians[2]; /* of the first and of it, over its turns; seconds */
+  int turns;         /* turns in which it was timed; 0: it failed */
+  bool better;       /* the sign test shows that it is faster than the first */
+  double ratio;      /* the median over its turns of its time divided by the first's */
+  double medians[2]; /* of the first and of this one, over its turns; seconds */
 } tn__rival_result;
 
 typedef struct tn__comparison_result {
-  int turns;         /* of the best; 0: something failed, of which `message` tells */
-  int best;          /* of the schedules behind the first: of those that are better, or else of all */
-  double ratio;      /* its, as are the next two */
+  int turns;         /* of the best; 0: a failure, described by `message` */
+  int best;          /* index of the best schedule after the first: among the better ones, or else among all */
+  double ratio;      /* of the best, like the next two */
   bool better;       /* it is */
-  double medians[2]; /* of the first and of it; seconds */
+  double medians[2]; /* of the first and of the best; seconds */
   tn__rival_result rivals[TN__COMPARISON_MOST];
   const char *message;
 } tn__comparison_result;

@@ -18,15 +18,16 @@
 
 struct tn__record_waiting {
   tn__record_waiting *next;
-  const tn_tune_task *task; /* the tuner's */
-  tn_record record;         /* whose texts are copies; of a verdict what tells the candidate apart */
+  const tn_tune_task *task; /* owned by the tuner */
+  tn_record record;         /* with copied texts; for a verdict, only the candidate's identity */
   bool again;
   int turns; /* of a verdict; 0: it is a trial */
   bool better;
   double ratio;
 };
 
-/* Seconds that a lease lasts, and after which it is renewed: what a tuner that died had claimed is free then. */
+/* Seconds after which a lease expires, and after which it is renewed. The claims of a dead tuner become free when
+ * they expire. */
 static const double lease_seconds = 60, renew_seconds = 15;
 
 static double clock_of(const tn__records *records) {
@@ -37,7 +38,7 @@ static tn__lease lease_of(const tn__records *records) {
   return (tn__lease){records->owner, clock_of(records), lease_seconds};
 }
 
-/* Did another process hold the database? Then nobody waits for it again for a while, and the status is gone. */
+/* Returns whether another process locked the database. If so, frees the status and skips the database for a while. */
 TN_MUST_USE static bool is_held(tn__records *records, tn_status **status) {
   const double pause = 1;
   if (tn_status_code_of(*status) != TN_FAILED_PRECONDITION) return false;
@@ -147,7 +148,7 @@ TN_MUST_USE static bool copy(const char **text) {
   return *text != NULL;
 }
 
-/* Of the words the record's texts are copied. */
+/* Copies the texts of the record. */
 static tn_status *append(tn__records *records, const tn__record_waiting *words) {
   tn__record_waiting *w = calloc(1, sizeof *w);
   if (w == NULL) return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for a record");
@@ -201,7 +202,7 @@ static tn_record candidate_of(const tn__proposal *p) {
                      .origin = p->index == 0 ? TN_ORIGIN_STATIC : TN_ORIGIN_SEARCH};
 }
 
-/* What both took in turns counts beside what they took before, and the verdict is of the second. */
+/* The times of both candidates in turns are added to their earlier times. The verdict belongs to the second. */
 tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, const tn__compared *c) {
   for (int i = 0; i < 2; i++) {
     tn_record words = candidate_of(i == 0 ? c->first : c->best);
@@ -225,7 +226,7 @@ tn_status *tn__records_claim(tn__records *records, const tn_tune_task *task, con
   char hash[TN_TASK_HASH_BYTES];
   tn__database_claimed claimed;
   *out = (tn__tuner_claim){.state = TN__TUNER_FREE};
-  if (tn__now() < records->blocked_until) return NULL; /* what is held for long is not held by a tuner */
+  if (tn__now() < records->blocked_until) return NULL; /* a lock held this long is no tuner's */
   TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
   tn_record candidate = candidate_of(p);
   candidate.task = hash;
@@ -277,7 +278,7 @@ typedef struct knowing {
 
 static bool know(void *user, const tn_record *record) {
   knowing *k = user;
-  if (!record->proven) return true; /* what others say is measured here first */
+  if (!record->proven) return true; /* measure others' results here first */
   if (record->trace == NULL || record->error == TN_TRIAL_CANCELLED || record->error == TN_TRIAL_WORKER_LOST)
     return true;
   double median = record->error == TN_TRIAL_OK ? record->median : (double)INFINITY;

@@ -1,7 +1,7 @@
-/* The records of a tuner: trials on their way into the database, and what it knows already.
+/* The records of a tuner: trials waiting to be stored in the database, and earlier results.
  *
- * A database that another process holds does not stop the tuning: trials wait in memory, in their order, and are
- * written as soon as it is free. Of several tuners of one database each claims a candidate before it measures it. */
+ * If another process locks the database, tuning continues: trials queue in memory in order, and are stored once the
+ * database is free. Tuners that share a database claim each candidate before they measure it. */
 #ifndef TENON_TUNE_TUNER_RECORDS_H
 #define TENON_TUNE_TUNER_RECORDS_H
 
@@ -19,10 +19,10 @@ typedef struct tn__records {
   double (*clock)(void *user); /* of a simulation, whose times are nobody's; NULL: the calendar's */
   void *clock_user;
   tn__record_waiting *first, *last;
-  bool told;                          /* that the database is held */
-  double blocked_until;               /* it was held: nobody waits for it again before this time */
-  char owner[64];                     /* of leases; no other tuner has it */
-  double renewed;                     /* when the leases were */
+  bool told;                          /* the lock was reported */
+  double blocked_until;               /* the database was locked: do not wait for it again before this time */
+  char owner[64];                     /* of leases; unique to the tuner */
+  double renewed;                     /* when the leases were last renewed */
   bool alone;                         /* searches get no seeds of similar kernels; set before */
   tn__similar *similar;               /* opened at the first search that wants seeds */
   char (*hashes)[TN_TASK_HASH_BYTES]; /* of the tasks */
@@ -31,8 +31,8 @@ typedef struct tn__records {
   double written; /* of the seconds that were spent in this tuning */
 } tn__records;
 
-/* Log, clock and `alone` are set, all else is zero. `path` NULL: the usual place; `machine` NULL: this one. Waits so
- * long for other processes at the most. */
+/* Opens the records. The caller sets log, clock and `alone`, and zeroes all else. `path` NULL: the default path;
+ * `machine` NULL: this one. Waits at most `seconds` for other processes. */
 TN_MUST_USE tn_status *tn__records_open(tn__records *records, const char *path, const char *machine, double seconds);
 void tn__records_close(tn__records *records); /* what waits is gone */
 /* For a tuner's sink. */
@@ -54,10 +54,10 @@ TN_MUST_USE tn_status *tn__records_learn(const tn__records *records, const tn_tu
 void tn__records_learned(const tn__records *records, const tn_tune_task *like, const tn__cost_model *model);
 /* Writes what waits, when it can be. */
 TN_MUST_USE tn_status *tn__records_flush(tn__records *records);
-/* To be called now and then: what was claimed stays so. */
+/* Renews the tuner's leases. Call periodically. */
 TN_MUST_USE tn_status *tn__records_renew(tn__records *records);
-/* Writes what waits in the end, waiting for other processes so long at the most, and ends the leases. What could not be
- * written is an error. */
+/* Stores the waiting trials and ends the leases. Waits at most `seconds` for other processes. Returns an error if a
+ * trial could not be stored. */
 TN_MUST_USE tn_status *tn__records_finish(tn__records *records, double seconds);
 
 #endif

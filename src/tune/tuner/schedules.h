@@ -5,8 +5,8 @@
 #include "base/strbuf.h"
 #include "tune/tuner/tuner.h"
 
-/* Of tasks whose best is better than the static choice on the machine of this fingerprint; returns how many there are.
- * `simulated`: says that nothing was timed, and names no machine. */
+/* Prints the schedules of tasks whose best is better than the static choice on the machine with this fingerprint.
+ * Returns how many. `simulated`: notes that nothing was timed, and omits the machine. */
 TN_MUST_USE int tn__tuner_print_schedules(const tn__tuner *tuner, const char *machine, bool simulated, tn__strbuf *out);
 
 #endif

@@ -390,7 +390,7 @@ static tn_status *open_records(tn_tuner *t, tn__tuner_options *core) {
   t->records.log = &t->log;
   t->records.clock = o->deterministic ? core->clock : NULL;
   t->records.clock_user = core->clock_user;
-  /* What waits for another process is of the budget. */
+  /* Waiting for another process counts against the budget. */
   const double longest = 10;
   double seconds = o->budget_seconds > 0 ? fmin(longest, o->budget_seconds) : longest;
   TN_RETURN_IF_ERROR(
@@ -410,8 +410,8 @@ static void core_done(void *user) { uv_async_send(&((tn_tuner *)user)->wake); }
 
 static bool is_stopping(void *user) { return atomic_load(&((tn_tuner *)user)->stop) != NOT_STOPPED; }
 
-/* That may be waited for a database which another process holds: a minute, and no longer than the budget and what is
- * behind it for trials in flight. */
+/* Returns how long to wait for a database locked by another process: at most a minute, and at most the budget plus
+ * the time allowed for trials in flight. */
 static double seconds_to_finish(const tn_tuner *t) {
   const double longest = 60, grace = 2;
   const tn_tuner_options *o = &t->options;

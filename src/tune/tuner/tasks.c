@@ -161,7 +161,7 @@ typedef struct te_call {
   const tn_compile_options *options;
 } te_call;
 
-/* NULL: all sizes of the kernel are known. */
+/* Returns an error message, or NULL if all sizes of the kernel are known. */
 static const char *open_size(tn__arena *arena, const char *name, const tn__te *te) {
   if (tn__te_dim_count(te) == 0) return NULL;
   const char *dim = tn__te_dim_at(te, 0)->name;

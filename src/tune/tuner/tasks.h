@@ -36,9 +36,9 @@ typedef struct tn__tasks_variants {
 TN_MUST_USE tn_status *tn__tasks_add_model(tn__task_list *list, const char *path, const void *data, size_t size,
                                            const char *kernel, const tn_compile_options *options,
                                            const tn__tasks_variants *variants, int *left_out);
-/* Adds the kernels of a file of declarations, or of `text` if that is not NULL; `kernel` names one, NULL: all.
- * Of the options only `target`, `dims`, `run_threads`, `machine`, `no_measure` and `log` count. A kernel whose
- * dimensions they leave open is left out with a warning; a file in which all are open is refused. */
+/* Adds the kernels of a file of declarations, or of `text` if that is not NULL; `kernel` selects one, NULL all. Only
+ * the options `target`, `dims`, `run_threads`, `machine`, `no_measure` and `log` apply. Skips kernels with open
+ * dimensions with a warning; rejects a file in which all have some. */
 TN_MUST_USE tn_status *tn__tasks_add_declarations(tn__task_list *list, const char *path, const char *text, size_t size,
                                                   const char *kernel, const tn_compile_options *options);
 

@@ -11,11 +11,11 @@
 #include "tune/tuner/proposer.h"
 
 enum {
-  WARM_UP = 6,    /* trials of each task before trials go to where they promise most */
-  LOOK_BACK = 16, /* trials whose gain is what the next ones are expected to gain */
-  PACE = 64,      /* trials whose pace is expected of the next ones */
-  MOST_LOST = 2,  /* times that a candidate whose worker was lost is measured again */
-  HOPELESS = 24,  /* trials of a task that all failed, after which it gets no more */
+  WARM_UP = 6,    /* trials of each task before trials go to the most promising tasks */
+  LOOK_BACK = 16, /* recent trials whose gain predicts that of the next ones */
+  PACE = 64,      /* recent trials whose pace predicts that of the next ones */
+  MOST_LOST = 2,  /* repetitions of a candidate whose worker was lost */
+  HOPELESS = 24,  /* failed trials of a task, without success, after which it gets no more */
   USUAL_PATIENCE = 128
 };
 static const double grace_seconds = 2;  /* behind the budget's end, for what is in flight */
@@ -27,11 +27,11 @@ typedef struct course {
   int count, capacity;
 } course;
 
-/* What the tuner itself knows of a proposal. */
+/* The tuner's own state of a proposal. */
 typedef struct note {
-  const tn__proposal *p; /* NULL: it was not asked for yet */
-  double median;         /* as tn__proposal's, which is the proposer's while there are trials */
-  int tries;             /* that were lost */
+  const tn__proposal *p; /* NULL: not requested yet */
+  double median;         /* a copy of tn__proposal's, which the proposer owns during trials */
+  int tries;             /* trials lost with their worker */
   bool judged;           /* it was compared with the static choice */
 } note;
 
@@ -40,28 +40,28 @@ typedef struct task {
   tn__space *space;
   tn__search *search;
   course course;
-  const tn__proposal *best; /* that has the least time; NULL: none works yet */
-  note *notes;              /* of proposals, by their index */
+  const tn__proposal *best; /* the fastest candidate; NULL: none works yet */
+  note *notes;              /* of proposals, by index */
   int note_count, note_capacity;
   int64_t trials, in_flight, without_gain;
   int64_t errors[TN_TRIAL_ERRORS];
-  int64_t judged;                                   /* candidates that were compared */
+  int64_t judged;                                   /* number of compared candidates */
   int64_t timed;                                    /* of this tuning's trials */
-  double run_seconds, build_seconds;                /* that these took */
-  double best_seconds, static_seconds, gained_from; /* the best when `without_gain` began to count */
+  double run_seconds, build_seconds;                /* spent on these */
+  double best_seconds, static_seconds, gained_from; /* the best time when `without_gain` started to count */
   bool exhausted, stopped, static_failed;
-  bool compared, settled;                          /* a comparison has a result; the last one is over */
-  const tn__proposal *rivals[TN__COMPARISON_MOST]; /* that are compared, the static choice first */
+  bool compared, settled;                          /* a comparison has a result; the last comparison has ended */
+  const tn__proposal *rivals[TN__COMPARISON_MOST]; /* the candidates being compared, the static choice first */
   int rival_count;
-  const tn__proposal *rival;  /* the best measured that was not compared; NULL: there is none */
-  const tn__proposal *winner; /* that is shown to be better than the static choice, by most; NULL: none is */
-  double ratio, in_turns[2];  /* of the winner, or else of the last comparison: to the static choice; seconds of both */
-  int comparisons;            /* that were begun */
-  double comparing_seconds;   /* that they took */
+  const tn__proposal *rival;  /* the fastest candidate that was not compared; NULL: none */
+  const tn__proposal *winner; /* the winner of comparisons with the static choice; NULL: none */
+  double ratio, in_turns[2];  /* of the winner or last comparison: ratio to the static choice; seconds of both */
+  int comparisons;            /* started comparisons */
+  double comparing_seconds;   /* spent on them */
   char *first_error;
 } task;
 
-/* A candidate that is to be measured again, or later. */
+/* A candidate to measure again, or later. */
 typedef struct postponed {
   int task;
   const tn__proposal *p;
@@ -86,12 +86,12 @@ struct tn__tuner {
   tn_measurer *measurer;
   tn__comparison *comparison;
   task *in_comparison;
-  int compared;                             /* comparisons that are over */
-  double comparison_began, expected, taken; /* of the one in progress; of all: seconds by estimate, and real */
-  postponed_list lost;                      /* whose workers were */
-  postponed_list elsewhere;                 /* that another tuner measures */
+  int compared;                             /* finished comparisons */
+  double comparison_began, expected, taken; /* of the current comparison; of all: estimated and actual seconds */
+  postponed_list lost;                      /* candidates whose worker was lost */
+  postponed_list elsewhere;                 /* candidates that another tuner measures */
   int64_t asked, known, ended;
-  double ends[PACE]; /* when the last trials ended, trial i at i % PACE, without the time of comparisons */
+  double ends[PACE]; /* when the last trials ended, trial i at i % PACE, excluding the time of comparisons */
   double started, trials_end, done_at;
   double between_trials; /* seconds of comparisons before the trials ended */
   tn__tuner_overhead overhead;
@@ -121,7 +121,7 @@ static void fail(tn__tuner *t, tn_status *status) {
 
 static int index_of(const tn__tuner *t, const task *a) { return (int)(a - t->tasks); }
 
-/* Room for what is known of the proposal. */
+/* Ensures that the proposal has a note. */
 static tn_status *note_proposal(task *a, const tn__proposal *p) {
   if (p->index >= a->note_capacity) {
     int capacity = 2 * p->index + 64;
@@ -138,7 +138,7 @@ static tn_status *note_proposal(task *a, const tn__proposal *p) {
 
 static note *note_of(const task *a, const tn__proposal *p) { return &a->notes[p->index]; }
 
-/* Is it one that a comparison may take? */
+/* Returns whether a comparison may include the candidate. */
 static bool is_open(const note *n) { return n->p != NULL && n->p->index > 0 && isfinite(n->median) && !n->judged; }
 
 static void find_rival(task *a) {
@@ -284,7 +284,7 @@ static const tn__proposal *take_proposal(tn__tuner *t, task **out, bool *waits) 
 static tn_status *note_course(task *a, double best);
 static void note_gain(const tn__tuner *t, task *a);
 
-/* ---- candidates that are not measured at once -------------------------------------------------------------------- */
+/* ---- postponed candidates ---------------------------------------------------------------------------------------- */
 
 static tn_status *postpone(tn__tuner *t, postponed_list *list, const task *a, const tn__proposal *p) {
   if (list->count == list->capacity) {
@@ -304,7 +304,7 @@ static postponed take_first(postponed_list *list) {
   return first;
 }
 
-/* Another tuner has measured it. */
+/* Records the result of another tuner. */
 static void take_result(tn__tuner *t, task *a, const tn__proposal *p, double median) {
   a->trials++;
   t->known++;
@@ -314,7 +314,7 @@ static void take_result(tn__tuner *t, task *a, const tn__proposal *p, double med
   note_gain(t, a);
 }
 
-/* May this tuner measure it now? Otherwise another one does, or has. */
+/* Claims the candidate. Returns false if another tuner is measuring it or has measured it. */
 static bool claim(tn__tuner *t, task *a, const tn__proposal *p) {
   tn__tuner_claim answer = {.state = TN__TUNER_FREE};
   if (t->sink.claim == NULL) return true;
@@ -327,8 +327,8 @@ static bool claim(tn__tuner *t, task *a, const tn__proposal *p) {
   return answer.state == TN__TUNER_FREE;
 }
 
-/* One that was put off, or NULL. Of those that others measure, one is asked for again each second, or at once when
- * there is nothing else to do. */
+/* Returns a postponed candidate, or NULL. A candidate claimed by others is polled once a second, or at once if
+ * nothing else is left to do. */
 static const tn__proposal *take_postponed(tn__tuner *t, task **out) {
   if (t->lost.count > 0) {
     const postponed first = take_first(&t->lost);
@@ -350,12 +350,12 @@ static const tn__proposal *take_postponed(tn__tuner *t, task **out) {
 static task *find_due(const tn__tuner *t);
 static void start_comparison(tn__tuner *t, task *a);
 
-/* Is a comparison going on, or to be made before there are more trials? It begins when nothing is in flight. */
+/* Returns whether a comparison is active or due before more trials. It starts when no trial is in flight. */
 static bool compares(tn__tuner *t) {
   task *due;
   while (t->in_comparison == NULL && !is_over(t) && (due = find_due(t)) != NULL) {
     if (count_in_flight(t) > 0) return true;
-    start_comparison(t, due); /* which may be over at once */
+    start_comparison(t, due); /* which may end immediately */
   }
   return t->in_comparison != NULL;
 }
@@ -369,8 +369,8 @@ static tn_source_answer give(tn__tuner *t, task *a, const tn__proposal *p, tn_bu
   return TN_SOURCE_CANDIDATE;
 }
 
-/* It ends as there are enough trials, or none any more: candidates in flight whose workers are lost are measured still.
- */
+/* Returns whether the trials ended by number or for lack of candidates, and not for time. In that case, candidates
+ * in flight whose workers are lost are still repeated. */
 static bool has_time(const tn__tuner *t) { return t->end == TN_TUNER_TRIALS || t->end == TN_TUNER_NOTHING_LEFT; }
 
 static tn_source_answer next_candidate(tn__tuner *t, tn_build_input *input) {
@@ -450,8 +450,8 @@ static void done(void *user, const tn_build_input *input, const tn_measure_resul
   const tn__proposal *p = a->notes[input->id & UINT32_MAX].p;
   bool lost = result->error == TN_TRIAL_WORKER_LOST;
   a->in_flight--;
-  if (result->error == TN_TRIAL_CANCELLED) return;                  /* it is as if it had not been asked for */
-  if (lost && note_of(a, p)->tries++ < MOST_LOST && !t->stopping) { /* which says nothing of the candidate */
+  if (result->error == TN_TRIAL_CANCELLED) return;                  /* counts as never requested */
+  if (lost && note_of(a, p)->tries++ < MOST_LOST && !t->stopping) { /* no evidence about the candidate */
     fail(t, postpone(t, &t->lost, a, p));
     return;
   }
@@ -483,22 +483,23 @@ static void done(void *user, const tn_build_input *input, const tn_measure_resul
 enum { SLOW_RIVALS = 2 }; /* of a task whose kernel takes long: the static choice and the best */
 static bool is_slow(const task *a) { return a->static_seconds > 0.5; }
 
-/* What the task takes with what is shown to be best, by the time that the static choice was measured with. */
+/* Returns the task's time with the proven winner, scaled to the measured time of the static choice. */
 static double shown_seconds(const task *a) { return a->static_seconds * (a->winner != NULL ? a->ratio : 1); }
 
 static bool is_worth_it(double seconds, double than) {
-  enum { WORTH = 99 }; /* of a hundred parts */
+  enum { WORTH = 99 }; /* percent */
   return 100 * seconds < WORTH * than;
 }
 
-/* What a run of all gains by the task's best that was not compared: 0 where that is not worth a comparison. */
+/* Returns the time that a run gains if the task's fastest candidate, not yet compared, wins. Returns 0 if that does
+ * not justify a comparison. */
 static double hoped_gain(const task *a) {
   if (a->rival == NULL || a->settled || !isfinite(a->static_seconds)) return 0;
   double best = note_of(a, a->rival)->median;
   return is_worth_it(best, shown_seconds(a)) ? a->item->weight * (shown_seconds(a) - best) : 0;
 }
 
-/* Is the task's best measured of all, and was not compared? */
+/* Returns whether the fastest measured candidate was not compared yet. */
 static bool is_led(const task *a) {
   if (a->rival == NULL || a->rival != a->best || hoped_gain(a) == 0) return false;
   return a->winner == NULL || is_worth_it(a->best_seconds, note_of(a, a->winner)->median);
@@ -513,8 +514,8 @@ static double comparison_seconds(const task *a, int rivals) {
   return rivals * (build + TN__COMPARISON_TURNS * run);
 }
 
-/* The static choice, the winner so far, and the one that leads; or, when the trials have ended, the best of those that
- * were not compared. */
+/* Selects the static choice, the current winner, and the leader. After the trials: the best candidates that were not
+ * compared. */
 static int choose_rivals(task *a, bool last) {
   int most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST, count = 0;
   a->rivals[count++] = a->notes[0].p;
@@ -524,7 +525,7 @@ static int choose_rivals(task *a, bool last) {
   for (int i = 1; i < a->note_count; i++) {
     const note *n = &a->notes[i];
     if (!is_open(n) || !(n->median < shown_seconds(a))) continue;
-    int at = count < most ? count++ : count; /* sorted by their times, the slowest may fall out */
+    int at = count < most ? count++ : count; /* sorted by time; the slowest may be dropped */
     for (; at > first && note_of(a, a->rivals[at - 1])->median > n->median; at--)
       if (at < most) a->rivals[at] = a->rivals[at - 1];
     if (at < most) a->rivals[at] = n->p;
@@ -532,7 +533,7 @@ static int choose_rivals(task *a, bool last) {
   return a->rival_count = count;
 }
 
-/* How many a comparison behind the trials would have. */
+/* Returns how many candidates a comparison after the trials would have. */
 static int count_rivals(const task *a) {
   int most = is_slow(a) ? SLOW_RIVALS : TN__COMPARISON_MOST, count = 1 + (a->winner != NULL && most > SLOW_RIVALS);
   for (int i = 1; i < a->note_count && count < most; i++)
@@ -540,7 +541,7 @@ static int count_rivals(const task *a) {
   return count;
 }
 
-/* Comparisons of a task take no more than this part of its time, after the first one. */
+/* After the first one, comparisons of a task take at most this share of its time. */
 static const double share_of_task = 0.4;
 
 static bool may_compare(const task *a) {
@@ -549,7 +550,7 @@ static bool may_compare(const task *a) {
   return a->comparisons == 0 || a->comparing_seconds + next <= share_of_task * all;
 }
 
-/* The task whose best leads, and is to be compared now; of several the one that gains most. */
+/* Returns the task whose leader is due for a comparison; among several, the one with the largest gain. */
 static task *find_due(const tn__tuner *t) {
   task *due = NULL;
   for (int i = 0; i < t->task_count && !t->options.no_comparison; i++) {
@@ -571,8 +572,8 @@ static void keep_verdict(tn__tuner *t, const task *a, const tn__proposal *p, con
   if (t->sink.compared != NULL && r->turns > 0) fail(t, t->sink.compared(t->sink.user, &a->item->task, &verdict));
 }
 
-/* A comparison in which nothing is shown to be better says nothing of a winner that an earlier one has shown: the
- * machine may have been disturbed. */
+/* Keeps the winner of an earlier comparison if the new one shows no difference, because the machine may have been
+ * disturbed. */
 static void take_verdicts(tn__tuner *t, task *a, const tn__comparison_result *result) {
   bool with_winner = false;
   for (int i = 1; i < a->rival_count; i++) {
@@ -637,7 +638,7 @@ static double time_to_compare(const tn__tuner *t) {
   return t->expected > 0 ? expected * t->taken / t->expected : expected;
 }
 
-/* The next comparison behind the trials, where most is to be gained; none when the time is over. */
+/* Starts the next comparison after the trials, for the largest gain. Starts none if the time is over. */
 static void compare_next(tn__tuner *t) {
   task *a = NULL;
   for (int i = 0; i < t->task_count; i++)
@@ -651,7 +652,7 @@ static void compare_next(tn__tuner *t) {
   if (t->failure != NULL) set_done(t);
 }
 
-/* No comparison goes on any more. */
+/* Ends the tuning without further comparisons. */
 static void abandon(tn__tuner *t) {
   tn__comparison_release(t->comparison);
   t->comparison = NULL;
@@ -667,12 +668,12 @@ static void trials_ended(void *user) {
   t->overhead.beside = tn__proposer_seconds(t->proposer);
   fail(t, tn__proposer_finish(t->proposer));
   if (t->sink.learned != NULL) fail(t, t->sink.learned(t->sink.user, &t->tasks[0].item->task, t->model));
-  if (t->in_comparison == NULL) compare_next(t); /* otherwise when that is over */
+  if (t->in_comparison == NULL) compare_next(t); /* otherwise the end of the current comparison does this */
 }
 
 /* ---- making and releasing ---------------------------------------------------------------------------------------- */
 
-/* Of an earlier tuning. */
+/* Loads a verdict of an earlier tuning. */
 static void take_known_verdict(void *user, const tn__known_verdict *v) {
   task *a = user;
   int index = 1;
@@ -704,7 +705,7 @@ static tn_status *open_task(tn__tuner *t, int index, const tn__task_item *item) 
     TN_RETURN_IF_ERROR(note_proposal(a, p));
     note_time(a, p, p->median);
   }
-  /* What was compared with another static choice, which this one is not, says nothing. */
+  /* A verdict against a different static choice does not apply. */
   if (t->sink.verdicts != NULL && isfinite(a->static_seconds))
     TN_RETURN_IF_ERROR(t->sink.verdicts(t->sink.user, &item->task, take_known_verdict, a));
   find_rival(a);
@@ -861,14 +862,14 @@ int tn__tuner_task_count(const tn__tuner *t) { return t->task_count; }
 /* What both took in turns says more than what each took when it came. */
 static double first_time(const task *a) { return a->compared ? a->in_turns[0] : a->static_seconds; }
 
-/* By a comparison; or without one by its time, as what works is better than what fails. */
+/* By a comparison if there was one. Otherwise by time, because a working candidate is better than a failing one. */
 static bool is_better(const tn__tuner *t, const task *a) {
   if (a->winner != NULL) return true;
   if (t->phase == TN__TUNER_TRIALS || !isfinite(a->best_seconds)) return false;
   return a->static_failed || (t->options.no_comparison && a->best_seconds < a->static_seconds);
 }
 
-/* With what is shown to be better, or with the best that was measured. */
+/* Returns the proven winner, or else the fastest measured candidate. */
 static double last_time(const tn__tuner *t, const task *a, bool shown) {
   if (a->winner != NULL && (shown || a->rival == NULL || !is_led(a))) return a->in_turns[1];
   if (!shown || (is_better(t, a) && a->winner == NULL)) return fmin(a->best_seconds, first_time(a));
@@ -908,7 +909,7 @@ static void add_up(const tn__tuner *t, bool shown, double *before, double *after
   if (count == 0) *before = *after = INFINITY;
 }
 
-/* In the end only what is taken counts: the best of many measurements may be luck. */
+/* After the end only proven gains count, because the best of many measurements may be luck. */
 void tn__tuner_totals(const tn__tuner *t, double *before, double *after) {
   add_up(t, t->phase == TN__TUNER_DONE, before, after);
 }
@@ -955,7 +956,7 @@ tn_status *tn__tuner_statistics(const tn__tuner *t, tn_measure_statistics *out) 
   of_trials -= t->between_trials;
   if (t->in_comparison != NULL && t->phase == TN__TUNER_TRIALS) of_trials -= now(t) - t->comparison_began;
   if (of_trials <= 0) return NULL;
-  out->seconds = of_trials; /* while candidates are compared nothing is measured */
+  out->seconds = of_trials; /* no trial runs during a comparison */
   out->builder_share *= all / of_trials;
   out->runner_share *= all / of_trials;
   return NULL;

@@ -30,26 +30,26 @@ typedef struct tn__tuner_record {
   const tn_measure_result *result;
 } tn__tuner_record;
 
-/* A candidate beside the task's static choice, timed in turns. */
+/* The result of a comparison of a candidate with the task's static choice, timed in turns. */
 typedef struct tn__compared {
   const tn__proposal *first, *best;
-  double medians[2]; /* of the two, in seconds */
-  double ratio;      /* of the second to the first, the median over all pairs */
-  int turns;         /* pairs */
-  bool better;       /* the second is faster, and shown to be */
+  double medians[2]; /* of both, in seconds */
+  double ratio;      /* second / first, the median over all pairs */
+  int turns;         /* number of pairs */
+  bool better;       /* the sign test shows that the second is faster */
 } tn__compared;
 
-/* What is known of an earlier comparison. The text lives for the call. */
+/* The verdict of an earlier comparison. The text is valid during the call. */
 typedef struct tn__known_verdict {
   const char *trace;
   bool better;
   double ratio;
 } tn__known_verdict;
 
-/* May a candidate be measured? */
+/* The answer to a claim: free for this tuner, taken by another one, or already measured. */
 typedef struct tn__tuner_claim {
-  enum { TN__TUNER_FREE, TN__TUNER_TAKEN, TN__TUNER_MEASURED } state; /* by this tuner; another one does; one has */
-  double seconds;                                                     /* of one that was; INFINITY: it failed */
+  enum { TN__TUNER_FREE, TN__TUNER_TAKEN, TN__TUNER_MEASURED } state;
+  double seconds; /* of a measured candidate; INFINITY: it failed */
 } tn__tuner_claim;
 
 /* Where records go and come from; a database, say. */
@@ -57,12 +57,12 @@ typedef struct tn__tuner_sink {
   tn_status *(*add)(void *user, const tn__tuner_record *record);
   /* Tells the search what is known of the task already, by tn__search_know(); may be NULL. */
   tn_status *(*known)(void *user, const tn_tune_task *task, tn__search *search);
-  /* Calls `take` with each verdict on the task's candidates that is known; may be NULL. */
+  /* Calls `take` with each known verdict on the task's candidates; may be NULL. */
   tn_status *(*verdicts)(void *user, const tn_tune_task *task, void (*take)(void *to, const tn__known_verdict *verdict),
                          void *to);
-  /* Asked before each candidate is measured, where several tuners share what they find; may be NULL. */
+  /* Called before each candidate is measured, if several tuners share results; may be NULL. */
   tn_status *(*claim)(void *user, const tn_tune_task *task, const tn__proposal *p, tn__tuner_claim *out);
-  /* A candidate was compared with its task's static choice; may be NULL. */
+  /* Called after a candidate was compared with its task's static choice; may be NULL. */
   tn_status *(*compared)(void *user, const tn_tune_task *task, const tn__compared *compared);
   /* What other tasks taught goes into the model, before there are trials; and what it knows when they have ended is
    * kept. May be NULL. */
@@ -109,17 +109,17 @@ typedef struct tn__tuner_overhead {
 /* What there is to see of a task. */
 typedef struct tn__tuner_view {
   const tn__task_item *item;
-  int64_t trials;                      /* that have ended, those that were known before counted */
+  int64_t trials;                      /* finished trials, including results that were known before */
   int64_t errors[TN_TRIAL_ERRORS];     /* of this run */
-  double static_seconds, best_seconds; /* INFINITY: not known yet. Compared: in turns, and the best is what is better */
-  bool stopped;                        /* it gets no more trials */
-  bool exhausted;                      /* as all of its candidates are known */
+  double static_seconds, best_seconds; /* INFINITY: unknown; after a comparison, its times */
+  bool stopped;                        /* gets no more trials */
+  bool exhausted;                      /* because all of its candidates are measured */
   bool compared;                       /* the best was compared with the static choice */
-  bool better;                         /* and is faster; without a comparison: it is, by what was measured */
-  double ratio;                        /* of the best to the static choice there */
-  const tn__proposal *best;    /* that was chosen by the comparison, or else the best measured; NULL: there is none */
-  const int64_t *error_counts; /* the same, as long as the tuner lives */
-  const char *first_error;     /* text of this run's first failure; NULL: none */
+  bool better;                         /* the best is faster than the static choice */
+  double ratio;                        /* of the best to the static choice in the comparison */
+  const tn__proposal *best;            /* the comparison's winner, or else the fastest measured; NULL: none */
+  const int64_t *error_counts;         /* the same, as long as the tuner lives */
+  const char *first_error;             /* text of this run's first failure; NULL: none */
   const tn__search *search;
   tn__space *space;
 } tn__tuner_view;

@@ -1,4 +1,4 @@
-/* Files that Tenon does not read are known by the bytes that they begin with, and models are not among them. */
+/* Unsupported file formats are recognised by their first bytes, and no model is mistaken for one. */
 #include <string.h>
 
 #include "base/magic.h"
@@ -7,7 +7,7 @@
 typedef struct sample {
   const char *bytes;
   size_t size;
-  const char *what; /* how the text begins; NULL: nothing is known */
+  const char *what; /* the start of the text; NULL: unknown format */
 } sample;
 #define SAMPLE(bytes, what) {bytes, sizeof bytes - 1, what}
 
@@ -54,7 +54,7 @@ static void formats_are_named(void **state) {
       assert_null(what);
     else
       assert_true(what != NULL && strncmp(what, samples[i].what, strlen(samples[i].what)) == 0);
-    /* However little of it is there. */
+    /* Any prefix is safe. */
     for (size_t n = 0; n < samples[i].size; n++) (void)tn__magic_of(samples[i].bytes, n);
   }
   assert_true(strncmp(tn__magic_of(tar, sizeof tar), "a tar archive", 13) == 0);

@@ -1,4 +1,4 @@
-/* Texts of statuses and logs: printf's conversions, and names that hold anything. */
+/* Formatting of statuses and logs: printf's conversions, and untrusted names. */
 #include "base/message.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 #define SHOWN "a\\u001b[31m\\u000d\\n\\t\\u0007\\u007f\\u0085\\u202e\\U000e0041\\xffz\\"
 #define SHOWN_LINES "a\\u001b[31m\\u000d\n\t\\u0007\\u007f\\u0085\\u202e\\U000e0041\\xffz\\"
 
-/* As printf writes it, behind a letter that makes the careful way necessary. */
+/* Compares with printf. A leading special character selects the slow path. */
 static void TN_PRINTF(1, 2) expect_as_printf(const char *format, ...) {
   char expected[512];
   va_list args, again;
@@ -25,7 +25,7 @@ static void TN_PRINTF(1, 2) expect_as_printf(const char *format, ...) {
   va_end(args);
   assert_non_null(text);
   assert_string_equal(text, expected);
-  memset(text + strlen(text) + 1, 'x', 8); /* the room behind it */
+  memset(text + strlen(text) + 1, 'x', 8); /* fill the spare bytes */
   free(text);
 }
 

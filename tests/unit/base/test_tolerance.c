@@ -1,4 +1,4 @@
-/* What results may differ by: by their type, and in 16 bits by the greatest of their tensor. */
+/* Tolerances by type, and for 16-bit floats by the greatest element of the tensor. */
 #include "base/tolerance.h"
 
 #include <math.h>

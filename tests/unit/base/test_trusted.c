@@ -1,4 +1,4 @@
-/* Which folders and files are trusted that nobody asked for. */
+/* Trust in folders and files that the user did not name. */
 #include "base/trusted.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void folders_and_files_are_checked(void **state) {
   snprintf(words, sizeof(words), "%s: cannot trust the file: others may write to it (mode 666); it counts for nothing",
            path);
   check_fails(tn__file_map_trusted(path, &map), TN_FAILED_PRECONDITION, words);
-  check_ok(tn__file_map_open(path, &map)); /* whoever names a file trusts it */
+  check_ok(tn__file_map_open(path, &map)); /* a file named by the caller is trusted */
   tn__file_map_close(&map);
   assert_int_equal(chmod(folder, 01777), 0);
   snprintf(words, sizeof(words),

@@ -1,6 +1,6 @@
-/* Every operation on every element type, generated code against the reference evaluation, in scalar loops and in masked
- * vectors. The table docs/dtypes.md has what this test finds: "unit_codegen codegen_types --write" writes it, the
- * test holds it to that. */
+/* Compares generated code with the reference evaluation for every operation on every element type, in scalar loops
+ * and in masked vectors. The results form the table of docs/dtypes.md: "unit_codegen codegen_types --write" writes
+ * it, and the test checks it. */
 #include "unit/kernel.h"
 
 #include <math.h>
@@ -51,7 +51,7 @@ static int all_ops(op *out) {
 
 static bool takes(const op *o, tn_dtype dtype) {
   bool is_float = tn__dtype_is_float(dtype), is_int = tn__dtype_is_int(dtype);
-  if (o->class == CALL && o->code == TN__CALL_POW) return is_int; /* of floats: unit.codegen_math, in ulp */
+  if (o->class == CALL && o->code == TN__CALL_POW) return is_int; /* unit.codegen_math tests floats, in ulp */
   if (o->class == CALL) return tn__intrinsic_takes(tn__intrinsic_of((tn__intrinsic)o->code), dtype);
   if (o->class == BITCAST)
     return tn_dtype_size((tn_dtype)o->code) == tn_dtype_size(dtype) && dtype != TN_BOOL && o->code != TN_BOOL;

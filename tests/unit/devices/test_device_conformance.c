@@ -800,7 +800,7 @@ static void on_each(void (*check)(const subject *), bool computing) {
   }
 }
 
-/* What it holds are allocations, each by itself, to the byte. */
+/* holds() knows single allocations, to the byte. */
 static void check_holds(const subject *s) {
   enum { SIZES = 5 };
   static const size_t sizes[SIZES] = {1, 64, 1000, 4000, 5000};

@@ -415,12 +415,12 @@ static void test_tensors_of_somebody_else(void **state) {
   tn_executable_release(other);
 }
 
-/* A tensor that is larger than the memory that it begins in, by an element or by much, before or behind it: with every
- * way to bind one, and in copies. Nothing of it is touched. */
+/* Tensors that exceed their memory by one element or by many, before or after it, in all bindings and in copies.
+ * None of them may be accessed. */
 static void test_tensors_that_reach_too_far(void **state) {
   static _Alignas(64) float x[2 * N], y[2 * N], z[2 * N];
   static const struct {
-    int64_t from, count; /* elements, of N that there are */
+    int64_t from, count; /* in elements; N exist */
     const char *words;
   } cases[] = {{0, N + 1, "ends before"},
                {0, 2 * N, "ends before"},
@@ -448,7 +448,7 @@ static void test_tensors_that_reach_too_far(void **state) {
       wrong.data = (char *)wrong.data + 4 * cases[c].from;
       if (way >= 6 && cases[c].from >= 0)
         wrong.data = tensor->dl_tensor.data, wrong.byte_offset = (uint64_t)(4 * cases[c].from);
-      if (!fits && output) continue; /* the host's side would have to be as large */
+      if (!fits && output) continue; /* the host tensor would have to be as large */
       tn_status *status = NULL;
       if (way < 6) {
         if (output) check_ok(tn_session_set_input(session, NULL, "x", &in, TN_BIND_NEXT));
@@ -471,7 +471,7 @@ static void test_tensors_that_reach_too_far(void **state) {
       check_ok(tn_session_set_input(session, NULL, "x", NULL, TN_BIND_NEXT));
       check_ok(tn_session_set_output(session, NULL, "y", NULL, TN_BIND_NEXT));
     }
-  DLTensor in = on_host(x), results[2] = {tensor->dl_tensor, {0}}; /* and the session goes on */
+  DLTensor in = on_host(x), results[2] = {tensor->dl_tensor, {0}}; /* the session still works */
   check_ok(tn_session_invoke_with_outputs(session, NULL, &in, 1, results, 2));
   read_from(exe, tensor, y);
   check_results(x, y, NULL);

@@ -1,9 +1,9 @@
-/* Executables that earlier versions wrote, tests/fixtures/NAME-MAJOR.MINOR.tnx, open and run today. They were compiled
- * for x86-64-v2: "embed" from examples/embed/model.onnx; "flow" from what tests/fixtures/make_flow.py writes, since 1.6
- * with the sums of its loop on an island; "islands" from tests/fixtures/islands.tng, with a, c and u on one island and
- * b and t on another, since 1.8 in that one's second memory; "strided" from two sums and products with operands of any
- * strides; "opencl" from that, with a, c and u on a device of OpenCL,
- * which it needs to run. Elsewhere the refusal must name both machines. */
+/* Executables written by earlier versions, tests/fixtures/NAME-MAJOR.MINOR.tnx, still load and run. They were
+ * compiled for x86-64-v2: "embed" from examples/embed/model.onnx; "flow" from the output of
+ * tests/fixtures/make_flow.py, since 1.6 with the sums of its loop on an island; "islands" from
+ * tests/fixtures/islands.tng, with a, c and u on one island and b and t on another, since 1.8 in the second memory
+ * of that one; "strided" from two sums and products with strided operands; "opencl" from that, with a, c and u on an
+ * OpenCL device, which it requires. On other CPUs the error must name both. */
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void run_islands(const tn_executable *exe) {
   tn_session_release(session);
 }
 
-/* r: p + q, s: p * q; p is read by its strides, transposed */
+/* r: p + q, s: p * q; p is transposed by strides */
 static void run_strided(const tn_executable *exe) {
   static _Alignas(64) float p[6] = {1, 2, 3, 4, 5, 6}, q[6] = {1, 0, -1, 2, 3, 4};
   int64_t shape[2] = {2, 3}, strides[2] = {1, 2};

@@ -131,7 +131,7 @@ static void what_was_left_behind_is_removed(void **state) {
     assert_non_null(file);
     fclose(file);
   }
-  struct timespec times[2] = {{.tv_sec = time(NULL) - 7200}, {.tv_sec = time(NULL) - 7200}}; /* clock: an age */
+  struct timespec times[2] = {{.tv_sec = time(NULL) - 7200}, {.tv_sec = time(NULL) - 7200}}; /* clock: an entry's age */
   assert_int_equal(utimensat(AT_FDCWD, old, times, 0), 0);
   assert_false(compile(&f, 1, 1 << 30, NULL));
   assert_int_not_equal(access(old, F_OK), 0);

@@ -187,7 +187,7 @@ static void threads_have_no_say_in_the_order_of_terms(void **state) {
   }
 }
 
-/* `unit_driver declarations COUNT FIRST` draws others than the tests do. */
+/* `unit_driver declarations COUNT FIRST` draws other declarations than the test. */
 static int wanted = 400, first = 0;
 
 static void what_is_chosen_computes_what_is_declared(void **state) {

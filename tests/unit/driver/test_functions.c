@@ -389,7 +389,7 @@ static void special_sizes_have_their_own_code(void **state) {
   tn_compile_options options = plain();
   options.special_dims = dims, options.special_dim_count = 2;
   tn_executable *exe = compile_one(layer("seq", 3), &options);
-  assert_int_equal(tn_executable_function_count(exe), 1); /* those for one size are inner */
+  assert_int_equal(tn_executable_function_count(exe), 1); /* functions specialised for a size are inner */
   assert_string_equal(tn_executable_function_name(exe, 0), "main");
   assert_int_equal(tn_executable_input_count(exe, "main@seq=8"), -1);
   assert_int_equal(tn_executable_input(exe, NULL, 0)->dims[0]->size, -1);

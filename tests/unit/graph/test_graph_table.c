@@ -1,4 +1,4 @@
-/* The table of core operators, and docs/operators.md, which "unit_graph graph_table --write" makes of it. */
+/* The table of core operators, and docs/operators.md, which "unit_graph graph_table --write" generates from it. */
 #include <string.h>
 
 #include "graph/relations.h"

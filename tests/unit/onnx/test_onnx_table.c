@@ -1,5 +1,5 @@
-/* The table of ONNX operators, the networks that they are wanted for, and docs/onnx-operators.md, which
- * "unit_onnx onnx_table --write" makes of both. */
+/* The table of ONNX operators, the networks that need them, and docs/onnx-operators.md, which "unit_onnx onnx_table
+ * --write" generates from both. */
 #include <string.h>
 
 #include "base/arena.h"

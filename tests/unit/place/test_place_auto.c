@@ -228,7 +228,7 @@ static void put_branch(char *text, size_t *at, int a, int b, int size) {
                          arm ? "else" : "then", size, size, below(2) ? "p" : "q");
 }
 
-/* Values of two sizes, some of which nobody reads, behind two inputs and a constant; in some graphs a branch. */
+/* Draws values of two sizes, some of them unread, from two inputs and a constant; some graphs have a branch. */
 static void draw_text(char *text, uint64_t seed) {
   static const char *const two[] = {"add", "multiply", "maximum"};
   size_t at = 0;
@@ -287,7 +287,7 @@ static void place_drawn(tn__arena *arena, void *user) {
   tn__place_measure(config, graph, &f->need);
 }
 
-/* Does a placement by names fit? All of them are tried. */
+/* Returns whether any placement by names fits, by trying all. */
 static bool some_fits(fitting *f, int node) {
   f->automatic = false;
   if (node == FEW) {
@@ -311,7 +311,8 @@ static bool auto_fits(fitting *f) {
   return fits;
 }
 
-/* Budgets are what some placement takes, or a little less: whenever a placement by names fits, "auto" finds one. */
+/* Budgets equal the memory of some placement, or slightly less. Whenever a placement by names fits, "auto" finds
+ * one. */
 static void what_fits_is_found(void **unused) {
   int fitted = 0, refused = 0;
   for (uint64_t seed = 1; seed <= FIT_GRAPHS; seed++) {

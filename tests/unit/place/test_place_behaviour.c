@@ -247,7 +247,7 @@ static void copies_are_made_in_the_arm_that_reads_them(void **state) {
 
 /* ---- outputs ----------------------------------------------------------------------------------------------------- */
 
-/* No operator computes them, so the default device has nothing to do with them: a copy there would be for nothing. */
+/* No operator computes these outputs, so they are not placed on the default device, which would need a copy. */
 static void free_outputs_are_where_they_are_made(void **state) {
   check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
                                             "  input x: f32[4]\n"
@@ -259,7 +259,7 @@ static void free_outputs_are_where_they_are_made(void **state) {
                                    .targets = THREE,
                                    .want = "cuda:0       input              x  (where it is read)\n"
                                            "cuda:0       abs                a  (the operand of on_device; 5 us)\n"});
-  /* What an operator computes behind it is on the default device, and so is what that hands on. */
+  /* Operators after it run on the default device, and values passed through from them stay there. */
   check_placed_case(&(placed_case){.graph = "graph \"main\" {\n"
                                             "  input x: f32[4]\n"
                                             "  a: f32[4] = abs(x)\n"
@@ -276,8 +276,8 @@ static void free_outputs_are_where_they_are_made(void **state) {
                                            "cpu:0        negate             b\n"});
 }
 
-/* A branch hands on what it is given: of two places the host is first, then the order of targets counts; callers'
- * tensors are with the host, wherever operators usually run. */
+/* A value passed through a branch stays in place. Of two devices the host is first, then the order of targets
+ * decides. Callers' tensors are on the host, whatever the default device. */
 static void what_is_handed_on_stays(void **state) {
   static const char graph[] =
       "graph \"main\" {\n"
@@ -349,7 +349,7 @@ static void what_is_handed_on_stays(void **state) {
 
 /* ---- what nobody reads ------------------------------------------------------------------------------------------- */
 
-/* A copy that its author left unread serves those who need one, wherever they stand, or goes away. */
+/* An unread copy in the model serves other readers that need one, or is removed. */
 static void copies_that_nobody_reads(void **state) {
   static const char *const order[] = {"  d: f32[4] = device_copy(x) {to=\"opencl:0\"}\n", ""};
   for (int i = 0; i < 2; i++) {

@@ -191,7 +191,7 @@ static void what_was_placed_by_name_is_refused(void **state) {
       "\"s\" is on opencl:0 (placed by \"s=opencl:0\"), which cannot run sqrt: it has " LACKS "; cpu:0, cuda:0 can";
   check_placed_case(
       &(placed_case){.graph = wide, .targets = THREE, .place = {"s=opencl:0"}, .want = words, .code = TN_UNSUPPORTED});
-  /* All of them at once. */
+  /* Reports all errors at once. */
   check_placed_case(&(placed_case){
       .graph = wide,
       .targets = "x86-64-v3; opencl",
@@ -222,8 +222,8 @@ static void what_was_placed_by_name_is_refused(void **state) {
                                            "opencl:1     abs                a  (said where it is made; 5 us)\n"});
 }
 
-/* A pattern with a '*' gives way in what its device cannot run: to an earlier rule whose device can, or to the first
- * device that can. The nodes are listed, those that an earlier rule has, too. */
+/* If the device of a pattern with a '*' cannot run a node, an earlier rule whose device can applies, or else the
+ * first capable device. Reports list these nodes, including those of earlier rules. */
 static void check_yields(tn__arena *arena, void *user) {
   static const char *const rules[][2] = {{"*=opencl", NULL}, {"s=cuda", "*=opencl"}, {"*=cuda", "*=opencl"}};
   static const char *const devices[][5] = {{"opencl:0", "cpu:0", "cpu:0", "cpu:0", "opencl:0"},

@@ -262,7 +262,7 @@ static void count_line(void *user, tn_log_level level, const char *line) {
   if (level == TN_LOG_WARNING) tn__strbuf_printf(lines, "%s\n", line);
 }
 
-/* Maps for the second CPU and all islands, whether the executable has them or not; how many it has. */
+/* Writes maps for the second CPU and all islands, present or not. Returns how many devices the executable has. */
 static int map_all(const tn_module *module, const drawn *d, char rules[MOST_ISLANDS + 1][RULE_BYTES],
                    const char **map) {
   tn__strbuf lines;
@@ -528,7 +528,7 @@ static void test_maps_that_are_none(void **state) {
   tn_module_release(module);
 }
 
-/* One list of maps is for many programs, whose devices differ. */
+/* One list of maps serves many programs with different devices. */
 static void test_maps_that_are_not_used(void **state) {
   static const char text[] = "graph \"g\" {\n  input x: f32[4]\n  y: f32[4] = tanh(x)\n  output \"y\" = y\n}\n";
   static const char *const place[] = {"y=island:3"};

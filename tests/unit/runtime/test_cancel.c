@@ -74,7 +74,7 @@ static void release(run *r) {
   tn_module_release(r->module);
 }
 
-/* Of this process, which no other work of the machine makes more. */
+/* CPU time of this process, which other work does not affect. */
 static double cpu_seconds(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -87,7 +87,7 @@ typedef struct canceller {
   double at; /* cpu_seconds() of the first time */
 } canceller;
 
-/* More than once, as the kernel may not have begun. */
+/* Cancels repeatedly, because the kernel may not have started yet. */
 static void *cancel_soon(void *user) {
   canceller *c = user;
   while (!atomic_load(&c->ended)) {
@@ -114,7 +114,7 @@ static void check_cancelled(const char *kernel, int threads, int64_t open) {
   if (tn_status_code_of(status) != TN_CANCELLED || strstr(tn_status_message(status), "cancelled in kernel") == NULL)
     fail_msg("%s with %d threads was not cancelled: %s", kernel, threads, tn_status_message(status));
   tn_status_free(status);
-  if (end - c.at > 20) /* the kernels take minutes, and this is for slow machines, too */
+  if (end - c.at > 20) /* the kernels take minutes; allow for slow machines */
     fail_msg("%s with %d threads ended %.2f s of CPU time after it was cancelled", kernel, threads, end - c.at);
   release(&r);
 }

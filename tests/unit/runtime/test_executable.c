@@ -683,7 +683,7 @@ static void files_are_mapped(void **state) {
   assert_non_null(strstr(line, " 10 nothing\n"));
   fclose(file);
   unlink(map);
-  /* Others may have put a link under that name, which leads to a file of this user's. */
+  /* Another user may have created a link with that name to a file of this user. */
   char target[96];
   snprintf(target, sizeof(target), "%s.kept", path);
   check_ok(tn__file_write_atomic(target, &(tn__bytes){"kept", 4}, 1, 0644));

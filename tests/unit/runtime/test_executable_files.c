@@ -80,7 +80,7 @@ static void constants_live_apart(void **state) {
   tn_executable *exe;
   check_fails(tn_executable_load_memory(data, size, NULL, &exe), TN_NOT_FOUND,
               "the constants are in a file of their own: model.weights: cannot open: No such file or directory");
-  /* The name is a name: nothing outside of the executable's folder is looked at. */
+  /* Only plain names are valid: no file outside the executable's folder is opened. */
   static const char *const away[] = {"../l.weights", "/el.weights12", "mo/el.weights"};
   for (int i = 0; i < 3; i++) {
     uint8_t *forged = malloc(size);

@@ -1,6 +1,6 @@
-/* Inner functions: bodies of loops, functions for one size, those that read by strides. They believe what their callers
- * have checked, so callers of an executable neither see nor call them, in files of any version; and what a file says
- * otherwise is refused. */
+/* Inner functions: bodies of loops, functions specialised for a size, and those that read strided inputs. They rely
+ * on checks of their callers, so callers of an executable can neither list nor call them, in any file version. Files
+ * that contradict this are rejected. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "unit/rehash.h"
 #include "unit/session_models.h"
 
-/* Every public function that takes the name of a function. */
+/* Calls every public function that has a parameter for a function's name. */
 static void check_unreachable(const tn_executable *exe, const char *name, const char *outer, const char *known) {
   char words[256];
   int64_t shapes[8][TN_MAX_RANK] = {0};
@@ -84,7 +84,7 @@ static void older_files_are_protected(void **state) {
                {"flow-1.9", "main.while", "main"},
                {"flow-1.4", "main.while", "main"},
                {"islands-1.8", "main.while", "main"}};
-  const tn_load_options options = {.size = sizeof options, .inspect_only = true}; /* for another CPU, maybe */
+  const tn_load_options options = {.size = sizeof options, .inspect_only = true}; /* it may be for another CPU */
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
     char path[512], *text, name[64];
     tn_executable *exe;
@@ -122,8 +122,8 @@ static void check_marks(const tn__bytes *bytes, int function, uint32_t inner, co
   free(copy);
 }
 
-/* f(x) with x of any strides; by_strides(x, memory, strides); and h, which hands strides of its caller to that, or does
- * nothing (`calls` false). */
+/* f(x) with x of any strides; by_strides(x, memory, strides); and h, which passes its caller's strides to
+ * by_strides, or does nothing (`calls` false). */
 static tn__bytes build_strided(test_exe *made, bool calls) {
   test_exe_init(made, NULL);
   int twice = test_exe_kernel(made, "double", double_kernel, 2, 1);
@@ -179,7 +179,7 @@ static void marks_are_verified(void **state) {
   test_exe_release(&t);
 }
 
-/* f(x: f32[4], k: i64[]) -> y: f32[k]: a kernel reads a view of [k] of a value of [4], whose size the run finds. */
+/* f(x: f32[4], k: i64[]) -> y: f32[k]: a kernel reads a view of run-time size [k] of a value of [4]. */
 static void late_views_are_as_large_as_their_memory(void **state) {
   test_exe t;
   tn_executable *exe;
@@ -222,8 +222,8 @@ static void late_views_are_as_large_as_their_memory(void **state) {
   test_exe_close(&t, exe, session);
 }
 
-/* main(x) -> (y, z): x and y grow in buffers of 4. How much of y counts is in the shape of no input, so y cannot be
- * an argument that grows. */
+/* main(x) -> (y, z): x and y grow in buffers of 4. No input's shape has the valid length of y, so y cannot be a
+ * growing argument. */
 static void outputs_that_grow_are_no_arguments(void **state) {
   test_exe t;
   test_exe_init(&t, NULL);

@@ -98,7 +98,7 @@ static void test_plug_ins_of_no_use(void **state) {
            "Tenon (%s)",
            file, file, tn_version());
   check_fails(tn__plugin_driver(kDLCUDA, "trial", &driver), TN_FAILED_PRECONDITION, text);
-  /* In a folder where others may put another one. */
+  /* In a folder where other users could replace it. */
   assert_int_equal(chmod(folder, 0777), 0);
   snprintf(text, sizeof text,
            "the plug-in \"%s\" is not opened: %s: cannot use the folder: others may write to it (mode 777); make it "

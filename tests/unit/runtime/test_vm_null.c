@@ -539,7 +539,8 @@ static void test_an_arm_that_does_not_run(void **state) {
   null_check_closed();
 }
 
-/* Its driver knows of no memory; what callers were given of it the executable knows. Other memory may be anybody's. */
+/* The driver does not track memory, so the executable checks callers' tensors by its own list. Other memory is not
+ * checked. */
 static void test_extents_of_callers_tensors(void **state) {
   static const char text[] = "graph \"g\" {\n  input x: f32[n]\n  y: f32[n] = negate(x)\n  output \"y\" = y\n}\n";
   const char *const place[] = {"y=island:2"};
@@ -563,7 +564,7 @@ static void test_extents_of_callers_tensors(void **state) {
   int64_t shape[1] = {1000};
   DLManagedTensorVersioned *tensors[3];
   for (int i = 0; i < 3; i++) check_ok(tn_device_tensor_create(exe, exe->devices[1], TN_F32, 1, shape, &tensors[i]));
-  tensors[0]->deleter(tensors[0]); /* the middle of a list goes as well as its end */
+  tensors[0]->deleter(tensors[0]); /* remove from the middle of the list as well as from its end */
   for (int64_t n = 999; n < 1002; n++)
     for (int i = 1; i < 3; i++) {
       shape[0] = n;

@@ -31,7 +31,7 @@ static int32_t mix(const tn_kernel_env *env, void *const *buffers, const int64_t
   return TN_KERNEL_OK;
 }
 
-/* Returns when another of its callers waits in it, too. */
+/* Returns once two callers wait in it. */
 static atomic_int met;
 static void meets(void) {
   atomic_fetch_add(&met, 1);

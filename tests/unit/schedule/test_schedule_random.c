@@ -1,5 +1,5 @@
-/* Random traces over random declarations: whatever the primitives accept must compute what the declaration says, replay
- * to the same function, and every primitive must have come before every other one in some trace.
+/* Random traces over random declarations: a trace that the primitives accept must compute the declaration's results and
+ * replay to the same function. Every ordered pair of primitives must occur in some trace.
  *
  * usage: unit_schedule schedule_random [PART [TEST]]: other parts draw other pairs. TENON_RANDOM_TRACES sets their
  * number. */

@@ -258,7 +258,7 @@ static void choose_twice(tn__ir *ir, const void *arg) {
   int64_t first[TN__MAX_DECISIONS], second[TN__MAX_DECISIONS];
   tn__cost cost, again;
   assert_true(tn__sketch_points(k) > 500);
-  assert_int_equal(tn__sketch_choose_counting(k, first, &cost), 2 * 500); /* the right operand copied, or not */
+  assert_int_equal(tn__sketch_choose_counting(k, first, &cost), 2 * 500); /* with the right operand copied or not */
   tn__sketch_choose(k, second, &again);
   assert_memory_equal(first, second, (size_t)k->decision_count * sizeof(first[0]));
   assert_true(cost.cycles == again.cycles && isfinite(cost.cycles));

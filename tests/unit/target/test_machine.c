@@ -35,7 +35,7 @@ static void write_below(const char *root, const char *path, const char *text) {
   char command[1024];
   snprintf(command, sizeof command, "mkdir -p \"$(dirname %s%s)\" && printf '%%s\\n' '%s' > %s%s", root, path, text,
            root, path);
-  assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): of this test's own words */
+  assert_int_equal(system(command), 0); /* NOLINT(cert-env33-c): a fixed command */
 }
 
 static void write_cache(const char *root, int index, const char *level, const char *size) {
@@ -79,7 +79,7 @@ static void machines_that_differ_have_other_identities(void **state) {
   }
   assert_non_null(strstr(texts[0], ", 4 threads, 2.5 GHz, L1 32 KiB, L2 512 KiB, L3 32 MiB"));
   assert_non_null(strstr(texts[6], ", virtual"));
-  tn__machine_identity("", texts[0]); /* this one: the same each time */
+  tn__machine_identity("", texts[0]); /* this machine: the same each time */
   tn__machine_identity("", again);
   assert_string_equal(again, texts[0]);
 }
@@ -328,7 +328,7 @@ static void threads_that_never_meet_measure_nothing(void **state) {
   assert_true(tn__machine_fork(&(tn_kernel_env){.thread_count = 2, .parallel_for = at_once}) > 0);
 }
 
-/* Whatever other work the machine has: then the numbers are the usual ones. */
+/* On a busy machine, unsteady parameters keep their usual values. */
 static void measures_what_can_be(void **state) {
   tn__target target = table("native");
   tn__machine machine = target.cpu.row;
@@ -383,7 +383,7 @@ static void notes_are_kept_and_told(const char *path) {
   free(text);
 }
 
-/* A measurement that other work disturbed, and its time, in the place of one. */
+/* Replaces a measurement with a disturbed one of this age. */
 static void disturb(const char *path, const char *age) {
   char command[4000];
   snprintf(command, sizeof(command),
@@ -452,7 +452,7 @@ static void is_measured_once(void **state) {
   assert_int_equal(system(command), 0);
 }
 
-/* A measurement that others may have written, or a folder for one that they may write to. */
+/* A measurement in a file, or a folder, that other users may write to. */
 static void others_measurements_are_not_used(void **state) {
   char folder[] = "/tmp/tenon-machine-XXXXXX", from[512], command[600], path[512];
   assert_non_null(mkdtemp(folder));
@@ -466,7 +466,7 @@ static void others_measurements_are_not_used(void **state) {
   assert_int_equal(chmod(path, 0666), 0);
   check_ok(tn__kernels_machine_target(&options, &target, from));
   assert_int_not_equal(target.cpu.machine.core.megahertz, 777);
-  assert_int_equal(strncmp(from, "measured, and kept in ", 22), 0); /* a new one */
+  assert_int_equal(strncmp(from, "measured, and kept in ", 22), 0); /* a new file */
   change_megahertz(path);
   assert_int_equal(chmod(folder, 0777), 0);
   check_ok(tn__kernels_machine_target(&options, &target, from));

@@ -1,5 +1,5 @@
-/* What comes of measurements that other work disturbs, with a simulated machine: repeated, replaced by what is usual,
- * and the same numbers, schedules and bytes for everything that is noise. */
+/* Derives machine parameters from disturbed measurements of a simulated machine: repeats them, falls back to usual
+ * values, and yields the same parameters, schedules and bytes under mere noise. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +13,14 @@
 
 enum { MOST_READS = 8 };
 
-/* A machine whose numbers are those of `real`; each reading sees less of them, as other work makes it. */
+/* A machine with the parameters `real`. Each reading is reduced, as by other work. */
 typedef struct simulated {
   tn__machine real;
-  double noise;              /* the largest share that a reading loses at random */
+  double noise;              /* the largest share by which a reading is reduced at random */
   double waited[MOST_READS]; /* of each reading */
-  double lost[MOST_READS];   /* a share of all rates that a reading loses besides */
-  const char *unseen, *why;  /* a row that shows nothing */
-  const char *wild;          /* a row that is halved or not by turns */
+  double lost[MOST_READS];   /* a further reduction of all rates, as a share */
+  const char *unseen, *why;  /* a row whose measurement fails */
+  const char *wild;          /* a row that is halved in every other reading */
   uint64_t random;
   int reads, fails_at;
 } simulated;
@@ -197,7 +197,7 @@ static void failures_are_told(void **state) {
 
 /* ---- what noise changes ------------------------------------------------------------------------------------------ */
 
-/* One machine, which is not quite the usual one, as it is measured at different times. */
+/* A machine slightly different from the usual one, measured at different times. */
 static outcome measured(uint64_t random) {
   simulated s = {.real = usual(), .noise = 0.14, .random = random};
   s.real.core.l2_bytes = (int)(0.75 * s.real.core.l2_bytes);
@@ -255,7 +255,7 @@ static void noise_changes_no_byte(void **state) {
   assert_int_equal(rmdir(folder), 0);
 }
 
-/* The names of kernels, which say what is computed. */
+/* Names of kernels depend only on the computation. */
 static void names_do_not_depend_on_the_machine(void **state) {
   char folder[] = "/tmp/tenon-settle-XXXXXX";
   assert_non_null(mkdtemp(folder));

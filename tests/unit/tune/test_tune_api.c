@@ -167,7 +167,7 @@ static void test_a_handler_of_signals_stops_it(void **state) {
     int number = at_once ? SIGUSR2 : SIGUSR1;
     sending s = {&r, number};
     const tn_tuner_options options = {
-        .size = sizeof options, .no_database = true, .patience = 1000000, .no_comparison = true}; /* a run is a trial */
+        .size = sizeof options, .no_database = true, .patience = 1000000, .no_comparison = true}; /* 1 run a trial */
     check_ok(tn_tuner_create(&options, &handled));
     add_kernels(handled);
     supply(handled, &b, &r, 1);

@@ -653,12 +653,12 @@ static tn_record only_record(tn_database *db) {
   return seen;
 }
 
-/* By a file of lines, and by another database. */
+/* Imports from a file of lines, and from another database. */
 static void records_of_others_are_unproven(void **state) {
   for (int merged = 0; merged < 2; merged++) {
     place *p = *state;
     tn_database *db;
-    tn_record *best, r = record_of(p, "rows 14", 1e-8); /* faster than it can be, as nobody here knows */
+    tn_record *best, r = record_of(p, "rows 14", 1e-8); /* impossibly fast, but unverified here */
     tn_task_records task;
     bool known = true;
     char name[] = "other0.db";
@@ -680,7 +680,7 @@ static void records_of_others_are_unproven(void **state) {
                 "cannot judge a candidate that was not measured here: add its record first");
     check_ok(tn_database_winner(db, p->task, NULL, &best));
     assert_null(best);
-    /* Measured here, it is what it is here. */
+    /* Measured here, only this machine's result counts. */
     r.median = 4e-6;
     r.when = 2000;
     check_ok(tn_database_add(db, &r, false, NULL));
@@ -688,7 +688,7 @@ static void records_of_others_are_unproven(void **state) {
     assert_true(now.proven && now.median == 4e-6 && now.measurements == 2);
     check_ok(tn_database_has(db, &r, &known, NULL));
     assert_true(known);
-    if (merged) /* once more, and nothing of it counts */
+    if (merged) /* repeat; nothing may be counted */
       check_ok(tn_database_merge(db, "a.db", NULL));
     else
       check_ok(tn_database_import(db, "a.jsonl", NULL));
@@ -719,7 +719,7 @@ static void the_newest_verdict_counts(void **state) {
   check_ok(tn_database_judge(p->db, &a, true, 0.9, 9));
   check_ok(tn_database_judge(p->db, &b, true, 0.95, 9));
   check_ok(tn_database_winner(p->db, p->task, "zen 4", &best));
-  assert_string_equal(best->decisions, "rows 1"); /* by the ratio, and not by a time */
+  assert_string_equal(best->decisions, "rows 1"); /* by the ratio, not by a time */
   assert_int_equal(best->verdict, TN_VERDICT_BETTER);
   assert_true(best->ratio == 0.9 && best->proven);
   tn_record_release(best);
@@ -733,7 +733,7 @@ static void the_newest_verdict_counts(void **state) {
   check_ok(tn_database_winner(p->db, p->task, "zen 4", &best));
   assert_string_equal(best->decisions, "rows 2");
   tn_record_release(best);
-  assert_int_equal(prune((place *)(uintptr_t)p, (tn_prune_options){.older_than = 1e9}), 1); /* the winner stays */
+  assert_int_equal(prune((place *)(uintptr_t)p, (tn_prune_options){.older_than = 1e9}), 1); /* the winner is kept */
   check_ok(tn_database_winner(p->db, p->task, NULL, &best));
   assert_string_equal(best->decisions, "rows 2");
   tn_record_release(best);
@@ -747,13 +747,13 @@ static tn__database_claim_state claim(const place *p, const tn_record *r, const 
   return claimed.state;
 }
 
-/* On a clock of the test's own. */
+/* Uses a clock of the test. */
 static void leases_are_exclusive_and_expire(void **state) {
   const place *p = *state;
   tn_record r = record_of(p, "rows 1", 3e-6), other = record_of(p, "rows 2", 3e-6), elsewhere = r;
   elsewhere.machine = "haswell";
   assert_int_equal(claim(p, &r, "a", 100), TN__CLAIM_GRANTED);
-  assert_int_equal(claim(p, &r, "a", 110), TN__CLAIM_GRANTED); /* its own */
+  assert_int_equal(claim(p, &r, "a", 110), TN__CLAIM_GRANTED); /* its own claim */
   assert_int_equal(claim(p, &r, "b", 120), TN__CLAIM_TAKEN);
   assert_int_equal(claim(p, &other, "b", 120), TN__CLAIM_GRANTED);
   assert_int_equal(claim(p, &elsewhere, "b", 120), TN__CLAIM_GRANTED);
@@ -777,7 +777,7 @@ static void run_sql(const char *path, const char *sql) {
   sqlite3_close(handle);
 }
 
-/* What came from files before there were verdicts is told by its origin. */
+/* Records imported before verdicts existed are recognised by their origin. */
 static void imports_of_schema_3_are_unproven(void **state) {
   place *p = *state;
   tn_record r = record_of(p, "rows 14", 3e-6);
@@ -890,7 +890,7 @@ static void what_was_spent_adds_up(void **state) {
               "seconds are spent on tasks, on a machine");
 }
 
-/* The known one and two steps more. */
+/* The known schema and two further steps. */
 static tn__database_schema later_schema(const char **steps, const char *first, const char *second) {
   int count = tn__database_schema_known.count;
   for (int i = 0; i < count; i++) steps[i] = tn__database_schema_known.steps[i];
@@ -1294,7 +1294,7 @@ static void the_best_are_written_for_the_compiler(void **state) {
   check_ok(tn_database_judge(p->db, &r, true, 0.9, 9));
   check_ok(tn_database_judge(p->db, &no_trace, true, 0.5, 9));
   check_ok(tn_database_save_best(p->db, NULL, "zen 4", "best.txt", &change));
-  assert_int_equal(change.tasks, 1); /* nothing of gemm was compared with its static choice */
+  assert_int_equal(change.tasks, 1); /* gemm was never compared with its static choice */
   check_ok(tn_database_judge(p->db, &gemm, true, 0.8, 9));
   check_ok(tn_database_judge(p->db, &unverified, true, 0.3, 9));
   check_ok(tn_database_save_best(p->db, NULL, "zen 4", "best.txt", &change));

@@ -1,4 +1,4 @@
-/* Databases of tuning records that somebody made to mislead or to harm whoever opens them. */
+/* Malicious databases of tuning records, made to mislead or harm their readers. */
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ static void run_sql(const char *path, const char *sql) {
   sqlite3_close(handle);
 }
 
-/* Refused with these words, and not a byte of it has changed. */
+/* Requires an error with these words, and an unchanged file. */
 static void expect_refused(const char *path, const char *words) {
   tn__file_map before, now;
   tn_database *db;
@@ -59,7 +59,7 @@ static void expect_refused(const char *path, const char *words) {
   tn__file_map_close(&now);
 }
 
-/* What somebody put into a database beside, or in the place of, what Tenon creates. */
+/* Foreign objects beside, or in place of, Tenon's own. */
 static void other_schemas_are_refused_and_left(void **state) {
   static const struct {
     const char *sql, *words;
@@ -98,7 +98,7 @@ static void other_schemas_are_refused_and_left(void **state) {
   (void)state;
 }
 
-/* Space in the text of a definition depends on SQLite's version. */
+/* Whitespace in the text of a definition depends on SQLite's version. */
 static void space_in_definitions_does_not_count(void **state) {
   place *p = *state;
   tn_database_release(p->db);
@@ -109,7 +109,7 @@ static void space_in_definitions_does_not_count(void **state) {
   check_ok(tn_database_open("a.db", NULL, &p->db));
 }
 
-/* Statements end, whatever the file makes of them: one step without end, and rows without end. */
+/* Statements end whatever the file contains: in one endless step, and in endless rows. */
 static void steps_are_counted(void **state) {
   const place *p = *state;
 #define NUMBERS "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT "
@@ -131,7 +131,7 @@ static void steps_are_counted(void **state) {
 #undef NUMBERS
 }
 
-/* SQLite's switches, each by what it forbids. */
+/* SQLite's switches, each by an operation that it forbids. */
 static void a_database_is_opened_defensively(void **state) {
   const place *p = *state;
   char *message = NULL;
@@ -151,7 +151,7 @@ static void a_database_is_opened_defensively(void **state) {
               "a.db: cannot read or write a record: its texts have more than 67108864 bytes");
 }
 
-/* The usual place is the folder of the compile cache, which nobody named. */
+/* The default path is in the folder of the compile cache, which the user has not named. */
 static void the_usual_place_is_the_users_alone(void **state) {
   tn_database *db;
   assert_int_equal(unsetenv("TENON_TUNE_DB") + setenv("TENON_CACHE_DIR", "cache", 1), 0);
@@ -161,7 +161,7 @@ static void the_usual_place_is_the_users_alone(void **state) {
   check_fails(tn_database_open(NULL, NULL, &db), TN_FAILED_PRECONDITION,
               "cache: cannot use the folder: others may write to it (mode 777); make it yours alone (chown, chmod "
               "go-w), or name another one in TENON_TUNE_DB or TENON_CACHE_DIR");
-  check_ok(tn_database_open("cache/tuning.db", NULL, &db)); /* it was named */
+  check_ok(tn_database_open("cache/tuning.db", NULL, &db)); /* named explicitly */
   tn_database_release(db);
   assert_int_equal(unsetenv("TENON_CACHE_DIR"), 0);
   (void)state;

@@ -293,7 +293,7 @@ typedef struct own {
   tn_trial_handle started[16], cancelled[16];
   int start_count, cancel_count, told, last_error, drained, released;
   bool at_once;
-  uint64_t visits; /* of jobs, when it was released */
+  uint64_t visits; /* of jobs, at the release */
   tn_builder *builder;
   tn_builder *release_in_callback;
 } own;
@@ -408,7 +408,7 @@ static void test_a_builder_that_is_done_at_once(void **state) {
   tn_builder *b = own_builder(&o, 1, -1);
   for (int i = 0; i < 10; i++) {
     submit(&o);
-    assert_int_equal(o.told, i); /* never before the submission has returned */
+    assert_int_equal(o.told, i); /* no delivery before the submission has returned */
     assert_int_equal(tn_builder_busy(b), 1);
     assert_int_equal(tn_builder_poll(b), 1);
     assert_int_equal(o.told, i + 1);
@@ -421,7 +421,7 @@ static void test_a_builder_that_is_done_at_once(void **state) {
   assert_int_equal(o.released, 1);
 }
 
-/* What was finished within the submission and is not told yet ends as all others do. */
+/* Results finished within a submission but not delivered are cancelled like others. */
 static void test_kept_answers_are_cancelled(void **state) {
   own o = {.at_once = true};
   tn_builder *b = own_builder(&o, 3, -1);
@@ -436,7 +436,7 @@ static void test_kept_answers_are_cancelled(void **state) {
   assert_int_equal(o.released, 1);
 }
 
-/* A builder whose answers live for the call alone, and who submits again from each callback. */
+/* A builder whose results live only during the call, and that submits again from each callback. */
 typedef struct chained {
   tn_builder *builder;
   int left, told, depth, deepest;
@@ -477,7 +477,7 @@ static void test_chains_of_answers_at_once_do_not_nest(void **state) {
   tn_builder_release(c.builder);
 }
 
-/* What submitting and releasing cost is counted in jobs that are looked at, as it does not depend on the machine. */
+/* Counts visited jobs as the cost of submitting and releasing, because a count does not depend on the machine. */
 static void test_a_long_queue_costs_the_same_for_each(void **state) {
   enum { FEW = 1000, MANY = 40000, EACH = 16 };
   static const int counts[] = {FEW, MANY};

@@ -50,7 +50,7 @@ static void end(scene *s) {
   tn__model_release(s->model);
 }
 
-/* Waits for a proposal; NULL if there is none any more. */
+/* Waits for a proposal. Returns NULL if none is left. */
 static const tn__proposal *take(scene *s, int task) {
   const tn__proposal *p;
   for (;;) {

@@ -18,7 +18,7 @@ typedef struct device {
   int failing; /* one in so many schedules fails; 0: none */
   int first;   /* so many runs fail, whatever they are of */
   int runs;
-  int losing; /* each candidate's worker is lost so often before it answers */
+  int losing; /* lost workers of each candidate before a result */
   struct {
     uint64_t hash;
     int lost;
@@ -79,7 +79,7 @@ static const char declarations[] =
     "kernel rows(X: f32[300, 500]) -> S: f32[300] { S[i] = sum(k: 500) X[i, k] }\n"
     "kernel again(A: f32[100]) -> B: f32[100] { B[i] = A[i] + 1 }\n";
 
-/* What a comparison has shown. */
+/* The result of a comparison. */
 typedef struct verdict {
   const tn_tune_task *task;
   const tn__proposal *p;
@@ -89,12 +89,12 @@ typedef struct verdict {
   char trace[8192]; /* of the candidate */
 } verdict;
 
-/* What two tuners know together: candidates that one of them measures or has measured. */
+/* State shared by two tuners: candidates that one of them is measuring or has measured. */
 typedef struct shared {
   struct {
     char key[17];
     const void *owner;
-    double seconds; /* NAN: it is being measured */
+    double seconds; /* NAN: being measured */
   } items[1000];
   int count;
 } shared;
@@ -109,10 +109,10 @@ typedef struct scene {
   double medians[600];
   const char *rules[600], *decisions[600], *texts[600];
   int kept, statics, compared, better;
-  int compared_before; /* when it was stopped */
+  int compared_before; /* at the time of stopping */
   int failures;
   verdict verdicts[64];
-  shared *shared;             /* with another scene; NULL: nothing */
+  shared *shared;             /* shared with another scene; NULL: none */
   double run_seconds;         /* of a candidate; 0: 0.05 */
   const struct scene *before; /* whose records are known */
   int stop_at;                /* when so many are kept; 0: never */
@@ -127,7 +127,7 @@ static void print_key(const tn_tune_task *task, const char *trace, char key[17])
   snprintf(key, 17, "%016llx", (unsigned long long)tn__hash_string(tn__hash_string(1, task->declaration), trace));
 }
 
-/* As a database does for tuners that have it in common. */
+/* Like a database shared by tuners. */
 static tn_status *claim(void *user, const tn_tune_task *task, const tn__proposal *p, tn__tuner_claim *out) {
   const scene *s = user;
   shared *all = s->shared;
@@ -153,7 +153,7 @@ static tn_status *claim(void *user, const tn_tune_task *task, const tn__proposal
 static void share(shared *all, const char *key, double seconds) {
   for (int i = 0; i < all->count; i++)
     if (strcmp(all->items[i].key, key) == 0) {
-      assert_true(isnan(all->items[i].seconds)); /* nobody has measured it before */
+      assert_true(isnan(all->items[i].seconds)); /* measured once only */
       all->items[i].seconds = seconds;
       return;
     }
@@ -422,7 +422,7 @@ static void test_a_budget_is_hardly_passed(void **state) {
     s->ticks = true;
     begin(s);
     tune(s, &(tn__tuner_options){.budget_seconds = 60});
-    double longest = s->run_seconds + 0.1; /* of a run, to whose end the clock jumps */
+    double longest = s->run_seconds + 0.1; /* the clock jumps to the end of a run */
     assert_true(tn_simulator_now(s->simulator) < 60 + 2 + longest);
     assert_int_equal(tn__tuner_end_of(s->tuner), TN_TUNER_BUDGET);
     end(s);
@@ -459,7 +459,7 @@ static void test_the_time_left_holds(void **state) {
     for (int i = 0; i < 3; i++) {
       double real = end_time - s->asked_at[i], ratio = s->said[i] / real;
       print_message("after %d trials: %.1f s left, said %.1f s (%.2f)\n", (i + 1) * 50, real, s->said[i], ratio);
-      /* Nobody knows that a candidate which is still to be measured will lead, and be compared beside two others. */
+      /* The estimate cannot know that a future candidate will lead and be compared beside two others. */
       double unknown = 3 * 9 * s->run_seconds;
       assert_true(ratio < 1.2 && s->said[i] + unknown > 0.8 * real);
     }
@@ -468,7 +468,7 @@ static void test_the_time_left_holds(void **state) {
   }
 }
 
-/* Wherever a budget ends: what was shown to be better by then is taken, nothing else is, and of several the best. */
+/* Wherever a budget ends, the tuner uses the best candidate shown to be better by then, and no other. */
 static void test_no_winner_is_lost_at_the_end_of_a_budget(void **state) {
   int with_winner = 0;
   for (int tenths = 5; tenths <= 120; tenths += 16) {
@@ -478,7 +478,7 @@ static void test_no_winner_is_lost_at_the_end_of_a_budget(void **state) {
     tune(s, &(tn__tuner_options){.budget_seconds = 0.1 * tenths, .seed = (uint64_t)tenths});
     for (int i = 0; i < 3; i++) {
       tn__tuner_view v = tn__tuner_view_of(s->tuner, i);
-      const verdict *best = NULL; /* as the device is exact, no later comparison contradicts an earlier one */
+      const verdict *best = NULL; /* the device is exact, so later comparisons never contradict earlier ones */
       for (int k = 0; k < s->compared; k++)
         if (s->verdicts[k].task == &v.item->task && s->verdicts[k].better &&
             (best == NULL || s->verdicts[k].ratio < best->ratio))
@@ -495,7 +495,7 @@ static void test_no_winner_is_lost_at_the_end_of_a_budget(void **state) {
   assert_true(with_winner > 6);
 }
 
-/* The first comparison comes when there are a few trials, and not when they have ended. */
+/* The first comparison takes place after a few trials, not after the last one. */
 static void test_what_leads_is_compared_at_once(void **state) {
   scene *s = calloc(1, sizeof *s);
   begin(s);
@@ -506,7 +506,7 @@ static void test_what_leads_is_compared_at_once(void **state) {
   free(s);
 }
 
-/* A later tuning knows what an earlier one has shown, compares nothing again, and takes it whenever it ends. */
+/* A later tuning reuses the verdicts of an earlier one, repeats no comparison, and uses the winner whenever it ends. */
 static void test_verdicts_are_known_when_tuning_goes_on(void **state) {
   scene *first = calloc(1, sizeof *first), *second = calloc(1, sizeof *second);
   begin(first);
@@ -529,8 +529,8 @@ static void test_verdicts_are_known_when_tuning_goes_on(void **state) {
   free(first);
 }
 
-/* Each candidate's worker is lost once or twice before it answers: none is charged with that, the static choice least
- * of all, and each is measured in the end. */
+/* Each candidate's worker is lost once or twice before a result. No candidate is charged with that, in particular
+ * not the static choice, and each is measured in the end. */
 static void test_lost_workers_charge_nobody(void **state) {
   for (int losing = 1; losing <= 2; losing++) {
     scene *s = calloc(1, sizeof *s);
@@ -550,12 +550,12 @@ static void test_lost_workers_charge_nobody(void **state) {
   }
 }
 
-/* Two tuners that share what they find, as those of one database do: one's trials are the other's, too. */
+/* Two tuners that share results, like those of one database: trials of one count for the other. */
 static void test_two_tuners_measure_nothing_twice(void **state) {
   scene *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
   shared *s = calloc(1, sizeof *s);
   a->shared = b->shared = s;
-  tn__tuner_options options = {.trials = 80, .seed = 9, .no_comparison = true}; /* the same seed: they want the same */
+  tn__tuner_options options = {.trials = 80, .seed = 9, .no_comparison = true}; /* so both request the same ones */
   begin(a);
   begin(b);
   begin_tuning(a, options);
@@ -570,7 +570,7 @@ static void test_two_tuners_measure_nothing_twice(void **state) {
   }
   assert_null(tn__tuner_failure(a->tuner));
   assert_null(tn__tuner_failure(b->tuner));
-  assert_true(a->kept > 20 && b->kept > 20); /* add() has looked for what comes twice */
+  assert_true(a->kept > 20 && b->kept > 20); /* add() has checked for duplicates */
   assert_true(tn__tuner_known(a->tuner) + tn__tuner_known(b->tuner) > 10);
   end(a);
   end(b);

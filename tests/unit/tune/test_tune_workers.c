@@ -130,7 +130,7 @@ static void free_trial(trial *t) {
   for (int i = 0; i < t->copy_count; i++) free(t->copies[i]);
 }
 
-/* What no candidate reaches that ends, however busy the machine is. */
+/* A limit beyond any candidate that ends, on however busy a machine. */
 static const double long_time = 10000;
 
 static void open_bench_with(bench *b, const char *program, int builders, double wall_seconds, double cpu_seconds) {
@@ -524,7 +524,7 @@ static void each_fault_is_its_own_error(void **state) {
   close_bench(&b);
 }
 
-/* Nothing else is built with that limit, which a busy machine reaches. */
+/* Only this build has the limit, because a busy machine can exceed it. */
 static void wall_time_is_limited(void **state) {
   bench b;
   trial t;
@@ -539,7 +539,7 @@ static void wall_time_is_limited(void **state) {
   close_bench(&b);
 }
 
-/* A kernel: its build has no limit, so that it comes to be run. */
+/* The build has no limit, so that the kernel is run. */
 static void wall_time_of_runs_is_limited(void **state) {
   bench b;
   trial t;
@@ -599,9 +599,9 @@ static void workers_that_end_at_their_start_end_all(void **state) {
   unsetenv("TENON_FAULTY_START");
 }
 
-/* Whoever kills workers, or the system that has no memory for them, says nothing of the program. */
+/* A killed worker, or one that the system has no memory for, is no evidence about the program. */
 static void workers_that_are_killed_at_their_start_come_again(void **state) {
-  enum { KILLED = 6 }; /* more than would end the builder if they had ended by themselves */
+  enum { KILLED = 6 }; /* more failures than would end the builder if the workers had ended by themselves */
   bench b;
   trial t;
   const tn_tune_task task = task_of("good");
@@ -618,7 +618,7 @@ static void workers_that_are_killed_at_their_start_come_again(void **state) {
   close_bench(&b);
 }
 
-/* A candidate is charged with time that it had a processor, not with time in which its worker stood still. */
+/* A candidate is charged with the CPU time of its worker, not with time in which the worker was stopped. */
 static void a_worker_that_stands_still_charges_nobody(void **state) {
   bench b;
   trial t;
@@ -765,7 +765,7 @@ static void a_paused_builder_stands_still(void **state) {
   submit(&b, &t, &task, -1);
   for (int i = 0; i < 5; i++) uv_run(b.loop, UV_RUN_NOWAIT);
   tn_builder_pause(b.builder, true);
-  uv_timer_start(&timer, on_timer, 10500, 0); /* longer than a trial may take */
+  uv_timer_start(&timer, on_timer, 10500, 0); /* longer than a trial's limit */
   while (!rung) uv_run(b.loop, UV_RUN_ONCE);
   assert_int_equal(t.built, 0);
   tn_builder_pause(b.builder, false);
