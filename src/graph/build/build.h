@@ -44,7 +44,7 @@ tn__value *tn__g_broadcast_in_dim(tn__graph *g, tn__value *a, int rank, const tn
 tn__value *tn__g_broadcast_to(tn__graph *g, tn__value *a, int rank,
                               const tn__expr *const *dims); /* NumPy's rule, one way */
 /* Computes the common shape under NumPy's rule. If two symbolic dimensions differ, the result is the one that is not
- * 1 at run time, and a run-time check requires that they are equal or one is 1. */
+ * 1 at run time. A run-time check then requires that they are equal or one is 1. */
 void tn__g_broadcast_shape(tn__graph *g, tn__value *const *values, int count, int *rank, const tn__expr **dims);
 /* The same for two sizes, named `left` and `right` in messages. */
 const tn__expr *tn__g_broadcast_size(tn__graph *g, const char *left, const tn__expr *a, const char *right,

@@ -102,9 +102,9 @@ static void index_makers(tn__plan *plan, const unsigned *contents, followers *f)
   }
 }
 
-/* A value that no operator computes and no placed operator reads, such as an annotated output or a value that a
- * branch passes through, stays on the device of its producer. Among several devices the first wins, as in follow();
- * a caller's tensor is on the host. Proceeds by levels, so that the order of nodes and domains does not matter. */
+/* A value that no operator computes and no placed operator reads stays on the device of its producer: an annotated
+ * output, or a value that a branch passes through. Among several devices the first wins, as in follow(); a caller's
+ * tensor is on the host. Proceeds by levels, so that the order of nodes and domains does not matter. */
 static void stay_with_makers(tn__plan *plan, const unsigned *contents) {
   int count = plan->domains.count, frontier = 0;
   followers f = {.first = TN__NEW_ARRAY(plan->arena, count, int),

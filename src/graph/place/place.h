@@ -1,16 +1,16 @@
-/* Planning of devices: every value gets a full virtual device, and copies stand where values change theirs
- * (docs/devices.md has the rules).
+/* Planning of devices: assigns a full virtual device to every value, and inserts copies where a value changes its
+ * device (docs/devices.md has the rules).
  *
- * The method is unification. Each value has a domain, a set of values that live in one place; what reads and makes
- * values without copies unites their domains (union-find), through bodies of branches, loops and calls, too. What is
- * said of a value fixes its domain. Where a copy is allowed there is an edge between two domains instead. Then domains
- * of which nothing is said follow those that read them, level by level from the fixed ones, by ranks of devices and not
- * by the order of nodes; operators that are left run where they usually do, and what no operator computes stays where
- * it was made. Copies are edges whose ends differ, one for each value and device; those of a loop's constants stand
- * before the loop.
+ * The method is unification. Each value has a domain, a set of values on one device. An operator that reads and makes
+ * values without copies unites their domains (union-find), also through bodies of branches, loops and calls. A
+ * placement of a value fixes its domain. An allowed copy is an edge between two domains instead. Then domains without a
+ * placement follow their readers, level by level from the fixed ones. Ranks of devices break ties, not the order of
+ * nodes. Remaining operators run on the default device, and values that no operator computes stay on the device of
+ * their producer. Copies are edges whose ends differ, one for each value and device; copies of a loop's constants
+ * precede the loop.
  *
- * It is linear in nodes and operands, and what it did is counted. Planning a second time changes nothing: a value that
- * has a device keeps it, and new ones agree with their neighbours. */
+ * It is linear in nodes and operands, and its steps are counted. Planning a second time changes nothing: a value
+ * with a device keeps it, and new ones agree with their neighbours. */
 #ifndef TENON_GRAPH_PLACE_PLACE_H
 #define TENON_GRAPH_PLACE_PLACE_H
 

@@ -247,8 +247,8 @@ static const tn__function_value *growing(const tn__function *f, uint32_t number,
   return value;
 }
 
-/* A growing buffer can be passed only to a parameter that grows alike, and an input only to an input, because the
- * shape of an input has the valid length. */
+/* A growing buffer can be passed only to a parameter that grows alike. An input can be passed only to an input,
+ * because the shape of an input has the valid length. */
 static bool passes_growing(const tn__function *f, uint32_t number, const tn__function *callee,
                            const tn__function_value *theirs, bool input) {
   bool whole;

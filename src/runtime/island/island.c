@@ -213,7 +213,7 @@ tn__memory_scope tn__island_scope_of(const tn__device *device, const void *addre
   return TN__MEMORY_SCOPES;
 }
 
-/* Are all of the bytes in one allocation? */
+/* Returns whether all of the bytes lie in one allocation. */
 static bool is_in_block(const memory *m, const void *address, size_t bytes) {
   size_t low = 0, high = m->count;
   uintptr_t at = (uintptr_t)address - (uintptr_t)m->pages;

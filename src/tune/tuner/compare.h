@@ -2,9 +2,9 @@
  *
  * All are built once and timed in turns on one runner, so that other work on the machine affects all alike. The
  * comparison does not reuse earlier measurements, because the best of many is biased by luck. A rival is better if
- * the median of its ratios to the first is below 1, and it wins so many turns that chance explains at most 2 cases
- * of a hundred (a sign test). The better rival with the least median wins. A rival leaves once it can no longer be
- * shown to be better, and the comparison ends once all remaining rivals are. */
+ * the median of its ratios to the first is below 1 and a sign test is significant: chance explains so many won turns
+ * in at most 2 of a hundred cases. The better rival with the least median wins. A rival leaves once it can no longer
+ * be shown to be better, and the comparison ends once all remaining rivals are. */
 #ifndef TENON_TUNE_TUNER_COMPARE_H
 #define TENON_TUNE_TUNER_COMPARE_H
 

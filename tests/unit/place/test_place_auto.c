@@ -213,7 +213,7 @@ static void what_does_not_fit_goes_elsewhere(void **unused) {
   assert_true(t.several > GRAPHS / 5);
 }
 
-/* ---- any plan that fits ------------------------------------------------------------------------------------------ */
+/* ---- completeness of the search within budgets ------------------------------------------------------------------- */
 
 enum { FEW = 5, FIT_GRAPHS = 60, MOST_TEXT = 4096 };
 

@@ -347,7 +347,7 @@ static void what_is_handed_on_stays(void **state) {
                                            "cuda:0       abs                z\n"});
 }
 
-/* ---- what nobody reads ------------------------------------------------------------------------------------------- */
+/* ---- values without readers -------------------------------------------------------------------------------------- */
 
 /* An unread copy in the model serves other readers that need one, or is removed. */
 static void copies_that_nobody_reads(void **state) {

@@ -104,7 +104,7 @@ static void older_files_are_protected(void **state) {
   }
 }
 
-/* ---- what a file may not say ------------------------------------------------------------------------------------- */
+/* ---- files that are rejected ------------------------------------------------------------------------------------- */
 
 static void check_marks(const tn__bytes *bytes, int function, uint32_t inner, const char *words) {
   uint8_t *copy = malloc(bytes->size);

@@ -195,7 +195,7 @@ static void failures_are_told(void **state) {
   }
 }
 
-/* ---- what noise changes ------------------------------------------------------------------------------------------ */
+/* ---- effects of noise -------------------------------------------------------------------------------------------- */
 
 /* A machine slightly different from the usual one, measured at different times. */
 static outcome measured(uint64_t random) {

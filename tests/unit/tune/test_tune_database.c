@@ -633,7 +633,7 @@ static void newer_records_are_kept_and_passed_over(void **state) {
   tn_database_release(other);
 }
 
-/* ---- what others say --------------------------------------------------------------------------------------------- */
+/* ---- records of other machines and files ------------------------------------------------------------------------- */
 
 static bool see_record(void *user, const tn_record *r) {
   tn_record *seen = user;
