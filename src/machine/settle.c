@@ -93,13 +93,12 @@ tn_status *tn__machine_settle(const tn__machine_meter *meter, tn__machine *machi
   double waited = 0;
   *disturbed = false;
   while (tried < MOST && (count < FEWEST || !all_steady(readings, count))) {
-    tn__machine_reading *reading = &readings[count];
-    *reading = (tn__machine_reading){.waited = 0};
-    TN_RETURN_IF_ERROR(meter->read(meter->user, reading));
+    tn__machine_reading reading = {.waited = 0};
+    TN_RETURN_IF_ERROR(meter->read(meter->user, &reading));
     tried++;
-    if (reading->waited > waited) waited = reading->waited;
-    count += reading->waited <= MOST_WAITING;
-    if (tried == FEWEST && count == 0 && reading->waited > HOPELESS) break;
+    if (reading.waited > waited) waited = reading.waited;
+    if (reading.waited <= MOST_WAITING) readings[count++] = reading;
+    if (tried == FEWEST && count == 0 && reading.waited > HOPELESS) break;
   }
   if (count >= FEWEST) {
     use_readings(readings, count, machine, notes, disturbed);

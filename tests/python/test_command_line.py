@@ -31,6 +31,8 @@ WRONG_VALUES = {
     "--strided": [",", "x,,y", "x,"],
     "--threads": ["0", "1025", "many", "1x", "-1", "99999999999999999999"],
     "--seed": ["-1", "x", "1.5"],
+    "--rtol": ["-1", "x", "nan", "inf", "1e-3x"],
+    "--atol": ["-1", "x", "nan", "inf", "1e-3x"],
     "--repeat": ["0", "-1", "x", "1000001"],
     "--emit": ["bogus", "te,tir"],
     "--texts": ["bogus", "graph,", "none,loops"],
@@ -130,6 +132,7 @@ class CommandLineTest(unittest.TestCase):
 
     def test_values_that_contradict_each_other(self):
         once = {"--target": "x86-64-v3 aarch64", "--threads": "1 2", "--machine": "a b", "--seed": "1 2", "--repeat": "1 2",
+                "--rtol": "0.1 0.2", "--atol": "0.1 0.2",
                 "--function": "f g", "--output": "a b", "--compare": "a b", "--key": "a b", "--constants": "a b", "--texts": "all none",
                 "--emit": "te tir", "--kernel": "k g", "--schedule": "a b", "--print-after": "cse dce", "--profile": "a.json b.json",
                 "--tuned": "a b", "--host": "cpu aarch64", "--budget": "1s 2s", "--trials": "1 2", "--database": "a b", "--mode": "async batched"}

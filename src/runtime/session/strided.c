@@ -35,9 +35,9 @@ tn_status *tn__bind_strided_check(const tn__function_value *value, const DLTenso
   if (tn_element_count(tensor->ndim, tensor->shape) == 0) return NULL;
   for (int i = tensor->ndim - 1; i >= 0; i--) {
     int64_t stride = tensor->strides != NULL ? tensor->strides[i] : dense, reach;
+    int64_t *end = stride < 0 ? &low : &high;
     overflow = overflow || tn__mul_overflow_i64(tensor->shape[i] - 1, stride, &reach) ||
-               tn__add_overflow_i64(stride < 0 ? low : high, reach, stride < 0 ? &low : &high) ||
-               tn__mul_overflow_i64(dense, tensor->shape[i], &dense);
+               tn__add_overflow_i64(*end, reach, end) || tn__mul_overflow_i64(dense, tensor->shape[i], &dense);
   }
   if (!overflow && low >= 0 && high < memory.span) return NULL;
   char shape[256], strides[256] = "";
