@@ -53,7 +53,7 @@ void tn__decl_limit_reading(tn__work *work, tn__arena *arena, const char *name, 
 void tn__decl_limit_work(tn__work *work, tn__arena *arena, const char *kernel, uint64_t declared);
 
 /* Operations and bytes of inputs and outputs of one call; -1 when open dimensions decide. */
-void tn__decl_work(const tn__te *te, double *flops, double *bytes);
+TN__LINKED void tn__decl_work(const tn__te *te, double *flops, double *bytes);
 /* A caller's struct, NULL or of whatever version, as this version has it. */
 TN_MUST_USE tn_status *tn__decl_schedule_options_read(const tn_schedule_options *options, tn_schedule_options *out);
 /* A copy of the declaration in `ir`, with what its schedule depends on; throws what the options may not be. */

@@ -223,6 +223,20 @@ tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__tar
   return status;
 }
 
+bool tn__kernels_machine_is_measured(const tn_compile_options *options) {
+  static const char measured[] = "measured, ";
+  tn__target target;
+  tn__strbuf notes;
+  char from[512] = "";
+  tn__strbuf_init(&notes, NULL);
+  tn_status *status = find_machine(options, &target, from, &notes);
+  bool is = status == NULL && strncmp(from, measured, strlen(measured)) == 0 &&
+            strstr(tn__strbuf_text(&notes), DISTURBED) == NULL;
+  tn__strbuf_release(&notes);
+  tn_status_free(status);
+  return is;
+}
+
 /* ---- for people -------------------------------------------------------------------------------------------------- */
 
 static tn_status *measure_again(void) {

@@ -3,6 +3,7 @@
 #ifndef TENON_KERNELS_MACHINE_H
 #define TENON_KERNELS_MACHINE_H
 
+#include "base/linked.h"
 #include "target/target.h"
 #include "tenon/compile.h"
 
@@ -14,5 +15,7 @@
  * Without such a folder nothing is measured. `from` (may be NULL) gets where the
  * numbers come from, in words. */
 TN_MUST_USE tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]);
+/* Are the numbers of that target measured on this machine, and none of them usual for want of a measurement? */
+TN__LINKED TN_MUST_USE bool tn__kernels_machine_is_measured(const tn_compile_options *options);
 
 #endif

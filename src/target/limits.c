@@ -28,13 +28,18 @@ static tn_status *measure_limits(tn_machine_limits *limits, const tn__target *ta
   return NULL;
 }
 
+tn_machine_limits tn__target_known_limits(const tn__target *target, int threads) {
+  tn_machine_limits limits = {.size = sizeof limits,
+                              .threads = threads,
+                              .l1_bytes = target->cpu.machine.l1_bytes,
+                              .l2_bytes = target->cpu.machine.l2_bytes,
+                              .l3_bytes = target->cpu.machine.l3_bytes};
+  memcpy(limits.target, target->name, sizeof limits.target);
+  usual_limits(&limits, target);
+  return limits;
+}
+
 tn_status *tn__target_limits(const tn__target *target, int threads, tn_machine_limits *out) {
-  *out = (tn_machine_limits){.size = sizeof *out,
-                             .threads = threads,
-                             .l1_bytes = target->cpu.machine.l1_bytes,
-                             .l2_bytes = target->cpu.machine.l2_bytes,
-                             .l3_bytes = target->cpu.machine.l3_bytes};
-  memcpy(out->target, target->name, sizeof out->target);
-  usual_limits(out, target);
+  *out = tn__target_known_limits(target, threads);
   return tn__target_runs_here(target) ? measure_limits(out, target) : NULL;
 }

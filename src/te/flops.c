@@ -94,3 +94,56 @@ const tn__expr *tn__te_flops(const tn__te *te) {
   }
   return total;
 }
+
+/* ---- what no schedule saves -------------------------------------------------------------------------------------- */
+
+/* Does it differ along each of these axes? */
+static bool uses_all(const tn__expr *e, const tn__te_axes *axes) {
+  for (int i = 0; i < axes->count; i++)
+    if (!tn__expr_uses_var(e, axes->var[i])) return false;
+  return true;
+}
+
+/* Operations that depend on every axis: others are the same for several elements, and code computes them once. What
+ * stands in a choice may not be computed at all. */
+static int64_t count_needed(tn__expr_set *seen, const tn__expr *e, const tn__te_stage *stage) {
+  if (!tn__expr_set_add(seen, e)) return 0;
+  if (e->kind == TN__EXPR_SELECT || !uses_all(e, &stage->axes) || !uses_all(e, &stage->reduce_axes)) return 0;
+  int64_t flops = own_flops(e);
+  for (int i = 0; i < e->arg_count; i++) flops += count_needed(seen, e->args[i], stage);
+  return flops;
+}
+
+static bool is_ragged(const tn__te_stage *stage) {
+  for (int i = 0; i < stage->reduce_axes.count; i++)
+    if (tn__te_is_ragged(stage->reduce_axes.var[i])) return true;
+  return false;
+}
+
+static double needed_flops(const tn__te *te) {
+  double total = 0;
+  for (int s = 0; s < te->stages.count; s++) {
+    const tn__te_stage *stage = te->stages.data[s];
+    int64_t size;
+    if (stage->kind != TN__TE_COMPUTE && stage->kind != TN__TE_REDUCE) continue;
+    if (is_ragged(stage) || !tn__ir_as_int(volume(te->ir, stage), &size)) continue;
+    for (int t = 0; t < stage->tensor_count; t++) {
+      tn__expr_set seen = {.ir = te->ir};
+      int64_t flops = count_needed(&seen, stage->values[t], stage);
+      tn__expr_set_clear(&seen);
+      if (flops > 0 && tn__te_is_output(te, stage->tensors[t])) total += (double)size * (double)flops;
+    }
+  }
+  return total;
+}
+
+void tn__te_least_work(const tn__te *te, double *flops, double *written) {
+  *flops = needed_flops(te);
+  *written = 0;
+  for (int i = 0; i < tn__te_output_count(te); i++) {
+    const tn__buffer *b = tn__te_output_at(te, i);
+    double size = (double)tn_dtype_size(b->dtype);
+    for (int d = 0; d < b->rank; d++) size *= (double)tn__ir_int_or(b->shape[d], 0);
+    *written += size;
+  }
+}

@@ -319,6 +319,9 @@ bool tn__te_is_size_condition(const tn__expr *condition); /* one of those about 
 bool tn__te_has_name(const tn__te *te, const char *name); /* of a tensor, dimension or stage */
 /* FLOPs (each arithmetic operation of a floating type counts 1, fma 2) as an expression over the dimensions. */
 const tn__expr *tn__te_flops(const tn__te *te);
+/* What code of every schedule does, lower bounds: FLOPs of outputs' elements that depend on all axes and stand in no
+ * choice, and bytes of outputs, which are written. What has an open size counts nothing. */
+TN__LINKED void tn__te_least_work(const tn__te *te, double *flops, double *written);
 
 /* The plain loop nest: stages in order, each one perfect nest of serial loops around one block named like the stage;
  * intermediate tensors are allocated around everything in workspace scope. Inputs and outputs are the function's

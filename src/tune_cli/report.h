@@ -6,6 +6,7 @@
 #include "base/arena.h"
 #include "tenon/database.h"
 #include "tune/search/accuracy.h"
+#include "tune/tuner/tasks.h"
 
 /* One trial: a record on the machine of the report. */
 typedef struct report_trial {
@@ -43,6 +44,8 @@ typedef struct report_task {
   bool judged;  /* a candidate was compared with the static choice */
   double ratio; /* of the winner to the static choice */
   int timed;
+  tn__task_work work;    /* of a call, as the last tuning on the machine knew it */
+  int64_t candidates;    /* that the task's rules have, all of which are measured; 0: there may be more */
   tn__accuracy accuracy; /* of predicted times, beside those that were measured */
   int forecast_trials;   /* of the next minute's */
   double gain;           /* seconds of a run of all that these are expected to take off; NAN: too few trials to say */

@@ -75,6 +75,18 @@ static void put_schedule(tn__strbuf *out, const char *key, const report_schedule
   tn__strbuf_char(out, '}');
 }
 
+/* What the best schedule makes of the machine. A share above 1 is of a roofline that is drawn too low: the machine's
+ * numbers are rounded, and its clock may be faster for a while. */
+static void put_work(tn__strbuf *out, const report_task *task) {
+  const tn__task_work *w = &task->work;
+  double seconds = task->best.there && task->best.median > 0 ? task->best.median : (double)NAN;
+  double share = w->least > 0 ? w->least / seconds : (double)NAN;
+  tn__strbuf_json_f64(out, "gflops", w->flops >= 0 ? 1e-9 * w->flops / seconds : (double)NAN);
+  tn__strbuf_json_f64(out, "roofline", share > 1 ? 1 : share);
+  put_truth(out, "above", share > 1);
+  put_count(out, "candidates", task->candidates);
+}
+
 static void put_task(tn__strbuf *out, const report_task *task, int apart) {
   tn__strbuf_append(out, "{\"name\": ");
   tn__strbuf_json_string(out, task->name);
@@ -90,6 +102,7 @@ static void put_task(tn__strbuf *out, const report_task *task, int apart) {
   tn__strbuf_json_f64(out, "recall", task->accuracy.recall);
   put_count(out, "top", task->accuracy.top);
   put_truth(out, "judged", task->judged);
+  put_work(out, task);
   tn__strbuf_json_f64(out, "gain", task->gain);
   put_count(out, "forecast_trials", task->forecast_trials);
   put_schedule(out, "static", &task->first);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/copy.h"
-#include "tune/tuner/tasks.h"
+#include "tune/tuner/records.h"
 #include "tune_cli/report.h"
 
 enum { MOST_NAME = 200, MOST_MESSAGE = 4000, MOST_TEXT = 20000, MOST_CAUSES = 100 }; /* bytes that are kept; causes */
@@ -262,7 +262,13 @@ static void read_records(reading *rd) {
     tn__throwf(r->arena->escape, TN_NOT_FOUND, "%s: none of these tasks has a record yet; `tenon tune FILE` makes some",
                path);
   tn__check(r->arena->escape, tn_database_query(rd->database, &all, see_record, rd, NULL));
-  for (int i = 0; i < r->tasks.count; i++) settle_best(&r->tasks.data[i]);
+  for (int i = 0; i < r->tasks.count; i++) {
+    report_task *task = &r->tasks.data[i];
+    bool known;
+    settle_best(task);
+    tn__check(r->arena->escape,
+              tn__records_facts(rd->database, task->hash, r->machine, &task->work, &task->candidates, &known));
+  }
   if (rd->own == 0)
     tn__throwf(
         r->arena->escape, TN_NOT_FOUND,

@@ -208,7 +208,7 @@ class Files(DatabaseTest):
         connection.execute(f"PRAGMA user_version = {NEWER_SCHEMA}")
         connection.close()
         version = run(required("TENON_TUNE"), "--version").stdout.split()[1]
-        self.refused(f"the database has schema {NEWER_SCHEMA}, and this Tenon ({version}) knows those up to 4: use the Tenon "
+        self.refused(f"the database has schema {NEWER_SCHEMA}, and this Tenon ({version}) knows those up to 5: use the Tenon "
                      "that wrote it, or export the records with that one and import them into another file")
 
     def test_damaged_anywhere(self):
@@ -362,7 +362,7 @@ class Commands(DatabaseTest):
         self.assertIn("  query     List records\n", run(program, "db", "--help").stdout)
         self.assertEqual(run(program, "db", status=2).stderr, run(program, "db", "--help").stdout)
         self.assertEqual(run(program, "db", "querry", status=2).stderr,
-                         'tenon db: there is no command "querry"; `tenon db --help` lists them\n')
+                         'tenon db: there is no command "querry"; did you mean "query"?; `tenon db --help` lists them\n')
         for command in ("list", "show", "query", "prune", "merge", "export", "import"):
             self.assertIn(f"usage: tenon db {command} ", run(program, "db", command, "--help").stdout)
         self.assertEqual(self.db("list", status=1).stderr,

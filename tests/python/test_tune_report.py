@@ -42,6 +42,12 @@ class Pages(ReportTest):
             self.assertEqual((task["best"]["median"], task["best"]["trace"]), (best["median"], best["trace"]))
             self.assertEqual(task["judged"], bool(judged))
             measured += fastest["median"]
+            flops = {"product": 2 * 61 * 53 * 70, "rows": 90 * 300}[task["name"]]
+            self.assertAlmostEqual(task["gflops"] / (1e-9 * flops / task["best"]["median"]), 1, places=9)
+            self.assertGreater(task["roofline"], 0)
+            self.assertLessEqual(task["roofline"], 1)
+            if task["candidates"] > 0:
+                self.assertEqual(task["candidates"], len(own))
             self.assertEqual((task["static"]["median"], task["static"]["decisions"]), (first["median"], first["decisions"]))
             self.assertEqual(len(task["points"]), len(own))
             self.assertEqual([p[0] for p in task["points"]], list(range(1, len(own) + 1)))
@@ -51,6 +57,28 @@ class Pages(ReportTest):
         self.assertAlmostEqual(data["run_seconds"], sum(r["run_seconds"] for r in records), delta=0.3 * data["run_seconds"])
         self.assertGreater(data["elapsed"], 0)
         self.assertEqual(self.data(file, "--threads", 1), data)
+
+    def test_what_has_nothing_to_search(self):
+        """The page says of which kernel all candidates are measured; a roofline that is drawn too low is not passed."""
+        file = self.folder / "kernels.te"
+        file.write_text("kernel rows(X: f32[90, 300]) -> S: f32[90] { S[i] = sum(k: 300) X[i, k] }\n")
+        tenon("tune", file, "--trials", 4000, "--threads", 1, "--quiet", "--database", self.database, "-o",
+              self.folder / "k.schedules")
+        task = self.data()["tasks"][0]
+        self.assertEqual(task["candidates"], task["trials"])
+        connection = sqlite3.connect(self.database)
+        connection.execute("UPDATE facts SET least = 1, candidates = 1")
+        connection.commit()
+        task = self.data()["tasks"][0]
+        self.assertEqual((task["roofline"], task["above"], task["candidates"]), (1, True, 1))
+        connection.execute("UPDATE facts SET least = -1, flops = -1, candidates = 0")
+        connection.commit()
+        task = self.data()["tasks"][0]
+        self.assertEqual((task["roofline"], task["gflops"], task["above"], task["candidates"]), (None, None, False, 0))
+        connection.execute("DELETE FROM facts")
+        connection.commit()
+        connection.close()
+        self.assertIsNone(self.data()["tasks"][0]["roofline"])
 
     def test_numbers(self):
         """All that is computed, on records that were made up."""

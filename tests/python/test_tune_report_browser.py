@@ -4,6 +4,7 @@ others stay texts, and there is something to see, in light, in the dark and in p
 
 ctest sets TENON_CHROMIUM: Debian's chromium, which runs without a window here."""
 
+import sqlite3
 import struct
 import subprocess
 import unittest
@@ -12,7 +13,7 @@ import zlib
 import numpy as np
 
 from product import required
-from tune_pages import HOSTILE, START, Elements, ReportTest, record_line, task_line
+from tune_pages import HOSTILE, MACHINE, START, Elements, ReportTest, record_line, task_line
 
 
 def pixels(path):
@@ -95,6 +96,36 @@ class Browser(ReportTest):
             self.assertIn(cause["first"], elements.texts["#errors"])
         self.assertIn("trials that a minute had", elements.texts["#forecast-text"])
         self.assertIn("1 record of a newer Tenon", elements.texts["#notes"])
+
+    def test_work_of_kernels(self):
+        """GFLOP/s, a bar of at most all that the machine can do, and why there is nothing to search."""
+        tasks = self.fill_richly()
+        connection = sqlite3.connect(self.database)
+        for name, least, candidates in ("product", 1e-3, 150), ("rows", 1, 1):
+            connection.execute("INSERT INTO facts SELECT task.id, machine.id, 4e6, 1e5, ?, 0, ? FROM task, machine"
+                               " WHERE name = ? AND fingerprint = ?", (least, candidates, name, MACHINE))
+        connection.commit()
+        connection.close()
+        data = self.data()
+        elements = self.dump("openAll();")
+        self.assertEqual(len(tasks), 4)
+        self.assertEqual(elements.classes["rect", "part"], 2)
+        self.assertIn("≥ 100 %", elements.texts["#tasks"])
+        self.assertIn(f"{data['tasks'][0]['gflops']:.3g}", elements.texts["#tasks"])
+        self.assertIn("Nothing more to search: all 150 candidates", elements.texts["#details"])
+        self.assertIn("Nothing to search: no rule has another schedule", elements.texts["#details"])
+        self.assertEqual(elements.texts["#details"].count("to search"), 2)
+        self.dump("for (const bar of document.querySelectorAll('rect.part')) if (!(bar.getAttribute('width') <= 60)) tell('too long: ' + bar.outerHTML);")
+
+    def test_axes_show_zero_or_say_log(self):
+        self.fill_richly()
+        self.report()
+        self.dump("openAll(); for (const s of document.querySelectorAll('figure > svg, figure > div > svg')) {"
+                  " const words = [...s.querySelectorAll('text')].map((t) => t.textContent);"
+                  " const honest = words.filter((t) => t.endsWith('(log scale)') || /^0( |$)/.test(t)).length;"
+                  " if (honest < 2) tell(s.getAttribute('aria-label') + ' has ' + words.join(';')); }"
+                  " const c = chart(600, 200, {low: 5, high: 9, text: digits, name: 'x'}, {low: 5, high: 9, text: digits}, 'any');"
+                  " if ([...c.root.querySelectorAll('text')].filter((t) => t.textContent === '0').length !== 2) tell('no zero');")
 
     def test_texts_stay_texts(self):
         self.fill_richly()

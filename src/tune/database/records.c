@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/arguments.h"
 #include "base/options.h"
+#include "tune/database/facts.h"
 
 static tn_status *has_task(const tn_database *db, const char *hash, bool *there) {
   int64_t count = 0;
@@ -144,6 +145,7 @@ tn_status *tn__database_put(tn_database *db, const tn_record *r, bool again, boo
   const tn__digest candidate = tn__database_candidate(r);
   *added = TN_ADDED_NOTHING;
   TN_RETURN_IF_ERROR(find_places(db, r, &task, &machine));
+  if (!proven) TN_RETURN_IF_ERROR(tn__database_check_floor(db, r));
   TN_RETURN_IF_ERROR(find_record(db, task, machine, r, &candidate, &id, &error, &was_proven));
   bool known = id != INT64_MIN;
   if (known && !again && error != TN_TRIAL_CANCELLED && was_proven) return NULL;

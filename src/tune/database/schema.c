@@ -55,7 +55,11 @@ static const char *const steps[] = {
     " better INTEGER NOT NULL, ratio REAL NOT NULL, turns INTEGER NOT NULL, tenon TEXT NOT NULL,"
     " PRIMARY KEY (record, judged)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE lease (task TEXT NOT NULL, machine TEXT NOT NULL, candidate BLOB NOT NULL, owner TEXT NOT NULL,"
-    " expires REAL NOT NULL, PRIMARY KEY (task, machine, candidate)) STRICT, WITHOUT ROWID;"};
+    " expires REAL NOT NULL, PRIMARY KEY (task, machine, candidate)) STRICT, WITHOUT ROWID;",
+    ("CREATE TABLE facts (task INTEGER NOT NULL REFERENCES task (id) ON DELETE CASCADE,"
+     " machine INTEGER NOT NULL REFERENCES machine (id) ON DELETE CASCADE, flops REAL NOT NULL, bytes REAL NOT NULL,"
+     " least REAL NOT NULL, floor REAL NOT NULL, candidates INTEGER NOT NULL, PRIMARY KEY (task, machine)) STRICT, "
+     "WITHOUT ROWID;")};
 
 const tn__database_schema tn__database_schema_known = {steps, sizeof(steps) / sizeof(steps[0])};
 

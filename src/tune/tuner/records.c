@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "machine/identity.h"
+#include "tune/database/facts.h"
 #include "tune/database/leases.h"
 #include "tune/search/points.h"
 #include "tune/search/samples.h"
@@ -30,6 +31,11 @@ struct tn__record_waiting {
  * they expire. */
 static const double lease_seconds = 60, renew_seconds = 15;
 
+/* Seconds on the clock that limits waits for other processes. */
+static double waits_now(const tn__records *records) {
+  return records->waits != NULL ? records->waits(records->waits_user) : tn__now();
+}
+
 static double clock_of(const tn__records *records) {
   return records->clock != NULL ? 1 + records->clock(records->clock_user) : (double)time(NULL);
 }
@@ -45,7 +51,7 @@ TN_MUST_USE static bool is_held(tn__records *records, tn_status **status) {
   if (!records->told)
     tn__log(records->log, TN_LOG_WARNING, "%s; trials wait until it is free", tn_status_message(*status));
   records->told = true;
-  records->blocked_until = tn__now() + pause;
+  records->blocked_until = waits_now(records) + pause;
   tn_status_free(*status);
   *status = NULL;
   return true;
@@ -53,17 +59,18 @@ TN_MUST_USE static bool is_held(tn__records *records, tn_status **status) {
 
 tn_status *tn__records_open(tn__records *records, const char *path, const char *machine, double seconds) {
   /* Nobody waits long in the event loop. */
-  const tn_database_options options = {.size = sizeof options, .wait_seconds = 0.2};
+  const tn_database_options options = {.size = sizeof options, .wait_seconds = TN__RECORDS_WAIT};
   if (machine == NULL)
     tn__machine_identity("", records->machine);
   else
     snprintf(records->machine, sizeof records->machine, "%s", machine);
   snprintf(records->owner, sizeof records->owner, "%lld-%016llx", (long long)getpid(),
            (unsigned long long)tn__hash_mix(tn__clock(), (uint64_t)(uintptr_t)records));
-  const double until = tn__now() + seconds;
+  const double until = waits_now(records) + seconds;
   for (;;) {
     tn_status *status = tn_database_open(path, &options, &records->database);
-    if (status == NULL || tn_status_code_of(status) != TN_FAILED_PRECONDITION || tn__now() > until) return status;
+    if (status == NULL || tn_status_code_of(status) != TN_FAILED_PRECONDITION || waits_now(records) > until)
+      return status;
     tn_status_free(status);
   }
 }
@@ -87,15 +94,33 @@ void tn__records_close(tn__records *records) {
   while (records->first != NULL) drop_first(records);
   free(records->hashes);
   free(records->tasks);
+  free(records->noted);
   tn__similar_release(records->similar);
   tn_database_release(records->database);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
+static tn_status *put_facts(const tn__records *records, int index, int64_t candidates) {
+  const tn__task_work *w = &tn__tasks_at(records->list, index)->work;
+  const tn__database_facts facts = {w->flops, w->bytes, w->least, w->floor, candidates};
+  return tn__database_put_facts(records->database, records->hashes[index], records->machine, &facts);
+}
+
+/* Once in each tuning, when the task gets its first record. */
+static tn_status *note_facts(const tn__records *records, const tn_tune_task *task) {
+  for (int i = 0; i < records->task_count; i++) {
+    if (&tn__tasks_at(records->list, i)->task != task || records->noted[i]) continue;
+    TN_RETURN_IF_ERROR(put_facts(records, i, 0));
+    records->noted[i] = true;
+  }
+  return NULL;
+}
+
 static tn_status *write_one(tn__records *records, const tn__record_waiting *w) {
   char hash[TN_TASK_HASH_BYTES];
   TN_RETURN_IF_ERROR(tn_database_add_task(records->database, w->task, hash));
+  TN_RETURN_IF_ERROR(note_facts(records, w->task));
   tn_record record = w->record;
   record.task = hash;
   record.machine = records->machine;
@@ -105,7 +130,7 @@ static tn_status *write_one(tn__records *records, const tn__record_waiting *w) {
 }
 
 tn_status *tn__records_flush(tn__records *records) {
-  if (records->first != NULL && tn__now() < records->blocked_until) return NULL;
+  if (records->first != NULL && waits_now(records) < records->blocked_until) return NULL;
   while (records->first != NULL) {
     tn_status *status = write_one(records, records->first);
     if (is_held(records, &status)) return NULL;
@@ -117,7 +142,7 @@ tn_status *tn__records_flush(tn__records *records) {
 }
 
 tn_status *tn__records_renew(tn__records *records) {
-  double now = tn__now();
+  double now = waits_now(records);
   if (now < records->blocked_until || now - records->renewed < renew_seconds) return NULL;
   const tn__lease lease = lease_of(records);
   tn_status *status = tn__database_renew(records->database, &lease);
@@ -125,13 +150,18 @@ tn_status *tn__records_renew(tn__records *records) {
   return status;
 }
 
+double tn__records_patience(double budget, double spent) {
+  const double longest = 60, grace = 2;
+  return budget > 0 ? fmin(longest, fmax(budget - spent, 0) + grace) : longest;
+}
+
 tn_status *tn__records_finish(tn__records *records, double seconds) {
-  double until = tn__now() + seconds;
+  double until = waits_now(records) + seconds;
   int count = 0;
   do {
     records->blocked_until = 0;
     TN_RETURN_IF_ERROR(tn__records_flush(records));
-  } while (records->first != NULL && tn__now() < until);
+  } while (records->first != NULL && waits_now(records) < until);
   for (const tn__record_waiting *w = records->first; w != NULL; w = w->next) count++;
   if (count > 0)
     return tn_status_create(TN_FAILED_PRECONDITION,
@@ -226,7 +256,7 @@ tn_status *tn__records_claim(tn__records *records, const tn_tune_task *task, con
   char hash[TN_TASK_HASH_BYTES];
   tn__database_claimed claimed;
   *out = (tn__tuner_claim){.state = TN__TUNER_FREE};
-  if (tn__now() < records->blocked_until) return NULL; /* a lock held this long is no tuner's */
+  if (waits_now(records) < records->blocked_until) return NULL; /* a lock held this long is no tuner's */
   TN_RETURN_IF_ERROR(tn_tune_task_hash(task, hash));
   tn_record candidate = candidate_of(p);
   candidate.task = hash;
@@ -239,6 +269,24 @@ tn_status *tn__records_claim(tn__records *records, const tn_tune_task *task, con
   return NULL;
 }
 
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+tn_status *tn__records_exhausted(tn__records *records, int index, int64_t candidates) {
+  if (waits_now(records) < records->blocked_until) return NULL;
+  tn_status *status = tn_database_add_task(records->database, &tn__tasks_at(records->list, index)->task, NULL);
+  if (status == NULL) status = put_facts(records, index, candidates);
+  return is_held(records, &status) ? NULL : status;
+}
+
+tn_status *tn__records_facts(const tn_database *database, const char *task, const char *machine, tn__task_work *work,
+                             int64_t *candidates, bool *known) {
+  tn__database_facts facts;
+  TN_RETURN_IF_ERROR(tn__database_facts_of(database, task, machine, &facts, known));
+  *work = (tn__task_work){facts.flops, facts.bytes, facts.least, facts.floor};
+  *candidates = facts.candidates;
+  return NULL;
+}
+
 /* ---- what was spent ---------------------------------------------------------------------------------------------- */
 
 tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, double *spent) {
@@ -247,7 +295,9 @@ tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, doub
   if (count == 0) return NULL;
   records->hashes = calloc((size_t)count, sizeof *records->hashes);
   records->tasks = calloc((size_t)count, sizeof *records->tasks);
-  if (records->hashes == NULL || records->tasks == NULL)
+  records->noted = calloc((size_t)count, sizeof *records->noted);
+  records->list = tasks;
+  if (records->hashes == NULL || records->tasks == NULL || records->noted == NULL)
     return tn_status_create(TN_OUT_OF_MEMORY, "out of memory for the hashes of %d tasks", count);
   for (int i = 0; i < count; i++) {
     TN_RETURN_IF_ERROR(tn_tune_task_hash(&tn__tasks_at(tasks, i)->task, records->hashes[i]));
@@ -261,12 +311,11 @@ tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, doub
 tn_status *tn__records_spend(tn__records *records, double seconds) {
   double more = seconds - records->written;
   if (more <= 0 || records->task_count == 0) return NULL;
+  if (waits_now(records) < records->blocked_until) return NULL;
   tn_status *status =
       tn_database_spend(records->database, records->tasks, records->task_count, records->machine, more, NULL);
   if (status == NULL) records->written = seconds;
-  if (tn_status_code_of(status) != TN_FAILED_PRECONDITION) return status;
-  tn_status_free(status);
-  return NULL;
+  return is_held(records, &status) ? NULL : status;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

@@ -18,6 +18,8 @@ typedef struct tn__records {
   const tn_log_sink *log;
   double (*clock)(void *user); /* of a simulation, whose times are nobody's; NULL: the calendar's */
   void *clock_user;
+  double (*waits)(void *user); /* the clock that limits waits for other processes, in seconds; NULL: this machine's */
+  void *waits_user;
   tn__record_waiting *first, *last;
   bool told;                          /* the lock was reported */
   double blocked_until;               /* the database was locked: do not wait for it again before this time */
@@ -27,6 +29,8 @@ typedef struct tn__records {
   tn__similar *similar;               /* opened at the first search that wants seeds */
   char (*hashes)[TN_TASK_HASH_BYTES]; /* of the tasks */
   const char **tasks;                 /* the same */
+  const tn__task_list *list;          /* the tasks */
+  bool *noted;                        /* by task: its facts are stored */
   int task_count;
   double written; /* of the seconds that were spent in this tuning */
 } tn__records;
@@ -45,6 +49,12 @@ TN_MUST_USE tn_status *tn__records_claim(tn__records *records, const tn_tune_tas
 TN_MUST_USE tn_status *tn__records_compared(tn__records *records, const tn_tune_task *task, const tn__compared *c);
 /* The tasks whose records these are; tells the seconds that were spent on them before. */
 TN_MUST_USE tn_status *tn__records_of(tn__records *records, const tn__task_list *tasks, double *spent);
+/* Stores that all `candidates` of task `index` are measured. Call after the trials. */
+TN_MUST_USE tn_status *tn__records_exhausted(tn__records *records, int index, int64_t candidates);
+/* Reads the facts of a task, by hash, on a machine; `candidates` is 0 unless all are measured. `*known` is false if
+ * there are none. */
+TN_MUST_USE tn_status *tn__records_facts(const tn_database *database, const char *task, const char *machine,
+                                         tn__task_work *work, int64_t *candidates, bool *known);
 /* So many seconds were spent on them by now, in this tuning. */
 TN_MUST_USE tn_status *tn__records_spend(tn__records *records, double seconds);
 /* What candidates of other tasks of this target and machine taught goes into the model: from the file of samples beside
@@ -56,8 +66,12 @@ void tn__records_learned(const tn__records *records, const tn_tune_task *like, c
 TN_MUST_USE tn_status *tn__records_flush(tn__records *records);
 /* Renews the tuner's leases. Call periodically. */
 TN_MUST_USE tn_status *tn__records_renew(tn__records *records);
-/* Stores the waiting trials and ends the leases. Waits at most `seconds` for other processes. Returns an error if a
- * trial could not be stored. */
+/* The longest wait for a locked database at the end of a tuning, in seconds: a minute, and at most two seconds past the
+ * end of the budget (0: no budget). */
+double tn__records_patience(double budget, double spent);
+#define TN__RECORDS_WAIT 0.2 /* seconds that one statement waits for a locked database */
+/* Stores the waiting trials and ends the leases. Waits at most `seconds` for other processes; the last statement may
+ * end TN__RECORDS_WAIT later. Returns an error if a trial could not be stored. */
 TN_MUST_USE tn_status *tn__records_finish(tn__records *records, double seconds);
 
 #endif

@@ -410,19 +410,22 @@ static void core_done(void *user) { uv_async_send(&((tn_tuner *)user)->wake); }
 
 static bool is_stopping(void *user) { return atomic_load(&((tn_tuner *)user)->stop) != NOT_STOPPED; }
 
-/* Returns how long to wait for a database locked by another process: at most a minute, and at most the budget plus
- * the time allowed for trials in flight. */
-static double seconds_to_finish(const tn_tuner *t) {
-  const double longest = 60, grace = 2;
-  const tn_tuner_options *o = &t->options;
-  if (o->budget_seconds <= 0) return longest;
-  return fmin(longest, fmax(o->budget_seconds - t->spent_before - tn__tuner_spent(t->core), 0) + grace);
+/* Which tasks have no candidates left, and how many they had. */
+static tn_status *note_exhausted(tn_tuner *t) {
+  for (int i = 0; i < tn__tuner_task_count(t->core); i++) {
+    const tn__tuner_view v = tn__tuner_view_of(t->core, i);
+    if (v.exhausted && v.trials > 0) TN_RETURN_IF_ERROR(tn__records_exhausted(&t->records, i, v.trials));
+  }
+  return NULL;
 }
 
 /* Told once, outside of whatever made an end of it. */
 static void end(tn_tuner *t) {
   t->ended = true;
-  if (t->keeps) t->failure = tn__records_finish(&t->records, seconds_to_finish(t));
+  if (t->keeps)
+    t->failure = tn__records_finish(
+        &t->records, tn__records_patience(t->options.budget_seconds, t->spent_before + tn__tuner_spent(t->core)));
+  if (t->keeps && t->failure == NULL) t->failure = note_exhausted(t);
   if (t->keeps && t->failure == NULL) t->failure = tn__records_spend(&t->records, tn__tuner_spent(t->core));
   uv_timer_stop(&t->tick);
   uv_idle_stop(&t->steps);

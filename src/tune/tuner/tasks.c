@@ -1,5 +1,6 @@
 #include "tune/tuner/tasks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "driver/driver.h"
 #include "kernels/machine.h"
 #include "machine/machine_file.h"
+#include "target/limits.h"
 
 struct tn__task_list {
   tn__arena arena; /* of all texts */
@@ -45,9 +47,12 @@ typedef struct adding {
   tn__escape *escape;
   const char *target, *machine; /* the list's */
   int threads;
+  tn_machine_limits limits;
+  double cache_rate; /* bytes a second that all cores load from the nearest cache; 0: nothing is measured */
 } adding;
 
-static void begin(adding *a, tn__task_list *list, tn__escape *escape, const tn__target *target, int threads) {
+static void begin(adding *a, tn__task_list *list, tn__escape *escape, const tn__target *target, int threads,
+                  const tn_compile_options *options) {
   tn__strbuf text;
   tn__strbuf_init(&text, NULL);
   list->arena.escape = escape;
@@ -55,6 +60,25 @@ static void begin(adding *a, tn__task_list *list, tn__escape *escape, const tn__
   *a = (adding){.list = list, .escape = escape, .threads = threads};
   a->machine = tn__arena_take(&list->arena, &text);
   a->target = tn__arena_strdup(&list->arena, target->name);
+  a->limits = tn__target_known_limits(target, threads);
+  if (tn__kernels_machine_is_measured(options))
+    a->cache_rate =
+        a->limits.clock_hz * threads * fmax(target->cpu.machine.core.load_bytes, target->cpu.machine.core.l2_bytes);
+}
+
+/* The floor counts what every schedule does: the needed operations at the peak, and writing the outputs at the rate of
+ * the nearest cache. The margin covers rounded numbers and a clock that is faster for a while. */
+static tn__task_work work_of(const adding *a, const tn__te *te) {
+  enum { MARGIN = 2 };
+  tn__task_work w = {.least = -1};
+  const char *bound;
+  tn__decl_work(te, &w.flops, &w.bytes);
+  w.least = tn_machine_roofline(&a->limits, w.flops, w.bytes, &bound);
+  if (!(a->cache_rate > 0) || !(w.bytes >= 0)) return w;
+  double flops, written, peak = a->limits.flops_per_second * a->limits.threads;
+  tn__te_least_work(te, &flops, &written);
+  w.floor = fmax(flops / peak, written / a->cache_rate) / MARGIN;
+  return w;
 }
 
 /* Kernels that compute the same are one task. */
@@ -90,6 +114,7 @@ static void add(const adding *a, const char *name, const tn__te *te, bool result
                                 .target = a->target,
                                 .machine = a->machine,
                                 .threads = a->threads};
+    item->work = work_of(a, te);
     list->items[list->count++] = item;
   }
   item->task.results_read |= results_read;
@@ -119,7 +144,7 @@ static void model_body(tn__arena *arena, void *user) {
     c->driver.see_site = call->variants->see;
     c->driver.see_user = call->variants->user;
   }
-  begin(&a, call->list, arena->escape, &c->driver.target, c->driver.schedule.threads);
+  begin(&a, call->list, arena->escape, &c->driver.target, c->driver.schedule.threads, &call->options);
   tn__compilation_front(c, call->path, call->data, call->size);
   int *calls = TN__NEW_ARRAY(arena, c->unit_count, int), elsewhere = 0;
   for (int i = 0; i < c->unit_count; i++) calls[c->units[i].same_as]++;
@@ -182,7 +207,7 @@ static void te_body(tn__arena *arena, void *user) {
                                        .dense = true}; /* as what is timed */
   tn__target *target = TN__NEW(arena, tn__target);
   tn__check(arena->escape, tn__decl_target(o->target, &options, target));
-  begin(&a, call->list, arena->escape, target, o->run_threads > 0 ? o->run_threads : target->cpu.cores);
+  begin(&a, call->list, arena->escape, target, o->run_threads > 0 ? o->run_threads : target->cpu.cores, o);
   TN__VEC(const char *) open = {0};
   for (int i = 0; i < call->count; i++) {
     tn__plan_unit unit = tn__decl_plan_unit(call->tes[i], target, &options, tn__ir_create(arena));

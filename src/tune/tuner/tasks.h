@@ -8,9 +8,17 @@
 #include "tenon/compile.h"
 #include "tenon/tune.h"
 
+/* What a call of a task's kernel computes and moves, and what the machine's numbers say of that. */
+typedef struct tn__task_work {
+  double flops, bytes; /* operations; bytes of inputs and outputs; negative: not known */
+  double least;        /* seconds that the roofline needs for them (tn_machine_roofline); negative: not known */
+  double floor; /* seconds that no schedule goes below, with a margin of 2; 0: the machine's numbers are not measured */
+} tn__task_work;
+
 typedef struct tn__task_item {
   tn_tune_task task; /* its texts are the list's */
   double weight;     /* calls of it in a run of each of the models and declarations together */
+  tn__task_work work;
 } tn__task_item;
 
 typedef struct tn__task_list tn__task_list;

@@ -81,9 +81,16 @@ function scale(axis, from, to) {
   return (v) => from + (to - from) * (at(v) - low) / size;
 }
 
+// Zero is on every axis but a logarithmic one, whose name says so.
+function honest(axis) {
+  if (axis.log) return {...axis, name: axis.name + " (log scale)"};
+  return {...axis, low: Math.min(0, axis.low)};
+}
+
 // A frame with two axes, {low, high, log, text, name, count} each, and a text that says what is in it. Returns the
 // drawing and where numbers are in it.
-function chart(width, height, x, y, label) {
+function chart(width, height, xGiven, yGiven, label) {
+  const x = honest(xGiven), y = honest(yGiven);
   const left = 62, right = 12, top = 12, bottom = 44;
   const root = svg("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label});
   const px = scale(x, left, width - right), py = scale(y, height - bottom, top);
@@ -98,6 +105,7 @@ function chart(width, height, x, y, label) {
   }
   root.append(svg("line", {class: "axis", x1: left, x2: width - right, y1: height - bottom, y2: height - bottom}),
               svg("text", {x: (left + width - right) / 2, y: height - 8, "text-anchor": "middle"}, x.name));
+  if (y.name) root.append(svg("text", {x: left + 6, y: top + 10}, y.name));
   return {root, px, py, left, right: width - right, top, bottom: height - bottom};
 }
 

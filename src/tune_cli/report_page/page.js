@@ -86,15 +86,32 @@ function shapesOf(task) {
   return found ? shown(found.slice(1).map((part) => part.replace(/[\w.]+\s*:\s*(?=[a-z]+\d*\[)/g, "").trim()).join(" → ")) : "–";
 }
 
+// A bar and its number, of at most all that the machine can do.
+function roofline(task) {
+  if (task.roofline === null) return "–";
+  return html("span", {}, (task.above ? "≥ " : "") + percent(task.roofline),
+              svg("svg", {class: "bar", viewBox: "0 0 60 6", "aria-hidden": "true"}, svg("rect", {class: "whole", width: 60, height: 6}),
+                  svg("rect", {class: "part", width: (60 * Math.min(1, task.roofline)).toFixed(1), height: 6})));
+}
+
+// Why no budget makes the kernel faster; empty: there may be more candidates.
+function searched(task) {
+  if (task.candidates === 0) return "";
+  return task.candidates === 1 ? "Nothing to search: no rule has another schedule for this kernel than the static choice."
+    : `Nothing more to search: all ${task.candidates.toLocaleString("en")} candidates that its rules have are measured.`;
+}
+
 function listTasks() {
   const sum = tasks.reduce((all, task) => all + (firstOf(task) || 0), 0);
-  const heads = ["kernel", "shapes", "calls", "share", "static", "best", "gain", "trials", "failed", "rank correlation", "fastest found"];
+  const heads = ["kernel", "shapes", "calls", "share", "static", "best", "gain", "GFLOP/s", "roofline", "trials", "failed", "rank correlation", "fastest found"];
   const rows = tasks.map((task, i) => [
     html("a", {href: "#task-" + i}, named(nameOf(task))), shapesOf(task), digits(task.weight), firstOf(task) ? percent(firstOf(task) / sum) : "–",
-    time(timeOf(task.static)), time(timeOf(task.best)) + (task.judged ? "" : " *"), times(gainOf(task)), task.trials.toLocaleString("en"), task.failed.toLocaleString("en"),
+    time(timeOf(task.static)), time(timeOf(task.best)) + (task.judged ? "" : " *"), times(gainOf(task)), task.gflops === null ? "–" : digits(task.gflops), roofline(task),
+    task.trials.toLocaleString("en"), task.failed.toLocaleString("en"),
     task.correlation === null ? "–" : task.correlation.toFixed(2), task.recall === null ? "–" : percent(task.recall)]);
   fill("tasks-text", (tasks.some((task) => !task.judged) ? "Where a star stands, nothing was compared with the static choice in turns yet, and the best is the fastest that was measured. " : "") + (report.weighted ? "Calls are those of one run of the files. " : "") +
-       "Share is of the time with the static choices. Rank correlation is Spearman's, of predicted and measured times: 1 where the model orders candidates as the machine does. Fastest found is the share of the fastest tenth of the candidates, of four at least, that are among as many that were predicted fastest.");
+       "Share is of the time with the static choices. GFLOP/s and roofline are of the best: the roofline is the least time that the machine's numbers allow for the kernel's operations and bytes, and the bar shows which part of the time that is. " +
+       (tasks.some((task) => task.above) ? "Where ≥ stands, the kernel was faster than these numbers allow. " : "") + "Rank correlation is Spearman's, of predicted and measured times: 1 where the model orders candidates as the machine does. Fastest found is the share of the fastest tenth of the candidates, of four at least, that are among as many that were predicted fastest.");
   fill("tasks", table("Kernels", heads, rows));
 }
 
@@ -140,7 +157,7 @@ function drawPredicted() {
   for (const [p, m] of all) low = Math.min(low, p, m), high = Math.max(high, p, m);
   low /= 1.3, high *= 1.3;
   const size = Math.min(width, 560);
-  const c = chart(width, Math.round(size * 0.75), {low, high, log: true, text: time, name: "predicted"}, {low, high, log: true, text: time},
+  const c = chart(width, Math.round(size * 0.75), {low, high, log: true, text: time, name: "predicted"}, {low, high, log: true, text: time, name: "measured"},
                   "Measured seconds (upwards) against predicted ones (to the right), both logarithmic. " + text);
   const line = (name, factor) => {
     const from = Math.max(low, low / factor), to = Math.min(high, high / factor);
@@ -154,7 +171,6 @@ function drawPredicted() {
     if (titles) point.append(svg("title", {}, shown(`${task.name}, trial ${number}: predicted ${time(p)}, measured ${time(m)}`)));
     c.root.append(point);
   });
-  c.root.append(svg("text", {x: c.left + 6, y: c.top + 10}, "measured"));
   const entries = tasks.slice(0, own).map((task, i) => [i, named(nameOf(task))]);
   if (tasks.length > own) entries.push([own, plural(tasks.length - own, "other")]);
   fill("predicted-text", text + (apart > 1 ? ` One in ${apart} is drawn.` : ""));
@@ -278,7 +294,7 @@ function drawTask(place, i) {
   drawn.add(i);
   const task = tasks[i];
   const what = [task.dims, task.target, plural(task.threads, "thread"), task.hash.slice(0, 12)].filter((text) => text !== "");
-  place.replaceChildren(html("p", {class: "quiet"}, shown(what.join(" · "))), convergence(task), ...schedules(task),
+  place.replaceChildren(html("p", {class: "quiet"}, shown(what.join(" · "))), ...(searched(task) === "" ? [] : [html("p", {class: "searched"}, searched(task))]), convergence(task), ...schedules(task),
                         html("details", {class: "numbers"}, html("summary", {}, "Declaration"), html("pre", {tabindex: "0"}, shown(task.declaration))));
 }
 

@@ -786,7 +786,7 @@ static void imports_of_schema_3_are_unproven(void **state) {
   tn_database_release(p->db);
   p->db = NULL;
   run_sql("a.db",
-          "DROP TABLE verdict; DROP TABLE lease; ALTER TABLE record DROP COLUMN ratio;"
+          "DROP TABLE facts; DROP TABLE verdict; DROP TABLE lease; ALTER TABLE record DROP COLUMN ratio;"
           "ALTER TABLE record DROP COLUMN verdict; ALTER TABLE record DROP COLUMN proven;"
           "ALTER TABLE measurement DROP COLUMN proven; PRAGMA user_version = 3");
   check_ok(tn_database_open("a.db", NULL, &p->db));
@@ -811,11 +811,12 @@ static void records_of_schema_1_stay(void **state) {
   check_ok(tn_database_export_text(p->db, NULL, &before, NULL));
   tn_database_release(p->db);
   p->db = NULL;
-  run_sql("a.db",
-          "DROP TABLE spent; DROP TABLE verdict; DROP TABLE lease; ALTER TABLE record DROP COLUMN ratio;"
-          "ALTER TABLE record DROP COLUMN verdict; ALTER TABLE record DROP COLUMN proven;"
-          "ALTER TABLE measurement DROP COLUMN proven; ALTER TABLE measurement DROP COLUMN predicted;"
-          "PRAGMA user_version = 1");
+  run_sql(
+      "a.db",
+      "DROP TABLE facts; DROP TABLE spent; DROP TABLE verdict; DROP TABLE lease; ALTER TABLE record DROP COLUMN ratio;"
+      "ALTER TABLE record DROP COLUMN verdict; ALTER TABLE record DROP COLUMN proven;"
+      "ALTER TABLE measurement DROP COLUMN proven; ALTER TABLE measurement DROP COLUMN predicted;"
+      "PRAGMA user_version = 1");
   check_ok(tn__database_open_schema("a.db", NULL, &first, &p->db)); /* it is what an older one made */
   tn_database_release(p->db);
   check_ok(tn_database_open("a.db", NULL, &p->db));
@@ -905,7 +906,7 @@ static void older_schemas_are_brought_up(void **state) {
   const tn__database_schema later =
       later_schema(steps, "CREATE TABLE note (text TEXT) STRICT",
                    "INSERT INTO note VALUES ('migrated'); ALTER TABLE note ADD COLUMN more INTEGER");
-  assert_int_equal(tn__database_schema_known.count, 4);
+  assert_int_equal(tn__database_schema_known.count, 5);
   const tn_database_options reading = {.size = sizeof(reading), .read_only = true};
   tn_database *db;
   int64_t number = 0;
@@ -914,8 +915,8 @@ static void older_schemas_are_brought_up(void **state) {
   p->db = NULL;
   check_fails(
       tn__database_open_schema("a.db", &reading, &later, &db), TN_FAILED_PRECONDITION,
-      "a.db: the database has schema 4 of an older Tenon, and is to be read only: open it once to be written to, "
-      "which brings it to schema 6");
+      "a.db: the database has schema 5 of an older Tenon, and is to be read only: open it once to be written to, "
+      "which brings it to schema 7");
   check_ok(tn__database_open_schema("a.db", NULL, &later, &db));
   check_ok(tn__database_number(db, &number, "SELECT count(*) FROM note WHERE more IS NULL", ""));
   assert_int_equal(number, 1);
@@ -927,7 +928,7 @@ static void older_schemas_are_brought_up(void **state) {
   tn_database_release(db);
   check_fails(
       tn_database_open("a.db", NULL, &db), TN_UNSUPPORTED,
-      "a.db: the database has schema 6, and this Tenon (0.2.0) knows those up to 4: use the Tenon that wrote it, "
+      "a.db: the database has schema 7, and this Tenon (0.2.0) knows those up to 5: use the Tenon that wrote it, "
       "or export the records with that one and import them into another file");
   assert_null(db);
 }
