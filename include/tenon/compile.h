@@ -136,6 +136,10 @@ typedef struct tn_compile_options {
    * TN_NOT_FOUND. Since 0.2. */
   const tn_on_device *annotations;
   int annotation_count; /* of them */
+  /* Makes inputs of an ONNX model that have initializers of the same names constants, and no inputs of the executable.
+   * Otherwise callers may bind them: the initializers are their defaults (tn_value_info.fallback), and each run
+   * computes what depends on them. Before version 4 of ONNX's IR initializers are always constants. Since 0.2. */
+  bool fold_defaults;
 } tn_compile_options;
 
 /* ---- models and modules ------------------------------------------------------------------------------------------ */
@@ -296,8 +300,9 @@ typedef struct tn_check_result {
   char pass[32];              /* the first graph pass that changes that output; "": no graph pass does */
 } tn_check_result;
 /* Compares the model with its unoptimized form: compiles it with all graph passes and with none, runs both on `inputs`
- * and compares the outputs. `inputs` are by position; an input that `lists` provides is ignored. If the outputs agree,
- * it compiles the model with the results of all fused groups visible and compares each with the loop interpreter's.
+ * and compares the outputs. `inputs` are by position; an input that `lists` provides is ignored, and (DLTensor){0}
+ * selects an input's default. If the outputs agree, it compiles the model with the results of all fused groups visible
+ * and compares each with the loop interpreter's.
  * Kernels inside branches and loops run but are not compared individually. Rejects tolerances that are negative or
  * NaN. */
 TN_API TN_MUST_USE tn_status *tn_check(const char *path, const void *data, size_t size,

@@ -174,6 +174,10 @@ typedef struct tn_value_info { /* of an input or output; lives as long as the ex
    * the program's, after tn_load_options.device_map. A tensor that is bound there is used where it is; one on the host
    * is copied there and from there by the session. Since 0.2. */
   DLDevice device;
+  /* An input's default, which invokes use while nothing is bound; NULL: the input must be bound. It lies in the
+   * executable's memory on the host and must not be written. `data` is NULL for strings and in executables that were
+   * loaded with tn_load_options.inspect_only. Since 0.2. */
+  const DLTensor *fallback;
 } tn_value_info;
 /* Functions by index, the first being the one that NULL names; NULL when there is no such index. Inner functions
  * (branch and loop bodies, functions for one size) are not listed and cannot be called by name. */
@@ -320,14 +324,16 @@ TN_API TN_MUST_USE tn_status *tn_session_set_output_at(tn_session *session, cons
 TN_API TN_MUST_USE tn_status *tn_session_set_output_bytes(tn_session *session, const char *function, int index,
                                                           void *bytes, size_t capacity);
 /* Several at once, all or none: `names[i]` is that of `tensors[i]`, each given once; NULL names: all of them by
- * position. An output whose data pointer is NULL is unbound. */
+ * position. An output whose data pointer is NULL is unbound, and so is an input with a default whose tensor is
+ * (DLTensor){0}. */
 TN_API TN_MUST_USE tn_status *tn_session_set_inputs(tn_session *session, const char *function, const char *const *names,
                                                     const DLTensor *tensors, int count, tn_binding binding);
 TN_API TN_MUST_USE tn_status *tn_session_set_outputs(tn_session *session, const char *function,
                                                      const char *const *names, const DLTensor *tensors, int count,
                                                      tn_binding binding);
 
-/* Runs. Every input must be bound; outputs that are not are allocated by the session and kept for later invokes.
+/* Runs. Every input must be bound unless it has a default (tn_value_info.fallback). Outputs that are not bound are
+ * allocated by the session and kept for later invokes.
  *
  * What a failure leaves behind: when a check fails, nothing has been written. When running fails (a kernel's index out
  * of range, a cancelled invoke, no memory), bound outputs may hold anything, and inputs that declared aliases share
@@ -364,7 +370,8 @@ TN_API TN_MUST_USE tn_status *tn_session_start(tn_session *session, const char *
 TN_API TN_MUST_USE tn_status *tn_session_wait(tn_session *session);
 /* Inputs and outputs by position, for this call only; what else is bound is neither used nor changed, except what
  * belongs to sequences (tn_session_set_input_list, tn_session_set_output_list) and strings. `output_count` may be 0,
- * and outputs may hold NULL data pointers: those are allocated by the session. */
+ * and outputs may hold NULL data pointers: those are allocated by the session. Here and in
+ * tn_session_invoke_stateful (DLTensor){0} selects an input's default. */
 TN_API TN_MUST_USE tn_status *tn_session_invoke_with_outputs(tn_session *session, const char *function,
                                                              const DLTensor *inputs, int input_count,
                                                              const DLTensor *outputs, int output_count);
@@ -403,7 +410,8 @@ TN_API TN_MUST_USE tn_status *tn_session_get_output_item(tn_session *session, co
                                                          DLTensor *out);
 /* Shapes of the outputs for given input shapes, without running. A dimension that depends on the values of inputs is
  * -1, as are those of sequences and optional values; the others are what an invoke makes them. Input shapes of
- * sequences and optional values are not looked at. `output_shapes[i]` has room for TN_MAX_RANK. */
+ * sequences and optional values are not looked at, and NULL stands for the shape of an input's default.
+ * `output_shapes[i]` has room for TN_MAX_RANK. */
 TN_API TN_MUST_USE tn_status *tn_function_infer_shapes(const tn_executable *executable, const char *function,
                                                        const int64_t *const *input_shapes,
                                                        int64_t (*output_shapes)[TN_MAX_RANK]);

@@ -66,6 +66,7 @@ static tn_status *bind_inputs(explain *e, const char *function) {
       TN_RETURN_IF_ERROR(tn_session_set_input_list(e->session, function, i, NULL, none));
       continue;
     }
+    if (info->fallback) continue;
     TN_RETURN_IF_ERROR(cli_random_input(e->exe, function, &e->setup, i, &state, &e->inputs[i]));
     TN_RETURN_IF_ERROR(
         tn_session_set_input_at(e->session, function, i, tn_tensor_dl(e->inputs[i]), TN_BIND_PERSISTENT));

@@ -78,6 +78,10 @@ static int collect_list(const run *r, int index, DLTensor *tensors) {
   return count == 0 && info->kind != TN_VALUE_SEQUENCE ? -1 : count;
 }
 
+static bool has_default(const run *r, int index) {
+  return tn_executable_input(r->exe, r->function, index)->fallback != NULL;
+}
+
 static tn_status *bind_list(run *r, int index) {
   void *memory;
   TN_RETURN_IF_ERROR(tn__alloc(NULL, (size_t)r->list_count, sizeof(DLTensor), 0, &memory));
@@ -246,7 +250,7 @@ static tn_status *prepare_inputs(run *r) {
       TN_RETURN_IF_ERROR(fill_list(r, i, &state));
       continue;
     }
-    if (r->inputs[i]) continue;
+    if (r->inputs[i] || has_default(r, i)) continue;
     TN_RETURN_IF_ERROR(cli_random_input(r->exe, r->function, &r->setup, i, &state, &r->inputs[i]));
     r->random = true;
   }
@@ -290,7 +294,7 @@ static tn_status *start(run *r) {
 static tn_status *invoke(run *r) {
   for (int i = 0; i < r->input_count; i++) {
     if (!r->inputs[i]) {
-      TN_RETURN_IF_ERROR(bind_list(r, i));
+      if (!has_default(r, i)) TN_RETURN_IF_ERROR(bind_list(r, i));
       continue;
     }
     TN_RETURN_IF_ERROR(
@@ -416,6 +420,7 @@ static tn_status *run_check(run *r, tn_check_result *result) {
       tensors[i] = *tn_tensor_dl(r->inputs[i]);
       continue;
     }
+    if (has_default(r, i)) continue; /* zeros select it */
     lists[i] = (tn_check_list){next, collect_list(r, i, next)};
     if (lists[i].count > 0) next += lists[i].count;
   }

@@ -2,6 +2,7 @@
  * dimensions, one that chooses among those compiled for them. */
 #include <string.h>
 
+#include "base/log.h"
 #include "base/nearest.h"
 #include "driver/driver.h"
 #include "graph/grow/grow.h"
@@ -114,6 +115,7 @@ static tn__graph *import_model(tn__compilation *c, tn__model *model, const tn__d
   for (int i = 0; i < o->dim_count; i++) dims[i] = (tn__dim_binding){o->dims[i].name, o->dims[i].size};
   for (int i = 0; i < special_count; i++) dims[o->dim_count + i] = special[i];
   tn__onnx_options import = {.dims = dims, .dim_count = o->dim_count + special_count, .dims_used = used};
+  import.fold_defaults = o->fold_defaults;
   if (o->log) import.log = *o->log;
   if (o->annotation_count > 0 || o->place_count > 0) import.named = &c->named;
   tn__graph *graph = tn__model_import(model, tn__ir_create(driver->arena), &import);
@@ -206,8 +208,29 @@ static void add_strided(tn__compilation *c, int entry, tn__model *model) {
   add_entry(c, tn__arena_printf(arena, "%s@strided", c->entries.data[entry].name), graph, NULL);
 }
 
+/* Warns about weights with defaults: they are neither folded nor packed, which is rarely intended. */
+static void tell_defaults(const tn__compilation *c, const tn__graph *graph) {
+  enum { MOST_UNTOLD = 1024 };
+  int64_t elements = 0;
+  int count = 0;
+  for (int i = 0; i < tn__graph_input_count(graph); i++) {
+    const tn__value *fallback = tn__graph_input_at(graph, i)->fallback;
+    if (fallback == NULL) continue;
+    int64_t product = 1, size;
+    for (int d = 0; d < fallback->rank; d++) product *= tn__ir_as_int(fallback->dims[d], &size) ? size : 0;
+    elements += product;
+    count++;
+  }
+  if (elements <= MOST_UNTOLD) return;
+  tn__log(c->driver.options->log, TN_LOG_WARNING,
+          "%d input%s with %lld elements in %s: callers may replace them, so they are not optimized as constants; "
+          "--fold-defaults (tn_compile_options.fold_defaults) makes them constants",
+          count, count == 1 ? " has a default" : "s have defaults", (long long)elements, count == 1 ? "it" : "them");
+}
+
 void tn__compilation_add(tn__compilation *c, const char *name, tn__model *model, bool *used) {
   tn__graph *graph = import_model(c, model, NULL, 0, used);
+  tell_defaults(c, graph);
   int entry = c->entries.count;
   add_function(c, name, graph, model, used);
   add_strided(c, entry, model);

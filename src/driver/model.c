@@ -77,6 +77,12 @@ tn__graph *tn__model_import(tn__model *model, tn__ir *ir, const tn__onnx_options
   tn__graph_read_options read = {options->dims, options->dim_count, options->dims_used};
   tn__graph *graph;
   tn__check(tn__ir_arena(ir)->escape, tn__graph_read(ir, model->path, model->text, model->length, &read, &graph));
+  for (int i = 0; options->fold_defaults && i < tn__graph_input_count(graph); i++)
+    if (tn__graph_input_at(graph, i)->fallback != NULL)
+      tn__throwf(tn__ir_arena(ir)->escape, TN_UNSUPPORTED,
+                 "%s: cannot make the default of input \"%s\" a constant: only ONNX models' are; write the input as a "
+                 "constant",
+                 model->path, tn__graph_input_at(graph, i)->name);
   if (options->named != NULL) tn__place_name_values(graph, options->named);
   return graph;
 }

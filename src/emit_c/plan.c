@@ -29,6 +29,20 @@ static tn_status *check_strides(const tn__c_emitter *e, const tn__function *f) {
   return NULL;
 }
 
+/* Constants are private to the C object, so its functions cannot choose between a constant and a caller's tensor. */
+static tn_status *check_defaults(const tn__c_emitter *e, const tn__function *f) {
+  char why[512];
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    if (f->inputs[i].info.fallback == NULL) continue;
+    snprintf(why, sizeof why,
+             "input \"%.256s\" has a default, which only the runtime binds; --fold-defaults "
+             "(tn_compile_options.fold_defaults) makes it a constant",
+             f->inputs[i].info.name);
+    return refuse(e, f, NULL, why);
+  }
+  return NULL;
+}
+
 static tn_status *check_devices(const tn__c_emitter *e, const tn__function *f) {
   char why[128];
   for (uint32_t i = 0; i < f->register_count; i++) {
@@ -338,6 +352,7 @@ static tn_status *plan_function(tn__c_emitter *e, tn__c_function *c) {
   TN_RETURN_IF_ERROR(check_kernels(e, f));
   TN_RETURN_IF_ERROR(check_strings(e, f));
   TN_RETURN_IF_ERROR(check_strides(e, f));
+  TN_RETURN_IF_ERROR(check_defaults(e, f));
   TN_RETURN_IF_ERROR(check_tables(e, f));
   for (uint32_t i = 0; i < f->instruction_count; i++) {
     if (f->instructions[i].op != TN__OP_CALL) continue;

@@ -123,6 +123,7 @@ struct tn__value {
   /* Contents of small integer tensors: product of dims of them, or NULL when not known. */
   const tn__expr *const *elements; /* i64 whatever the dtype; of bool tensors: 0 or 1 */
   tn__extent extent;               /* graph inputs */
+  tn__value *fallback;             /* graph inputs: the default, a constant; NULL: the caller must bind it */
   /* Where it is said to live: "opencl:0"; NULL: nothing is said. A value that is said to live somewhere is not copied
    * on the way to or from there, unless an operator on_device or device_copy says so. */
   const char *place;

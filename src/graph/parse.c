@@ -458,7 +458,33 @@ static tn__extent read_extent(scope *s, const tn__value *value) {
   return extent;
 }
 
-/* input x: f32[n, 3] */
+/* Takes the word when it begins a statement: names of values are the same words. */
+static bool take_keyword(scope *s, const char *word) {
+  tn__lexer *lex = lexer_of(s);
+  if (!tn__lexer_is(lex, word)) return false;
+  tn__lexer ahead = *lex;
+  tn__lexer_advance(&ahead);
+  if (tn__lexer_is(&ahead, ":") || tn__lexer_is(&ahead, ",") || tn__lexer_is(&ahead, "=")) return false;
+  tn__lexer_advance(lex);
+  return true;
+}
+
+/* If --dim fixes other sizes than the default's, the input has no default. */
+static void read_default(scope *s, tn__value *input) {
+  tn__token at = lexer_of(s)->token;
+  tn__value *fallback = take_value(s, "the constant that is the default");
+  if (fallback->data == NULL || fallback->held != NULL || input->holds != TN__HOLDS_TENSOR ||
+      fallback->dtype != input->dtype || fallback->rank != input->rank)
+    FAIL(s, &at, "the default of %s is a constant of its type, which stands before it", input->name);
+  bool fits = true;
+  for (int i = 0; i < input->rank && fits; i++)
+    fits = input->dims[i]->kind == TN__EXPR_VAR || input->dims[i] == fallback->dims[i];
+  if (!fits && s->r->options->dim_count == 0)
+    FAIL(s, &at, "the default %s of %s has other sizes", fallback->name, input->name);
+  if (fits) input->fallback = fallback;
+}
+
+/* input x: f32[n, 3] default c0 */
 static void read_input(scope *s) {
   tn__token at = lexer_of(s)->token;
   if (s->declared >= 0) FAIL(s, &at, "inputs stand before the nodes");
@@ -475,6 +501,7 @@ static void read_input(scope *s) {
   input->item_rank = type.item_rank;
   define(s, &at, name, input);
   input->extent = read_extent(s, input);
+  if (take_keyword(s, "default")) read_default(s, input);
 }
 
 /* output "y" = add4 */
@@ -811,17 +838,6 @@ static void read_node(scope *s) {
 }
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
-
-/* Takes the word when it begins a statement: names of values are the same words. */
-static bool take_keyword(scope *s, const char *word) {
-  tn__lexer *lex = lexer_of(s);
-  if (!tn__lexer_is(lex, word)) return false;
-  tn__lexer ahead = *lex;
-  tn__lexer_advance(&ahead);
-  if (tn__lexer_is(&ahead, ":") || tn__lexer_is(&ahead, ",") || tn__lexer_is(&ahead, "=")) return false;
-  tn__lexer_advance(lex);
-  return true;
-}
 
 static void read_statement(scope *s) {
   tn__work_step(s->r->arena, 1);

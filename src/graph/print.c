@@ -316,11 +316,16 @@ static int introduced_by_inputs(const printer *p) {
 }
 
 static void print_input(const printer *p, const tn__value *input) {
+  print_constant(p, input->fallback);
   tn__strbuf_printf(p->out, "%*sinput ", p->indent, "");
   print_name(input->name, p->out);
   tn__strbuf_append(p->out, ": ");
   print_type(p, input);
   print_extent(p, input->extent);
+  if (input->fallback != NULL) {
+    tn__strbuf_append(p->out, " default ");
+    print_name(input->fallback->name, p->out);
+  }
   tn__strbuf_char(p->out, '\n');
 }
 

@@ -71,12 +71,18 @@ static void release_session(void *user) {
   tn_executable_release(k->exe);
 }
 
+static const DLTensor *given(const checker *k, int input) {
+  const DLTensor *tensor = &k->call->model.inputs[input];
+  const DLTensor *fallback = tn_executable_input(k->exe, NULL, input)->fallback;
+  return fallback != NULL && tn__whole_leaves_out(tensor) ? fallback : tensor;
+}
+
 /* Kernels read tensors alone: what nodes take out of sequences and optional values are results that can be seen. */
 static void bind_inputs(checker *k) {
   tn__value *const *values = main_function(k)->inputs;
   tn__whole_bind(k->arena->escape, k->session, &k->call->model, values);
   for (int i = 0; i < k->call->model.input_count; i++) {
-    const DLTensor *tensor = &k->call->model.inputs[i];
+    const DLTensor *tensor = given(k, i);
     if (values[i]->holds == TN__HOLDS_TENSOR) k->data[values[i]->id] = (const char *)tensor->data + tensor->byte_offset;
   }
 }
@@ -153,7 +159,7 @@ static int64_t symbol_value(checker *k, const tn__var *var) {
     if (s->source == TN__SYMBOL_ELEMENT) return tn__load_i64(s->value->dtype, data_of(k, s->value), s->index);
     if (k->shapes[s->value->id]) return k->shapes[s->value->id][s->index];
     for (int j = 0; j < k->call->model.input_count; j++)
-      if (main_function(k)->inputs[j] == s->value) return k->call->model.inputs[j].shape[s->index];
+      if (main_function(k)->inputs[j] == s->value) return given(k, j)->shape[s->index];
   }
   tn__throwf(k->arena->escape, TN_INTERNAL, "symbol \"%s\" has no source", var->name);
 }

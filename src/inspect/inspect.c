@@ -45,6 +45,14 @@ static void capacity_member(tn__strbuf *json, const tn_value_info *v) {
   if (any) tn__strbuf_append(json, "]");
 }
 
+static void default_member(tn__strbuf *json, const tn_value_info *v) {
+  if (v->fallback == NULL) return;
+  tn__strbuf_append(json, ", \"default\": [");
+  for (int d = 0; d < v->fallback->ndim; d++)
+    tn__strbuf_printf(json, "%s%lld", d ? ", " : "", (long long)v->fallback->shape[d]);
+  tn__strbuf_append(json, "]");
+}
+
 static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
   int count = inputs ? tn_executable_input_count(exe, NULL) : tn_executable_output_count(exe, NULL);
   key(json, inputs ? "inputs" : "outputs");
@@ -71,6 +79,7 @@ static void signature(tn__strbuf *json, const tn_executable *exe, bool inputs) {
     if (v->kind == TN_VALUE_TENSOR && v->dtype != TN_STRING)
       tn__strbuf_printf(json, ", \"alignment\": %d", v->alignment);
     if (v->strided) tn__strbuf_append(json, ", \"strided\": true");
+    default_member(json, v);
     tn__inspect_value_device(json, v);
     tn__strbuf_append(json, "}");
   }

@@ -37,7 +37,9 @@ typedef struct outcomes {
 
 void tn__whole_bind(tn__escape *escape, tn_session *session, const tn__whole *model, tn__value *const *values) {
   for (int i = 0; i < model->input_count; i++) {
-    if (values[i]->holds == TN__HOLDS_TENSOR) {
+    bool tensor = values[i]->holds == TN__HOLDS_TENSOR;
+    if (tensor && values[i]->fallback != NULL && tn__whole_leaves_out(&model->inputs[i])) continue;
+    if (tensor) {
       tn__check(escape, tn_session_set_input_at(session, NULL, i, &model->inputs[i], TN_BIND_PERSISTENT));
       continue;
     }

@@ -16,6 +16,8 @@ typedef struct tn__whole {
   double rtol, atol;          /* negative: use the type's tolerance */
 } tn__whole;
 
+/* An all-zero tensor selects the default of its input. */
+static inline bool tn__whole_leaves_out(const DLTensor *tensor) { return tensor->data == NULL && tensor->ndim == 0; }
 /* Binds the inputs of the main function. `values` are its graph inputs. */
 void tn__whole_bind(tn__escape *escape, tn_session *session, const tn__whole *model, tn__value *const *values);
 

@@ -151,6 +151,8 @@ void tn__prog_emit_node(tn__builder *b, const tn__node *node);
 
 /* ---- storage.c --------------------------------------------------------------------------------------------------- */
 enum { TN__MOST_BYTES_AHEAD = 64 << 20 }; /* of memory for sizes that are still to come */
+/* Stores the value's data as a constant on a device. Returns the constant's index. */
+int tn__prog_constant(tn__builder *b, const tn__value *value, int device);
 void tn__place_constants(tn__builder *b);
 /* The symbols of inputs that grow, and what they are when these are full. */
 void tn__prog_find_full_sizes(tn__builder *b);

@@ -28,6 +28,7 @@ typedef struct value {
   tn__operand valid;
   uint32_t reg, alignment; /* set when the functions are written */
   bool strided;
+  int fallback; /* inputs: 1 + the constant, or 0 */
 } value;
 
 typedef struct symbol {
@@ -341,6 +342,8 @@ void tn__exe_strided(tn__exe_func *f, tn__exe_func *other, int input) {
   tn__exe_inner(other);
   f->inputs.data[input].strided = true;
 }
+
+void tn__exe_default(tn__exe_func *f, int input, int index) { f->inputs.data[input].fallback = index + 1; }
 
 void tn__exe_extent(tn__exe_func *f, bool output, int index, int axis, tn__operand valid) {
   value *v = output ? &f->outputs.data[index] : &f->inputs.data[index];
@@ -685,7 +688,8 @@ static uint64_t put_values(const tn__exe_func *f, byte_vec *out, const value *va
                                .grows = (uint32_t)values[i].grows,
                                .valid = values[i].valid,
                                .alignment = values[i].alignment,
-                               .strided = values[i].strided};
+                               .strided = values[i].strided,
+                               .fallback = (uint32_t)values[i].fallback};
     put(f->exe->arena, out, &record, sizeof(record));
   }
   return at;

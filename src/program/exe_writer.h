@@ -65,6 +65,9 @@ int tn__exe_output(tn__exe_func *f, const char *name, tn_dtype dtype, int rank, 
 void tn__exe_alias(tn__exe_func *f, int output, int input);
 /* The input may have any strides: then `other` is called, which has two inputs more for each such one (format.h). */
 void tn__exe_strided(tn__exe_func *f, tn__exe_func *other, int input);
+/* Sets an input's default, a constant on the first device. It has the input's type, and its sizes where these are
+ * constants. */
+void tn__exe_default(tn__exe_func *f, int input, int index);
 /* Hides the function from callers of the executable, because it relies on checks of the functions that call it. */
 void tn__exe_inner(tn__exe_func *f);
 /* The input or output is a buffer of which the first `valid` elements along the axis count; its dimension there is a

@@ -93,6 +93,7 @@ static void declare_inputs(tn__builder *b) {
     at->index = tn__exe_input(b->func, p->input_names[i], v->dtype, v->rank, dims);
     at->reg = tn__builder_register(b, v, TN__STORAGE_INPUT, at->index, tn__prog_operand_const(0));
     declare_extent(b, v, at->index);
+    if (v->fallback && !p->caller) tn__exe_default(b->func, at->index, tn__prog_constant(b, v->fallback, 0));
     if (p->dispatch == NULL && tn__prog_device_of(b, v) != tn__prog_given_device(b, false, i)) {
       at->kind = TN__PLACE_DYNAMIC;
       at->given = at->reg;

@@ -22,26 +22,29 @@ static const void *string_references(tn__builder *b, const void *texts, int64_t 
   return references;
 }
 
+int tn__prog_constant(tn__builder *b, const tn__value *v, int device) {
+  int64_t shape[TN_MAX_RANK], count = 1;
+  bool known = tn__g_shape_const(v, shape);
+  TN__INVARIANT(known); /* constants always have known sizes */
+  for (int d = 0; d < v->rank; d++) count *= shape[d];
+  size_t element = tn__dtype_stored(v->dtype), size = (size_t)count * element;
+  const void *data = v->data;
+  if (v->splat) {
+    char *all = tn__arena_alloc(b->arena, size);
+    for (int64_t e = 0; e < count; e++) tn__copy(all + (size_t)e * element, v->data, element);
+    data = all;
+  }
+  if (v->dtype == TN_STRING) data = string_references(b, data, count);
+  return tn__exe_constant_on(b->exe, device, v->name, v->dtype, v->rank, shape, data, size);
+}
+
 void tn__place_constants(tn__builder *b) {
   for (int i = 0; i < b->value_count; i++) {
     tn__place *p = &b->places[i];
     if (!p->value || !p->value->data || p->root != i) continue;
-    const tn__value *v = p->value;
-    int64_t shape[TN_MAX_RANK], count = 1;
-    bool known = tn__g_shape_const(v, shape);
-    TN__INVARIANT(known); /* constants always have known sizes */
-    for (int d = 0; d < v->rank; d++) count *= shape[d];
-    size_t element = tn__dtype_stored(v->dtype), size = (size_t)count * element;
-    const void *data = v->data;
-    if (v->splat) {
-      char *all = tn__arena_alloc(b->arena, size);
-      for (int64_t e = 0; e < count; e++) tn__copy(all + (size_t)e * element, v->data, element);
-      data = all;
-    }
-    if (v->dtype == TN_STRING) data = string_references(b, data, count);
     p->kind = TN__PLACE_CONSTANT;
     p->readonly = true;
-    p->index = tn__exe_constant_on(b->exe, tn__prog_device_of(b, v), v->name, v->dtype, v->rank, shape, data, size);
+    p->index = tn__prog_constant(b, p->value, tn__prog_device_of(b, p->value));
     p->reg = tn__builder_register(b, p->value, TN__STORAGE_CONSTANT, p->index, tn__prog_operand_const(0));
   }
 }

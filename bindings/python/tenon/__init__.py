@@ -92,6 +92,7 @@ class Value:
     `device` is where its memory is: a type and a number, as an array's `__dlpack_device__()` tells them; (1, 0) is the
     CPU, where NumPy's arrays are. An array that is there is used where it is (`Model.device_array`); one on the CPU is
     copied there, or from there.
+    `default` is the shape of the array that an input has when it is left out; None: it must be given.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Value:
     strided: bool = False
     size_rule: str = "exact"
     device: tuple[int, int] = (1, 0)
+    default: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -180,12 +182,13 @@ class Model:
         self._input_codes = [value[1] for value in inputs]
         self._output_codes = [value[1] for value in outputs]
         self.inputs, self.outputs = (
-            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], capacity, strided, _SIZE_RULES[rule], device)
-                  for name, code, shape, kind, capacity, strided, rule, device in values)
+            tuple(Value(name, _NAMES[code], shape, _KINDS[kind], capacity, strided, _SIZE_RULES[rule], device, default)
+                  for name, code, shape, kind, capacity, strided, rule, device, default in values)
             for values in (inputs, outputs))
         # What every run asks for.
         self._input_names = [value.name for value in self.inputs]
         self._output_names = [value.name for value in self.outputs]
+        self._defaults = {value.name: value.default for value in self.inputs if value.default is not None}
         self._plain = all(value.kind == "tensor" for value in (*self.inputs, *self.outputs))
         self._strings = _STRING in self._output_codes
         self._bound_strings: dict[int, np.ndarray] = {}  # arrays that invoke() fills
@@ -205,9 +208,9 @@ class Model:
         return f"<tenon.Model ({signature(self.inputs)}) -> ({signature(self.outputs)})>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the model on inputs by position, by keyword, or from one dictionary. Returns the output's array, or a
-        tuple of arrays if the model has several outputs. `out`, an array or a tuple of one for each output, is where the
-        results go, and is returned; None in the tuple stands for a new array."""
+        """Runs the model on inputs by position, by keyword, or from one dictionary; those that have defaults may be left
+        out. Returns the output's array, or a tuple of arrays if the model has several outputs. `out`, an array or a tuple
+        of one for each output, is where the results go, and is returned; None in the tuple stands for a new array."""
         out = kwargs.pop("out", None) if "out" not in self._input_names else None
         if len(args) == 1 and isinstance(args[0], Mapping):
             kwargs = {**args[0], **kwargs}
@@ -336,17 +339,22 @@ class Model:
     def _run(self, inputs: Mapping[str, Any], places: Sequence[Any] = ()) -> list[Any]:
         try:
             given = [inputs[name] for name in self._input_names]
+            complete = len(inputs) == len(given)
         except KeyError:
-            given = []
-        if len(given) != len(self._input_names) or len(inputs) != len(given):
+            given = [inputs.get(name) for name in self._input_names]
+            complete = inputs.keys() | self._defaults.keys() == set(self._input_names)
+        if not complete:
             raise self._wrong_names(inputs)
         if not self._plain:
             return self._run_lists(given)
         arguments, shapes = [], []
         for name, value, code in zip(self._input_names, given, self._input_codes):
-            if value is None:
+            if value is None and name in self._defaults:
+                argument, shape = (None, 0), self._defaults[name]
+            elif value is None:
                 raise TypeError(f"input {name!r} is an array, not None")
-            argument, shape = _as_argument(value, code)
+            else:
+                argument, shape = _as_argument(value, code)
             arguments.append(argument)
             shapes.append(shape)
         known = self._shapes
@@ -377,11 +385,13 @@ class Model:
 
     def infer_shapes(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[Any, ...]]:
         """The shapes of the outputs for shapes of the inputs, by name, without a run. A dimension that depends on the values
-        of inputs is None, and so are those of lists and optional values, whose shapes as inputs are left out."""
+        of inputs is None, and so are those of lists and optional values, whose shapes as inputs are left out. Those of
+        inputs with defaults may be left out."""
         tensors = {value.name for value in self.inputs if value.kind == "tensor"}
         if not isinstance(shapes, Mapping):
             raise TypeError(f"shapes come by the inputs' names, as in {{{min(tensors, default='x')!r}: (2, 3)}}, not in a "
                             f"{type(shapes).__name__}")
+        shapes = {**self._defaults, **shapes}
         if shapes.keys() != tensors:
             raise TypeError(f"the inputs that have shapes are {sorted(tensors)}, not {sorted(shapes)}")
         found = self._core.infer_shapes([tuple(shapes.get(name, ())) for name in self._input_names])
@@ -411,9 +421,9 @@ class Model:
         lists, arguments = {}, []
         for index, (item, value, code) in enumerate(zip(given, self.inputs, self._input_codes)):
             if value.kind == "tensor":
-                if item is None:
+                if item is None and value.default is None:
                     raise TypeError(f"input {value.name!r} is an array, not None")
-                arguments.append(_as_argument(item, code)[0])
+                arguments.append((None, 0) if item is None else _as_argument(item, code)[0])
             else:
                 lists[index] = _as_list(item, code, value.kind)
                 arguments.append((None, 0))
@@ -426,7 +436,7 @@ class Model:
     def _wrong_names(self, inputs: Mapping[str, Any]) -> TypeError:
         names = self._input_names
         unknown = sorted(inputs.keys() - set(names))
-        missing = [name for name in names if name not in inputs]
+        missing = [name for name in names if name not in inputs and name not in self._defaults]
         return TypeError(f"the model's inputs are {names}"
                          + (f"; missing: {missing}" if missing else "") + (f"; unknown: {unknown}" if unknown else ""))
 
@@ -608,6 +618,7 @@ def compile(
     compile_threads: int | None = None,
     cache_directory: str | os.PathLike[str] | None = None,
     direct_convolutions: bool = False,
+    fold_defaults: bool = False,
     texts: str | Iterable[str] | None = None,
     # The table's end.
 ) -> Model:
@@ -617,6 +628,7 @@ def compile(
     not can be saved and inspected; running it raises an error that says why. `threads` how many the model runs on
     (None: what affinity and CPU quota allow), `dims` fixes symbolic dimensions, or, with several sizes, names those that get code of their own, `cache` uses the cache on disk.
     `direct_convolutions` keeps convolutions sums of products, where Winograd's algorithm would be faster but less exact.
+    `fold_defaults` makes inputs that have defaults (initializers of their names) constants: faster, and no longer inputs.
     `aliases` maps outputs to inputs whose arrays they may be bound to, to be updated in place: {"present.*": "past.*"}.
     `capacities` says the most that dimensions will be along which such outputs grow: {"past": 1024}; arrays that lie in
     buffers of that size, `buffer[:, :, :past]`, are then used in place, and only what is new is written.

@@ -402,6 +402,15 @@ static PyObject *load(PyObject *self, PyObject *args) {
 
 /* ---- what a model holds ----------------------------------------------------------------------------------------- */
 
+static PyObject *shape_tuple(const int64_t *shape, int rank) {
+  PyObject *tuple = PyTuple_New(rank);
+  for (int i = 0; tuple != NULL && i < rank; i++) {
+    PyObject *size = PyLong_FromLongLong(shape[i]);
+    if (size == NULL || PyTuple_SetItem(tuple, i, size) != 0) Py_CLEAR(tuple);
+  }
+  return tuple;
+}
+
 static PyObject *describe_dim(const tn_dim_info *dim) {
   if (dim->size >= 0) return PyLong_FromLongLong(dim->size);
   return dim->name != NULL ? binding_text(dim->name) : Py_NewRef(Py_None);
@@ -426,16 +435,20 @@ static PyObject *describe_value(const tn_value_info *info) {
   for (int i = 0; i < info->rank; i++) grows = grows || info->dims[i]->capacity > 0;
   PyObject *shape = describe_dims(info, describe_dim);
   PyObject *capacity = grows ? describe_dims(info, describe_capacity) : Py_NewRef(Py_None);
-  if (shape != NULL && capacity != NULL)
-    return Py_BuildValue("(NiNiNNi(ii))", binding_text(info->name), (int)info->dtype, shape, (int)info->kind, capacity,
+  PyObject *fallback =
+      info->fallback != NULL ? shape_tuple(info->fallback->shape, info->fallback->ndim) : Py_NewRef(Py_None);
+  if (shape != NULL && capacity != NULL && fallback != NULL)
+    return Py_BuildValue("(NiNiNNi(ii)N)", binding_text(info->name), (int)info->dtype, shape, (int)info->kind, capacity,
                          PyBool_FromLong(info->strided), (int)info->size_rule, (int)info->device.device_type,
-                         (int)info->device.device_id);
+                         (int)info->device.device_id, fallback);
   Py_XDECREF(shape);
   Py_XDECREF(capacity);
+  Py_XDECREF(fallback);
   return NULL;
 }
 
-/* ([(name, dtype code, shape, kind, capacity, strided, size rule, device)] of inputs, the same of outputs) */
+/* ([(name, dtype code, shape, kind, capacity, strided, size rule, device, shape of the default)] of inputs, the same of
+ * outputs) */
 static PyObject *model_signature(PyObject *self, PyObject *unused) {
   const tn_executable *exe = ((model_object *)self)->executable;
   int inputs = tn_executable_input_count(exe, NULL), outputs = tn_executable_output_count(exe, NULL);
@@ -634,7 +647,7 @@ static tn_status *invoke_with_lists(const tn_executable *exe, tn_session *sessio
   for (int i = 0; i < input_count && status == NULL; i++) {
     const tn_value_info *info = tn_executable_input(exe, NULL, i);
     if (info != NULL && info->kind != TN_VALUE_TENSOR) continue; /* set_list gave it */
-    status = tn_session_set_input_at(session, NULL, i, &inputs[i].tensor, TN_BIND_NEXT);
+    status = tn_session_set_input_at(session, NULL, i, is_given(&inputs[i]) ? &inputs[i].tensor : NULL, TN_BIND_NEXT);
   }
   for (int i = 0; i < output_count && status == NULL; i++) {
     bool given = is_given(&outputs[i]);
@@ -893,15 +906,6 @@ static PyObject *model_wait(PyObject *self, PyObject *unused) {
   if (tn_status_code_of(call.status) != TN_CANCELLED) r.model->cancelled_late = true;
   tn_status_free(call.status);
   return NULL;
-}
-
-static PyObject *shape_tuple(const int64_t *shape, int rank) {
-  PyObject *tuple = PyTuple_New(rank);
-  for (int i = 0; tuple != NULL && i < rank; i++) {
-    PyObject *size = PyLong_FromLongLong(shape[i]);
-    if (size == NULL || PyTuple_SetItem(tuple, i, size) != 0) Py_CLEAR(tuple);
-  }
-  return tuple;
 }
 
 /* Input `index`, a sequence or optional: [(object, dtype code or 0), ...], or None for an optional without value. */

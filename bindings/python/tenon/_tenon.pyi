@@ -9,8 +9,8 @@ class Model:
     def signature(
         self,
     ) -> tuple[
-        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int, tuple[int, int]]],
-        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int, tuple[int, int]]],
+        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int, tuple[int, int], tuple[int, ...] | None]],
+        list[tuple[str, int, tuple[Any, ...], int, tuple[Any, ...] | None, bool, int, tuple[int, int], tuple[int, ...] | None]],
     ]: ...
     def save(self, path: str) -> None: ...
     def text(self, name: str) -> str | None: ...
@@ -54,6 +54,7 @@ class Options(TypedDict, total=False):
     cache_directory: str
     cache_limit_bytes: int
     direct_convolutions: bool
+    fold_defaults: bool
     texts: str
     print_after: str
     schedule: str

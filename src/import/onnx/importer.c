@@ -194,6 +194,67 @@ static void define_list(tn__oscope *scope, const char *name, tn_dtype dtype, con
   define(scope, name, value, "input");
 }
 
+/* Returns whether callers may replace the initializer of an input. Before IR version 4 every initializer had to be
+ * declared as an input, so none is a default there. Inputs have no type of fewer than 8 bits. */
+static bool is_default(const tn__importer *im, const tn__value *initializer, tn_dtype declared) {
+  const Onnx__ModelProto *proto = im->model->proto;
+  if (im->options->fold_defaults || proto->ir_version < 4 || initializer->narrow != 0) return false;
+  if (initializer->dtype != declared)
+    tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "is declared as %s, and its initializer is %s", tn_dtype_name(declared),
+                   tn_dtype_name(initializer->dtype));
+  return true;
+}
+
+/* Returns the size of a dimension, or NULL if it is open; then *name is its symbol's name. */
+static const tn__expr *declared_dim(tn__importer *im, const char *input, int axis,
+                                    const Onnx__TensorShapeProto__Dimension *dim, const char **name) {
+  if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+    if (dim->dim_value < 0)
+      tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "dimension %d is negative (%lld)", axis, (long long)dim->dim_value);
+    return tn__ir_index(im->ir, dim->dim_value);
+  }
+  bool named =
+      dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && text_of(dim->dim_param)[0] != '\0';
+  *name = named ? dim->dim_param : tn__arena_printf(im->arena, "%s_d%d", input, axis);
+  return bound_dim(im, *name);
+}
+
+/* Marks the --dim names that a constant's declaration uses. */
+static void check_dims(tn__importer *im, const char *input, const Onnx__TensorShapeProto *shape) {
+  const char *name;
+  for (size_t i = 0; shape != NULL && i < shape->n_dim; i++) declared_dim(im, input, (int)i, shape->dim[i], &name);
+}
+
+/* A default overrides the fixed sizes that the model declares. If --dim fixes other sizes, the input has no default. */
+static void define_tensor(tn__oscope *scope, const char *name, tn_dtype dtype, const Onnx__TensorShapeProto *shape,
+                          tn__value *fallback) {
+  tn__importer *im = scope->importer;
+  int rank = (int)shape->n_dim;
+  const tn__expr *dims[TN__MAX_RANK] = {NULL};
+  const char *names[TN__MAX_RANK] = {NULL};
+  bool own = fallback != NULL && fallback->rank != rank, fits = true;
+  for (int i = 0; i < rank; i++) {
+    dims[i] = declared_dim(im, name, i, shape->dim[i], &names[i]);
+    if (fallback == NULL || own || dims[i] == NULL || dims[i] == fallback->dims[i]) continue;
+    if (names[i] != NULL)
+      fits = false;
+    else
+      dims[i] = fallback->dims[i];
+  }
+  if (own) rank = fallback->rank;
+  for (int i = 0; own && i < rank; i++) dims[i] = fallback->dims[i];
+  tn__value *value = tn__graph_input(im->g, name, dtype, rank, dims);
+  for (int i = 0; i < rank; i++)
+    if (dims[i] == NULL) tn__graph_input_symbol(im->g, names[i], value, i);
+  if (fallback == NULL) {
+    define(scope, name, value, "input");
+    return;
+  }
+  if (fits) value->fallback = fallback;
+  tn__map_set(&scope->names, name, value);
+  tell_name(scope, name, value);
+}
+
 static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
   tn__importer *im = scope->importer;
   const char *name = text_of(info->name);
@@ -209,34 +270,19 @@ static void define_input(tn__oscope *scope, const Onnx__ValueInfoProto *info) {
     define_list(scope, name, dtype, type, holds);
     return;
   }
+  tn__value *fallback = tn__map_get(&scope->names, name);
+  if (fallback != NULL && fallback->data == NULL)
+    tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "two inputs have this name");
+  if (fallback != NULL && !is_default(im, fallback, dtype)) {
+    check_dims(im, name, type->shape);
+    return;
+  }
   if (type->shape == NULL)
     tn__graph_fail(im->g, TN_UNSUPPORTED, "has no shape; the number of its dimensions must be known");
   if (type->shape->n_dim > TN__MAX_RANK)
     tn__graph_fail(im->g, TN_UNSUPPORTED, "has %zu dimensions; at most %d are supported", type->shape->n_dim,
                    TN__MAX_RANK);
-  int rank = (int)type->shape->n_dim;
-  const tn__expr *dims[TN__MAX_RANK] = {NULL};
-  const char *names[TN__MAX_RANK] = {NULL};
-  for (int i = 0; i < rank; i++) {
-    const Onnx__TensorShapeProto__Dimension *dim = type->shape->dim[i];
-    if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
-      if (dim->dim_value < 0)
-        tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "dimension %d is negative (%lld)", i, (long long)dim->dim_value);
-      dims[i] = tn__ir_index(im->ir, dim->dim_value);
-      continue;
-    }
-    bool named =
-        dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && text_of(dim->dim_param)[0] != '\0';
-    names[i] = named ? dim->dim_param : tn__arena_printf(im->arena, "%s_d%d", name, i);
-    dims[i] = bound_dim(im, names[i]);
-  }
-  const tn__value *given = tn__map_get(&scope->names, name);
-  if (given != NULL && given->data == NULL) tn__graph_fail(im->g, TN_INVALID_ARGUMENT, "two inputs have this name");
-  if (given != NULL) return; /* an initializer gives it its value */
-  tn__value *value = tn__graph_input(im->g, name, dtype, rank, dims);
-  for (int i = 0; i < rank; i++)
-    if (dims[i] == NULL) tn__graph_input_symbol(im->g, names[i], value, i);
-  define(scope, name, value, "input");
+  define_tensor(scope, name, dtype, type->shape, fallback);
 }
 
 static void check_bindings(const tn__importer *im) {

@@ -140,6 +140,13 @@ static const char *operand_text(const tn__onode *n, int input) {
                                         : tn__arena_printf(n->arena, "input %d", input);
 }
 
+/* Suggests --fold-defaults if an operand that must be a constant is an input with a default. */
+static const char *folding_advice(const tn__onode *n, int input) {
+  return n->in[input] != NULL && n->in[input]->fallback != NULL
+             ? "; it is an input with a default: --fold-defaults makes that a constant"
+             : "";
+}
+
 static void require_int(const tn__onode *n, int input) {
   const tn__value *v = n->in[input];
   if (v == NULL) tn__on_fail(n, "input %d is missing", input);
@@ -152,8 +159,8 @@ const tn__expr *const *tn__on_elements(tn__onode *n, int input, int *count) {
   const tn__expr *const *elements = tn__graph_elements(n->g, n->in[input], count);
   if (elements == NULL)
     tn__on_unsupported(
-        n, "%s must have a constant number of elements, at most %d, because the shape of the result depends on it",
-        operand_text(n, input), TN__MAX_ELEMENTS);
+        n, "%s must have a constant number of elements, at most %d, because the shape of the result depends on it%s",
+        operand_text(n, input), TN__MAX_ELEMENTS, folding_advice(n, input));
   return elements;
 }
 
@@ -216,7 +223,7 @@ bool tn__on_known_floats(const tn__onode *n, int input, const double **out, int 
 const int64_t *tn__on_ints_operand(tn__onode *n, int input, int *count, const char *why) {
   const int64_t *values;
   if (!tn__on_known_ints(n, input, &values, count))
-    tn__on_unsupported(n, "%s must be a constant, because %s", operand_text(n, input), why);
+    tn__on_unsupported(n, "%s must be a constant, because %s%s", operand_text(n, input), why, folding_advice(n, input));
   return values;
 }
 
@@ -351,7 +358,9 @@ const tn__expr *tn__on_product(const tn__onode *n, const tn__expr *const *dims, 
 
 int64_t tn__on_dim_known(const tn__onode *n, int input, int axis, const char *what) {
   int64_t size = tn__g_dim_const(n->in[input], axis);
-  if (size < 0) tn__on_unsupported(n, "%s (dimension %d of %s) must be a constant", what, axis, operand_text(n, input));
+  if (size < 0)
+    tn__on_unsupported(n, "%s (dimension %d of %s) must be a constant%s", what, axis, operand_text(n, input),
+                       folding_advice(n, input));
   return size;
 }
 

@@ -14,6 +14,7 @@ typedef struct tn__onnx_options {
   /* When not NULL, gets what names of the model have become, of functions none; a name for each time that something was
    * made of it, as in rounds of a loop. */
   tn__named_values *named;
+  bool fold_defaults; /* inputs with initializers become constants */
 } tn__onnx_options;
 
 /* A model file in memory, checked (wire depth, lengths) and decoded; owns maps of external data until its arena is

@@ -94,7 +94,8 @@ static void put_values(tn__strbuf *out, const tn__function_value *values, uint32
     tn__rt_format_dims(values[i].info.dims, values[i].info.rank, dims, sizeof(dims));
     tn__strbuf_append(out, i > 0 ? ", " : "");
     tn__strbuf_shown(out, values[i].info.name);
-    tn__strbuf_printf(out, ": %s%s%s", container_names[values[i].info.kind], tn_dtype_name(values[i].info.dtype), dims);
+    tn__strbuf_printf(out, ": %s%s%s%s", container_names[values[i].info.kind], tn_dtype_name(values[i].info.dtype),
+                      dims, values[i].info.fallback != NULL ? " = default" : "");
   }
 }
 

@@ -70,8 +70,10 @@ typedef struct tn__function_value {
   int alias; /* outputs: the input whose buffer may be given, or -1 */
   int grows; /* the axis of which the first `valid` elements count, the register's dimension being a constant; or -1 */
   tn__operand valid;
-  bool away;      /* its memory is not the host's: a caller's tensor is there, or is copied there and from there */
-  uint8_t *binds; /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
+  int constant;      /* inputs: the default's constant, or -1 */
+  DLTensor fallback; /* the same, for `info` */
+  bool away;         /* its memory is not the host's: a caller's tensor is there, or is copied there and from there */
+  uint8_t *binds;    /* inputs: per dimension 1 where a symbol is named first, which gives it its value */
 } tn__function_value;
 
 typedef struct tn__function {

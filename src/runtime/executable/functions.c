@@ -191,12 +191,13 @@ static tn_status *load_values(tn_executable *exe, tn__function *f, const uint8_t
     value->alias = record_size < TN__VALUE_RECORD_1_1 ? -1 : less_one(record->alias);
     value->grows = record_size < TN__VALUE_RECORD_1_3 ? -1 : less_one(record->grows);
     if (value->grows >= 0) value->valid = record->valid;
-    uint32_t alignment = record_size < sizeof(tn__value_record) ? TN_KERNEL_ALIGNMENT : record->alignment;
+    uint32_t alignment = record_size < TN__VALUE_RECORD_1_5 ? TN_KERNEL_ALIGNMENT : record->alignment;
     if (alignment == 0 || alignment > TN_KERNEL_ALIGNMENT || (alignment & (alignment - 1)) != 0)
       return tn__load_corrupt("function \"%s\": %s \"%s\" is aligned to %u bytes", f->name, what, value->info.name,
                               alignment);
     value->info.alignment = (int)alignment;
-    value->info.strided = record_size >= sizeof(tn__value_record) && record->strided != 0;
+    value->info.strided = record_size >= TN__VALUE_RECORD_1_5 && record->strided != 0;
+    value->constant = record_size < sizeof(tn__value_record) ? -1 : less_one(record->fallback);
   }
   return NULL;
 }
@@ -216,6 +217,37 @@ static tn_status *check_growing(const tn__function *f, const tn__function_value 
   return NULL;
 }
 
+/* Checks an input's default and makes the caller's view of it. */
+static tn_status *load_default(const tn_executable *exe, const tn__function *f, tn__function_value *value,
+                               const tn__register *r) {
+  const char *name = value->info.name;
+  if (value->constant < 0) return NULL;
+  if (r->storage != TN__STORAGE_INPUT || r->container != TN__CONTAINER_TENSOR)
+    return tn__load_corrupt("function \"%s\": \"%s\" is no input of a tensor, and has a default", f->name, name);
+  if ((uint32_t)value->constant >= exe->constant_count)
+    return tn__load_corrupt("function \"%s\": the default of input \"%s\" is constant %d of %u", f->name, name,
+                            value->constant, exe->constant_count);
+  const tn__constant_entry *constant = &exe->constants[value->constant];
+  if (constant->device != 0)
+    return tn__load_corrupt("function \"%s\": the default of input \"%s\" is on device %u", f->name, name,
+                            constant->device);
+  bool same = constant->dtype == r->dtype && constant->rank == r->rank;
+  for (int i = 0; same && i < r->rank; i++)
+    same = i == value->grows ? constant->dims[i] <= r->dims[i].value
+                             : r->dims[i].symbolic || r->dims[i].value == constant->dims[i];
+  if (!same)
+    return tn__load_corrupt("function \"%s\": input \"%s\" and its default \"%s\" differ in type or shape", f->name,
+                            name, constant->name);
+  void *data = exe->verify_only || r->dtype == TN_STRING ? NULL : (void *)(uintptr_t)constant->data;
+  value->fallback = (DLTensor){.data = data,
+                               .device = {kDLCPU, 0},
+                               .ndim = r->rank,
+                               .dtype = tn_dtype_to_dl(r->dtype),
+                               .shape = (int64_t *)(uintptr_t)constant->dims};
+  value->info.fallback = &value->fallback;
+  return NULL;
+}
+
 /* After the registers: what the API tells about inputs and outputs. */
 static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__function_value *values, uint32_t count,
                                   tn__storage storage) {
@@ -230,6 +262,7 @@ static tn_status *describe_values(tn_executable *exe, tn__function *f, tn__funct
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, sizeof(*list), &list));
     TN_RETURN_IF_ERROR(tn__region_alloc(&exe->region, (size_t)r->rank, 1, &values[i].binds));
     if (values[i].grows >= 0) TN_RETURN_IF_ERROR(check_growing(f, &values[i], r));
+    TN_RETURN_IF_ERROR(load_default(exe, f, &values[i], r));
     f->symbolic_layout = f->symbolic_layout || (values[i].grows >= 0 && values[i].valid.symbolic);
     f->growing_inputs += values[i].grows >= 0 && storage == TN__STORAGE_INPUT;
     f->strided_inputs += values[i].info.strided;

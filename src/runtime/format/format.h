@@ -18,7 +18,7 @@
 
 #define TN__FILE_MAGIC "\x7fTNX\r\n\x1a\n"
 #define TN__FILE_MAJOR 1
-#define TN__FILE_MINOR 10
+#define TN__FILE_MINOR 11
 #define TN__FILE_MINOR_INNER 10 /* since this minor version the file marks inner functions */
 #define TN__FILE_PAGE 4096      /* alignment of native code and constants in the file */
 #define TN__FILE_ALIGN 64       /* of everything else, and of each constant */
@@ -209,10 +209,15 @@ typedef struct tn__value_record { /* an input or output; its type is its registe
   /* since 1.5 */
   uint32_t alignment; /* bytes that its memory must be aligned to, a power of two; before 1.5: TN_KERNEL_ALIGNMENT */
   uint32_t strided;   /* inputs: 1 when its memory may have any strides; see tn__function_record.strided */
+  /* since 1.11 */
+  uint32_t fallback; /* inputs of functions that are not inner: 1 + the constant, on the first device, that an unbound
+                        input has; 0: it must be bound */
+  uint32_t reserved;
 } tn__value_record;
 #define TN__VALUE_RECORD_1_0 offsetof(tn__value_record, alias)
 #define TN__VALUE_RECORD_1_1 offsetof(tn__value_record, valid)
 #define TN__VALUE_RECORD_1_3 offsetof(tn__value_record, alignment)
+#define TN__VALUE_RECORD_1_5 offsetof(tn__value_record, fallback)
 
 typedef struct tn__register_record {
   uint32_t dtype;

@@ -192,6 +192,18 @@ void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, 
   slot->persistent = (binding & TN_BIND_PERSISTENT) != 0;
   tn__extent_copy(memory, &slot->memory);
   slot->bytes = NULL, slot->capacity = 0;
+  slot->references = NULL;
+}
+
+void tn__bind_defaults(const tn_executable *exe, const tn__function *f, tn__bound *inputs) {
+  for (uint32_t i = 0; i < f->input_count; i++) {
+    const tn__function_value *value = &f->inputs[i];
+    if (inputs[i].set || value->constant < 0) continue;
+    tn__extent memory = tn__extent_of_bytes(NULL, 0);
+    if (!tn__bind_is_of_strings(value) && !tn__extent_of(&value->fallback, &memory)) continue; /* no constant is such */
+    tn__bind_keep(&inputs[i], &value->fallback, TN_BIND_PERSISTENT, &memory);
+    if (tn__bind_is_of_strings(value)) inputs[i].references = exe->constants[value->constant].data;
+  }
 }
 
 /* ---- names and positions ---------------------------------------------------------------------------------------- */
@@ -335,7 +347,9 @@ static tn_status *position_of(const side *s, const char *const *names, int i, in
 }
 
 /* A NULL data pointer unbinds an output. */
-static bool unbinds(const side *s, const DLTensor *tensor) { return s->output && tensor->data == NULL; }
+static bool unbinds(const side *s, int index, const DLTensor *tensor) {
+  return s->output ? tensor->data == NULL : tn__bind_is_default(&s->values[index], tensor);
+}
 
 static tn_status *bind_all(tn_session *session, const char *function, const char *const *names, const DLTensor *tensors,
                            int count, tn_binding binding, bool output) {
@@ -348,12 +362,12 @@ static tn_status *bind_all(tn_session *session, const char *function, const char
   tn__extent memory;
   for (int i = 0; i < count; i++) {
     TN_RETURN_IF_ERROR(position_of(&s, names, i, &index));
-    if (unbinds(&s, &tensors[i])) continue;
+    if (unbinds(&s, index, &tensors[i])) continue;
     TN_RETURN_IF_ERROR(tn__bind_check(s.f, index, output, &tensors[i], binding, &memory));
   }
   for (int i = 0; i < count; i++) {
     TN_RETURN_IF_ERROR(position_of(&s, names, i, &index));
-    bool none = unbinds(&s, &tensors[i]) || !tn__extent_of(&tensors[i], &memory);
+    bool none = unbinds(&s, index, &tensors[i]) || !tn__extent_of(&tensors[i], &memory);
     tn__bind_keep(&s.slots[index], none ? NULL : &tensors[i], binding, &memory);
   }
   s.state->settled = false;

@@ -160,6 +160,7 @@ static void refresh_input(const tn__function_value *value, const DLTensor *tenso
 static tn_status *copy_input(tn_session *session, const tn__function *f, tn__function_state *state, uint32_t index,
                              const tn__bound *slot) {
   const DLTensor *tensor = &slot->tensor;
+  if (slot->references != NULL) return NULL;
   tn__block *copy = &state->input_copies[index];
   TN_RETURN_IF_ERROR(tn__block_reserve(session->allocator, copy, tn__bind_buffer_bytes(&f->inputs[index], tensor)));
   if (tn__bind_is_of_strings(&f->inputs[index]))
@@ -229,7 +230,9 @@ static tn_status *place_inputs(tn_session *session, const tn__function *f, const
     }
     char *data = tn__rt_data_of(tensor);
     bool copied = !tn__bind_is_in_place(&f->inputs[i], tensor);
-    if (copied) {
+    if (inputs[i].references != NULL) {
+      data = (char *)(uintptr_t)inputs[i].references;
+    } else if (copied) {
       TN_RETURN_IF_ERROR(copy_input(session, f, state, i, &inputs[i]));
       data = state->input_copies[i].data;
     }
@@ -401,6 +404,7 @@ static tn_status *run(tn_session *session, const tn__function *f, bool settled, 
   if (settled) {
     TN_RETURN_IF_ERROR(refresh_copies(session, f, state));
   } else {
+    tn__bind_defaults(session->exe, f, inputs);
     const tn__function *g = tn__bind_strided_choice(session->exe, f, inputs);
     TN_RETURN_IF_ERROR(take_frame(session, state, g));
     TN_RETURN_IF_ERROR(place_inputs(session, f, g, state, inputs));
@@ -483,7 +487,8 @@ static tn_status *invoke_with(tn_session *session, const char *function, const D
                             f->input_count, f->output_count, input_count, output_count);
   tn__function_state *state = &session->functions[f->index];
   for (int i = 0; i < input_count; i++)
-    TN_RETURN_IF_ERROR(bind_for_call(f, i, false, &inputs[i], &state->call_inputs[i]));
+    TN_RETURN_IF_ERROR(bind_for_call(f, i, false, tn__bind_is_default(&f->inputs[i], &inputs[i]) ? NULL : &inputs[i],
+                                     &state->call_inputs[i]));
   for (int i = 0; i < (int)f->output_count; i++) {
     const DLTensor *tensor = output_count == 0 || outputs[i].data == NULL ? NULL : &outputs[i];
     TN_RETURN_IF_ERROR(bind_for_call(f, i, true, tensor, &state->call_outputs[i]));

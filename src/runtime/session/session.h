@@ -14,6 +14,7 @@ typedef struct tn__bound {
   tn__extent memory; /* where its elements lie */
   char *bytes;       /* outputs of strings: where their bytes are wanted; NULL: in the session's memory */
   size_t capacity;
+  const void *references; /* defaults of strings: the constant's elements; NULL: the elements are in `tensor` */
 } tn__bound;
 
 /* A tensor's dimensions and strides, for those that are not a register's own. */
@@ -77,6 +78,12 @@ TN_MUST_USE tn_status *tn__bind_check(const tn__function *function, int index, b
                                       tn_binding binding, tn__extent *memory);
 /* Copies what the slot needs of the tensor, which was checked; NULL unbinds. */
 void tn__bind_keep(tn__bound *slot, const DLTensor *tensor, tn_binding binding, const tn__extent *memory);
+/* Binds the defaults of unbound inputs persistently. */
+void tn__bind_defaults(const tn_executable *executable, const tn__function *function, tn__bound *inputs);
+/* Returns whether the tensor selects the input's default, in calls that pass a tensor for every input. */
+static inline bool tn__bind_is_default(const tn__function_value *value, const DLTensor *tensor) {
+  return value->info.fallback != NULL && tensor->data == NULL && tensor->ndim == 0;
+}
 /* Of two failures the first is told. */
 static inline tn_status *tn__session_first_of(tn_status *a, tn_status *b) {
   if (a == NULL) return b;

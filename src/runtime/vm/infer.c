@@ -82,8 +82,22 @@ static tn_status *read_output(const inference *n, const tn__function_value *outp
   return NULL;
 }
 
-static tn_status *infer(inference *n, tn__region *scratch, int64_t (*output_shapes)[TN_MAX_RANK]) {
+/* Uses the shape of the default for each input without a shape. */
+static tn_status *take_shapes(inference *n, tn__region *scratch, const int64_t *const *given) {
+  const int64_t **shapes;
+  TN_RETURN_IF_ERROR(tn__region_alloc(scratch, n->f->input_count, sizeof(*shapes), &shapes));
+  for (uint32_t i = 0; i < n->f->input_count; i++) {
+    const DLTensor *fallback = n->f->inputs[i].info.fallback;
+    shapes[i] = given != NULL && given[i] != NULL ? given[i] : fallback != NULL ? fallback->shape : NULL;
+  }
+  n->shapes = shapes;
+  return NULL;
+}
+
+static tn_status *infer(inference *n, tn__region *scratch, const int64_t *const *given,
+                        int64_t (*output_shapes)[TN_MAX_RANK]) {
   const tn__function *f = n->f;
+  TN_RETURN_IF_ERROR(take_shapes(n, scratch, given));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, sizeof(int64_t), &n->scalars));
   TN_RETURN_IF_ERROR(tn__region_alloc(scratch, f->scalar_count, 1, &n->known));
   TN_RETURN_IF_ERROR(tn__vm_bind_symbols(f, n->shapes, n->scalars));
@@ -97,7 +111,9 @@ static tn_status *infer(inference *n, tn__region *scratch, int64_t (*output_shap
 static tn_status *check_shapes(const tn__function *f, const int64_t *const *shapes, const void *output_shapes) {
   for (uint32_t i = 0; i < f->input_count; i++) {
     const tn_value_info *info = &f->inputs[i].info;
-    if (info->kind != TN_VALUE_TENSOR || info->rank == 0 || (shapes != NULL && shapes[i] != NULL)) continue;
+    if (info->kind != TN_VALUE_TENSOR || info->rank == 0 || info->fallback != NULL ||
+        (shapes != NULL && shapes[i] != NULL))
+      continue;
     return tn_status_create(
         TN_INVALID_ARGUMENT,
         "tn_function_infer_shapes: cannot run: input \"%s\" of function \"%s\" has %d dimensions and "
@@ -115,10 +131,10 @@ tn_status *tn_function_infer_shapes(const tn_executable *exe, const char *functi
   const tn__function *f;
   TN_RETURN_IF_ERROR(tn__executable_function(exe, function, &f));
   TN_RETURN_IF_ERROR(check_shapes(f, input_shapes, output_shapes));
-  inference n = {.exe = exe, .f = f, .shapes = input_shapes};
+  inference n = {.exe = exe, .f = f};
   tn__region scratch;
   tn__region_init(&scratch, exe->region.allocator);
-  tn_status *status = infer(&n, &scratch, output_shapes);
+  tn_status *status = infer(&n, &scratch, input_shapes, output_shapes);
   tn__region_release(&scratch);
   return status;
 }

@@ -140,7 +140,7 @@ static void fixtures_open_and_run(void **state) {
     free(entries[i]);
   }
   free(entries);
-  assert_true(opened >= 17 + has_opencl);
+  assert_true(opened >= 18 + has_opencl);
 }
 
 int main(void) {

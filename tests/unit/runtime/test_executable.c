@@ -373,7 +373,7 @@ static void versions_are_told_apart(void **state) {
   uint16_t two = 2, more = TN__FILE_MINOR + 1;
   check_fails(
       load_changed(&bytes, offsetof(tn__file_header, major), &two, 2, true), TN_UNSUPPORTED,
-      "the executable has format version 2.10 and this Tenon (0.2.0) reads 1.x: compile the model anew, or use the "
+      "the executable has format version 2.11 and this Tenon (0.2.0) reads 1.x: compile the model anew, or use the "
       "Tenon that goes with it");
   check_ok(load_changed(&bytes, offsetof(tn__file_header, minor), &more, 2, true));
   check_fails(
