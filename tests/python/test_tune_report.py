@@ -67,6 +67,8 @@ class Pages(ReportTest):
         task = self.data()["tasks"][0]
         self.assertEqual(task["candidates"], task["trials"])
         connection = sqlite3.connect(self.database)
+        floor, fastest = connection.execute("SELECT floor, (SELECT min(median) FROM record WHERE error = 0) FROM facts").fetchone()
+        self.assertTrue(0 <= floor < fastest, (floor, fastest))  # 0 where nothing is measured
         connection.execute("UPDATE facts SET least = 1, candidates = 1")
         connection.commit()
         task = self.data()["tasks"][0]
