@@ -20,6 +20,7 @@
 #include "machine/machine_file.h"
 #include "machine/measure.h"
 #include "runtime/pool.h"
+#include "target/limits.h"
 #include "target/text/text.h"
 
 /* "# sha256 HEX", the last line of a measurement that is kept: of all before it. */
@@ -288,4 +289,8 @@ tn_status *tn_machine_text(const tn_compile_options *options, bool refresh, char
     status = tn_status_create(TN_OUT_OF_MEMORY, "out of memory for %zu bytes of text", text.length);
   tn__strbuf_release(&text);
   return status;
+}
+
+tn_machine_limits tn__kernels_machine_limits(const tn__target *target, int threads) {
+  return tn__target_known_limits(target, threads);
 }

@@ -6,6 +6,7 @@
 #include "base/linked.h"
 #include "target/target.h"
 #include "tenon/compile.h"
+#include "tenon/runtime.h"
 
 /* TN_INVALID_ARGUMENT for an unknown target and for a bad file: what the options `target`, `machine` and `no_measure`
  * say.
@@ -17,5 +18,7 @@
 TN_MUST_USE tn_status *tn__kernels_machine_target(const tn_compile_options *options, tn__target *out, char from[512]);
 /* Are the numbers of that target measured on this machine, and none of them usual for want of a measurement? */
 TN__LINKED TN_MUST_USE bool tn__kernels_machine_is_measured(const tn_compile_options *options);
+/* As tn__target_known_limits(), for the tuner, which is a library of its own. */
+TN__LINKED tn_machine_limits tn__kernels_machine_limits(const tn__target *target, int threads);
 
 #endif

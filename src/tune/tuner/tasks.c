@@ -11,7 +11,6 @@
 #include "driver/driver.h"
 #include "kernels/machine.h"
 #include "machine/machine_file.h"
-#include "target/limits.h"
 
 struct tn__task_list {
   tn__arena arena; /* of all texts */
@@ -60,7 +59,7 @@ static void begin(adding *a, tn__task_list *list, tn__escape *escape, const tn__
   *a = (adding){.list = list, .escape = escape, .threads = threads};
   a->machine = tn__arena_take(&list->arena, &text);
   a->target = tn__arena_strdup(&list->arena, target->name);
-  a->limits = tn__target_known_limits(target, threads);
+  a->limits = tn__kernels_machine_limits(target, threads);
   if (tn__kernels_machine_is_measured(options))
     a->cache_rate =
         a->limits.clock_hz * threads * fmax(target->cpu.machine.core.load_bytes, target->cpu.machine.core.l2_bytes);
