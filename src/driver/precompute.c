@@ -6,6 +6,7 @@
 
 #include "base/copy.h"
 #include "base/invariant.h"
+#include "base/sanitize.h"
 #include "driver/driver.h"
 #include "runtime/executable/apart.h"
 #include "runtime/tensor.h"
@@ -135,6 +136,7 @@ static void run_constants(tn__driver *driver, tn__arena *scratch, const tn__piec
                     .dtype = tn_dtype_to_dl(values[i]->dtype),
                     .shape = shape};
     tn__check(escape, tn_session_set_output_at(r->session, NULL, i, &out, TN_BIND_PERSISTENT));
+    TN__INITIALIZED(data, bytes_of(values[i])); /* a kernel writes it */
     values[i]->data = data;
     values[i]->splat = false;
   }

@@ -9,6 +9,7 @@
 #include "base/arguments.h"
 #include "base/file.h"
 #include "base/magic.h"
+#include "base/sanitize.h"
 #include "driver/driver.h"
 #include "runtime/tensor.h"
 
@@ -115,6 +116,7 @@ static tn_status *unpack(unpacking *u, void *out, size_t size) {
       return bad_zip(damaged);
     if (result == Z_STREAM_END && u->out_left > 0) return bad_zip(damaged);
   }
+  TN__INITIALIZED(out, size);
   u->crc = crc32_z(u->crc, out, size);
   return NULL;
 }

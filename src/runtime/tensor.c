@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/arguments.h"
+#include "base/sanitize.h"
 #include "runtime/tensor.h"
 
 enum { ALIGNMENT = 64 };
@@ -71,6 +72,7 @@ tn_status *tn_tensor_create(tn_dtype dtype, int rank, const int64_t *shape, cons
     tn__free(allocator, tensor, sizeof(*tensor), 0);
     return status;
   }
+  TN__INITIALIZED(data, (size_t)bytes); /* kernels write it */
   tensor->data = data, tensor->bytes = (size_t)bytes;
   for (int i = 0; i < rank; i++) tensor->shape[i] = shape[i];
   tensor->dl = (DLTensor){

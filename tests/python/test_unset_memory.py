@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compilation does not depend on uninitialised memory. Every model of the identity set compiles to the same bytes in
-processes with different memory contents (glibc's MALLOC_PERTURB_ fills allocated and freed memory). Valgrind finds
-no branch on an unset value when it compiles one node model of each operator."""
+processes with different memory contents (glibc's MALLOC_PERTURB_ fills allocated and freed memory)."""
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
-import warnings
 from pathlib import Path
 
 import product
@@ -22,7 +19,6 @@ import identity  # noqa: E402
 TENON = product.required("TENON_CLI")
 COMPILED = ["--no-cache", "--no-measure", "--threads", "2", "--target", "x86-64-v3"]
 CONTENTS = (0x55, 0xF0)
-BATCH = 24  # models per process, because LLVM takes seconds to start under Valgrind
 
 
 def compiled(model, to, contents):
@@ -30,30 +26,6 @@ def compiled(model, to, contents):
     done = subprocess.run([TENON, "compile", model, *COMPILED, "-o", to], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{model}: {done.stderr}"
     return Path(to).read_bytes()
-
-
-def node_models(folder):
-    """The smallest supported model of each operator."""
-    from onnx.backend.test.case.node import collect_testcases
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        cases = collect_testcases(None)
-    best = {}
-    for case in cases:
-        if case.model is None or len(case.model.graph.node) != 1:
-            continue
-        node = case.model.graph.node[0]
-        key, size = (node.domain, node.op_type), case.model.ByteSize()
-        if key not in best or size < best[key][0]:
-            best[key] = size, case
-    found = []
-    for (domain, op), (_, case) in sorted(best.items()):
-        path = folder / f"{domain.replace('.', '_')}{op}.onnx".lower()
-        path.write_bytes(case.model.SerializeToString())
-        if subprocess.run([TENON, "compile", path, *COMPILED, "-o", folder / "one.tnx"], capture_output=True).returncode == 0:
-            found.append(path)
-    return found
 
 
 def stretched(folder):
@@ -89,21 +61,6 @@ class UnsetMemoryTest(unittest.TestCase):
             if first != second:
                 different.append(name)
         self.assertEqual(different, [])
-
-    @unittest.skipIf("TENON_VALGRIND" not in os.environ, "Valgrind is not installed")
-    def test_nothing_unset_decides(self):
-        models = node_models(self.folder)
-        self.assertGreater(len(models), 100)
-        valgrind = [os.environ["TENON_VALGRIND"], "-q", "--error-exitcode=99", "--track-origins=no"]
-        found = []
-        for at in range(0, len(models), BATCH):
-            batch = models[at:at + BATCH]
-            functions = [f"{path.stem}={path}" for path in batch]
-            done = subprocess.run([*valgrind, TENON, "compile", *functions, *COMPILED, "-o", self.folder / "all.tnx"],
-                                  capture_output=True, text=True)
-            if done.returncode != 0:
-                found.append((", ".join(path.stem for path in batch), done.stderr[-3000:]))
-        self.assertEqual(found, [])
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include <llvm-c/TargetMachine.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 
+#include "base/sanitize.h"
 #include "codegen/llvm/arch.h"
 
 /* ---- LLVM's own objects: owned by a box that the arena disposes of if a throw passes by -------------------------- */
@@ -23,6 +24,7 @@ typedef struct llvm_box {
   LLVMPassBuilderOptionsRef options;
   LLVMMemoryBufferRef buffer;
   char *text;
+  bool in_library; /* between TN__LIBRARY_BEGIN() and TN__LIBRARY_END() */
 } llvm_box;
 
 static void dispose(void *object) {
@@ -34,6 +36,7 @@ static void dispose(void *object) {
   if (box->module != NULL) LLVMDisposeModule(box->module);
   if (box->layout != NULL) LLVMDisposeTargetData(box->layout);
   if (box->context != NULL) LLVMContextDispose(box->context);
+  if (box->in_library) TN__LIBRARY_END();
   *box = (llvm_box){0};
 }
 
@@ -71,7 +74,9 @@ struct tn__codegen_machine {
 
 static void dispose_machine(void *object) {
   tn__codegen_machine *m = object;
+  TN__LIBRARY_BEGIN();
   if (m->machine != NULL) LLVMDisposeTargetMachine(m->machine);
+  TN__LIBRARY_END();
 }
 
 tn__codegen_machine *tn__codegen_machine_create(tn__arena *arena, const tn__target *target) {
@@ -81,13 +86,19 @@ tn__codegen_machine *tn__codegen_machine_create(tn__arena *arena, const tn__targ
   char cpu[32], features[1024], *message = NULL;
   tn__target_llvm(target, m->triple, cpu, features);
   LLVMTargetRef llvm;
-  if (LLVMGetTargetFromTriple(m->triple, &llvm, &message)) {
+  bool unknown = LLVMGetTargetFromTriple(m->triple, &llvm, &message) != 0;
+  TN__INITIALIZED(&llvm, sizeof(llvm));
+  TN__INITIALIZED(&message, sizeof(message));
+  if (unknown) {
+    TN__INITIALIZED(message, strlen(message) + 1);
     const char *words = tn__arena_strdup(arena, message);
     LLVMDisposeMessage(message);
     tn__throwf(arena->escape, TN_INTERNAL, "LLVM: %s", words);
   }
+  TN__LIBRARY_BEGIN();
   m->machine = LLVMCreateTargetMachine(llvm, m->triple, cpu, features, LLVMCodeGenLevelDefault, LLVMRelocPIC,
                                        LLVMCodeModelSmall);
+  TN__LIBRARY_END();
   if (m->machine == NULL) tn__throwf(arena->escape, TN_INTERNAL, "LLVM has no target machine for %s", target->name);
   return m;
 }
@@ -188,13 +199,16 @@ static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
   if (kind == TN__EMIT_LLVM) {
     box->text = LLVMPrintModuleToString(box->module);
     size_t length = strlen(box->text);
+    TN__INITIALIZED(box->text, length + 1);
     return (tn__code){.data = tn__arena_strndup(cg->arena, box->text, length), .size = length};
   }
   LLVMCodeGenFileType type = kind == TN__EMIT_ASSEMBLY ? LLVMAssemblyFile : LLVMObjectFile;
-  if (LLVMTargetMachineEmitToMemoryBuffer(box->machine, box->module, type, &box->text, &box->buffer))
-    tn__cg_fail(cg, "LLVM: %s", box->text);
+  bool failed = LLVMTargetMachineEmitToMemoryBuffer(box->machine, box->module, type, &box->text, &box->buffer) != 0;
+  TN__INITIALIZED(&box->buffer, sizeof(box->buffer));
+  if (failed) tn__cg_fail(cg, "LLVM: %s", box->text);
   const char *start = LLVMGetBufferStart(box->buffer);
   size_t size = LLVMGetBufferSize(box->buffer);
+  TN__INITIALIZED(start, size);
   if (kind == TN__EMIT_ASSEMBLY) return (tn__code){.data = tn__arena_strndup(cg->arena, start, size), .size = size};
   return (tn__code){.data = tn__arena_copy(cg->arena, start, size), .size = size};
 }
@@ -202,6 +216,8 @@ static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
 tn__code tn__codegen_llvm(tn__arena *arena, const tn__codegen_module *m, tn__emit kind) {
   llvm_box *box = TN__NEW(arena, llvm_box);
   tn__arena_defer(arena, dispose, box);
+  TN__LIBRARY_BEGIN();
+  box->in_library = true;
   tn__cg *cg = TN__NEW(arena, tn__cg);
   cg->arena = arena;
   cg->target = m->target;

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/sanitize.h"
 #include "import/onnx/internal.h"
 
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
@@ -231,7 +232,11 @@ static void check(checker *c, const ProtobufCMessageDescriptor *root, size_t siz
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 /* The arena throws when memory is short: it leaves protobuf-c by a jump, which owns nothing but what it got here. */
-static void *decode_alloc(void *arena, size_t size) { return tn__arena_alloc(arena, size); }
+static void *decode_alloc(void *arena, size_t size) {
+  void *memory = tn__arena_alloc(arena, size);
+  TN__INITIALIZED(memory, size); /* protobuf-c writes it */
+  return memory;
+}
 static void decode_free(void *arena, void *pointer) {}
 
 ProtobufCMessage *tn__onnx_decode_wire(tn__arena *arena, const ProtobufCMessageDescriptor *root, const uint8_t *data,

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/sanitize.h"
 #include "runtime/device.h"
 
 static tn_status *cpu_open(tn__device *device) {
@@ -26,7 +27,10 @@ static void cpu_limits(const tn__device *device, tn__device_limits *out) {
 
 static tn_status *cpu_allocate(tn__device *device, size_t bytes, void **out) {
   *out = tn__realloc(device->allocator, NULL, 0, bytes, TN_KERNEL_ALIGNMENT);
-  if (*out != NULL) return NULL;
+  if (*out != NULL) {
+    TN__INITIALIZED(*out, bytes); /* kernels write it */
+    return NULL;
+  }
   return tn_status_create(TN_OUT_OF_MEMORY, "out of memory: a session asked for %zu bytes", bytes);
 }
 
