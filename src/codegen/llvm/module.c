@@ -87,8 +87,8 @@ tn__codegen_machine *tn__codegen_machine_create(tn__arena *arena, const tn__targ
   tn__target_llvm(target, m->triple, cpu, features);
   LLVMTargetRef llvm;
   bool unknown = LLVMGetTargetFromTriple(m->triple, &llvm, &message) != 0;
-  TN__INITIALIZED(&llvm, sizeof(llvm));
-  TN__INITIALIZED(&message, sizeof(message));
+  TN__INITIALIZED(&llvm, sizeof(LLVMTargetRef));
+  TN__INITIALIZED(&message, sizeof(char *));
   if (unknown) {
     TN__INITIALIZED(message, strlen(message) + 1);
     const char *words = tn__arena_strdup(arena, message);
@@ -204,7 +204,7 @@ static tn__code emit(tn__cg *cg, llvm_box *box, tn__emit kind) {
   }
   LLVMCodeGenFileType type = kind == TN__EMIT_ASSEMBLY ? LLVMAssemblyFile : LLVMObjectFile;
   bool failed = LLVMTargetMachineEmitToMemoryBuffer(box->machine, box->module, type, &box->text, &box->buffer) != 0;
-  TN__INITIALIZED(&box->buffer, sizeof(box->buffer));
+  TN__INITIALIZED(&box->buffer, sizeof(LLVMMemoryBufferRef));
   if (failed) tn__cg_fail(cg, "LLVM: %s", box->text);
   const char *start = LLVMGetBufferStart(box->buffer);
   size_t size = LLVMGetBufferSize(box->buffer);

@@ -30,7 +30,7 @@ tn__strided_memory tn__strided_memory_of(const DLTensor *tensor) {
 /* Kernels follow strides without checks, so no element may lie outside the memory that they get. */
 tn_status *tn__bind_strided_check(const tn__function_value *value, const DLTensor *tensor) {
   tn__strided_memory memory = tn__strided_memory_of(tensor);
-  int64_t low = memory.origin, high = memory.origin, dense = 1;
+  int64_t low = memory.origin, high = low, dense = 1;
   bool overflow = false;
   if (tn_element_count(tensor->ndim, tensor->shape) == 0) return NULL;
   for (int i = tensor->ndim - 1; i >= 0; i--) {

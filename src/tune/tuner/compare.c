@@ -164,7 +164,10 @@ static bool find_next(tn__comparison *c) {
   while (c->built < c->count && is_out(c, &c->kernels[c->built])) c->built++;
   if (c->built < c->count) return false;
   for (;;) {
-    if (c->runs > 0 && c->runs % c->count == 0 && c->ended < c->runs / c->count && end_turn(c, c->ended++)) return true;
+    if (c->runs > 0 && c->runs % c->count == 0 && c->ended < c->runs / c->count) {
+      int turn = c->ended++;
+      if (end_turn(c, turn)) return true;
+    }
     if (c->runs == c->count * TN__COMPARISON_TURNS) return true;
     if (!is_out(c, &c->kernels[c->runs % c->count])) return false;
     c->runs++;
