@@ -145,8 +145,11 @@ TN_MUST_USE static bool read_dim(const cli_args *args, cli_compile *setup, const
   size_t length = equals ? (size_t)(equals - at) : 0;
   if (length == 0) return wrong_dim(args, row, text);
   char *name = keep_text(at, length), *sizes = keep_text(equals + 1, (size_t)(end - equals) - 1);
-  return name && sizes && !known_dim(args, setup, row, name, sizes) &&
-         read_sizes(args, setup, row, list, text, name, sizes);
+  bool right = name && sizes && !known_dim(args, setup, row, name, sizes) &&
+               read_sizes(args, setup, row, list, text, name, sizes);
+  free(sizes);
+  if (!right) free(name); /* else the list has it */
+  return right;
 }
 
 /* Each --dim, and each NAME=N of "NAME=N,NAME=N". The row behind it is that of the special sizes. */

@@ -34,10 +34,12 @@ static void need(tn_status *status) {
   _exit(3);
 }
 
-/* Returns the path of a name in the folder. The text is never freed. */
+/* Returns the path of a name in the folder, valid for the next 63 calls. */
 static const char *place(const char *name) {
-  char *path = malloc(256);
-  snprintf(path, 256, "%s/%s", folder, name);
+  static char paths[64][256];
+  static unsigned count;
+  char *path = paths[count++ % 64];
+  snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
   return path;
 }
 
