@@ -39,7 +39,7 @@ static long long last_number(const char *root, const char *path) {
   if (file == NULL) return -1;
   if (fgets(line, sizeof line, file) == NULL) line[0] = '\0';
   fclose(file);
-  const char *digits = strpbrk(line, "0123456789"), *next = digits;
+  const char *digits = strpbrk(line, "0123456789"), *next;
   if (digits == NULL) return -1;
   while ((next = strpbrk(digits + strspn(digits, "0123456789"), "0123456789")) != NULL) digits = next;
   return strtoll(digits, NULL, 10);
