@@ -28,3 +28,11 @@ double tn__tolerance_greatest(tn_dtype dtype, const void *data, int64_t count) {
   }
   return greatest;
 }
+
+double tn__tolerance_apart(tn_dtype dtype, const void *got, const void *want, int64_t index) {
+  if (dtype != TN_I64 && dtype != TN_U64)
+    return tn__tolerance_difference(tn__load_f64(dtype, got, index), tn__load_f64(dtype, want, index));
+  uint64_t a = ((const uint64_t *)got)[index], b = ((const uint64_t *)want)[index];
+  bool is_less = dtype == TN_I64 ? (int64_t)a < (int64_t)b : a < b;
+  return (double)(is_less ? b - a : a - b);
+}

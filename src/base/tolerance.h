@@ -14,6 +14,8 @@ typedef struct tn__tolerance {
 tn__tolerance tn__tolerance_of(tn_dtype dtype, double greatest);
 /* Returns the absolute difference: 0 for equal elements and for two NaNs, infinite or NaN if one operand is. */
 double tn__tolerance_difference(double got, double want);
+/* Returns the same for two elements of a type. 64-bit integers are subtracted exactly, because f64 has only 53 bits. */
+double tn__tolerance_apart(tn_dtype dtype, const void *got, const void *want, int64_t index);
 static inline double tn__tolerance_allows(const tn__tolerance *t, double want) {
   return t->atol + t->rtol * (want < 0 ? -want : want);
 }

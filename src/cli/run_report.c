@@ -253,8 +253,8 @@ bool cli_agree(const DLTensor *got, const DLTensor *want, double rtol, double at
   int64_t bad = 0, first = -1, count = tn_element_count(got->ndim, got->shape);
   const tn__tolerance tolerance = tolerance_of(dtype, want, count, rtol, atol);
   for (int64_t i = 0; i < count; i++) {
-    double a = tn__load_f64(dtype, data_of(got), i), b = tn__load_f64(dtype, data_of(want), i);
-    double difference = tn__tolerance_difference(a, b);
+    double b = tn__load_f64(dtype, data_of(want), i);
+    double difference = tn__tolerance_apart(dtype, data_of(got), data_of(want), i);
     if (difference > worst || isnan(difference)) worst = difference;
     if (difference == 0 || (isfinite(difference) && difference <= tn__tolerance_allows(&tolerance, b))) continue;
     if (first < 0) first = i;

@@ -148,8 +148,8 @@ TN_MUST_USE static bool read_dim(const cli_args *args, cli_compile *setup, const
   bool right = name && sizes && !known_dim(args, setup, row, name, sizes) &&
                read_sizes(args, setup, row, list, text, name, sizes);
   free(sizes);
-  if (!right) free(name); /* else the list has it */
-  return right;
+  if (!right) free(name);
+  return right; /* NOLINT(clang-analyzer-unix.Malloc): the list has the name */
 }
 
 /* Each --dim, and each NAME=N of "NAME=N,NAME=N". The row behind it is that of the special sizes. */

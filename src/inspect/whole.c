@@ -136,7 +136,7 @@ bool tn__whole_compare(const tn__whole *model, tn_dtype dtype, const void *got, 
   if (model->atol >= 0) t.atol = model->atol;
   double worst = 0;
   for (int64_t i = 0; i < count; i++) {
-    double b = tn__load_f64(dtype, want, i), difference = tn__tolerance_difference(tn__load_f64(dtype, got, i), b);
+    double b = tn__load_f64(dtype, want, i), difference = tn__tolerance_apart(dtype, got, want, i);
     double allowed = tn__tolerance_allows(&t, b), excess = isfinite(difference) ? difference - allowed : INFINITY;
     if (!(excess > worst)) continue;
     worst = excess;

@@ -32,8 +32,19 @@ static void differences_know_what_is_no_number(void **state) {
   assert_true(tn__tolerance_greatest(TN_F32, values, 0) == 0);
 }
 
+/* 2^53 + 1 is no f64. */
+static void integers_of_64_bits_are_exact(void **state) {
+  const int64_t big = (int64_t)1 << 53, got[2] = {big + 1, -big - 1}, want[2] = {big, -big};
+  const uint64_t most[1] = {UINT64_MAX}, less[1] = {UINT64_MAX - 1};
+  for (int i = 0; i < 2; i++) assert_true(tn__tolerance_apart(TN_I64, got, want, i) == 1);
+  assert_true(tn__tolerance_apart(TN_U64, most, less, 0) == 1);
+  assert_true(tn__tolerance_apart(TN_I64, got, got, 0) == 0);
+  (void)state;
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(types_have_tolerances_of_their_own),
-                                     cmocka_unit_test(differences_know_what_is_no_number)};
+                                     cmocka_unit_test(differences_know_what_is_no_number),
+                                     cmocka_unit_test(integers_of_64_bits_are_exact)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
