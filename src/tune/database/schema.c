@@ -174,15 +174,20 @@ static tn_status *use_write_ahead_log(const tn_database *db) {
   }
 }
 
+/* Looks at one state of the file, which another process may create or migrate at the same time: in a transaction. */
+static tn_status *check_state(const tn_database *db, const tn__database_schema *schema, file_kind *kind) {
+  TN_RETURN_IF_ERROR(look_at(db, kind));
+  TN_RETURN_IF_ERROR(check_kind(db, kind, schema->count));
+  return is_empty(kind) ? NULL : tn__database_check_schema(db, schema, kind->version);
+}
+
 static tn_status *set_up(tn_database *db, const tn_database_options *options, const tn__database_schema *schema) {
   file_kind kind = {0};
   TN_RETURN_IF_ERROR(tn__database_run(db, "PRAGMA cell_size_check = ON", ""));
   TN_RETURN_IF_ERROR(tn__database_run(db, "PRAGMA mmap_size = 0", ""));
-  TN_RETURN_IF_ERROR(look_at(db, &kind));
-  TN_RETURN_IF_ERROR(check_kind(db, &kind, schema->count));
+  TN_RETURN_IF_ERROR(tn__database_run(db, "BEGIN", ""));
+  TN_RETURN_IF_ERROR(tn__database_end(db, check_state(db, schema, &kind)));
   if (!is_empty(&kind)) {
-    TN_RETURN_IF_ERROR(
-        tn__database_check_schema(db, schema, kind.version)); /* the next call evaluates its conditions */
     TN_RETURN_IF_ERROR(check_pages(db));
   } else if (db->read_only) {
     return tn_status_create(TN_NOT_FOUND, "%s: the file is empty: there are no tuning records in it yet", db->path);
